@@ -1,0 +1,189 @@
+# The same commands for people and for machines. Needs Python >= 3.11 (with pip and venv) and make; all else is
+# installed into .venv here. PYTHON=… chooses the interpreter, ARGS=… goes to the command of the target.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# The installation links the files that are there; a file that comes or goes changes this number and is linked anew.
+LINKED := $(VENV)/.linked-$(shell find schemas streams workers deploy -type f \
+	\( -name '*.py' -o -name 'py.typed' -o -name '*.lua' -o -name '*.json' -o -name '*.jsonl' -o -name 'pom.xml' \) \
+	| LC_ALL=C sort | cksum | cut -d ' ' -f 1)
+
+.PHONY: help
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- use it
+
+.PHONY: demo
+demo: install  ## play a conversation through the embedded servers and ask about it (ARGS="--questions 3")
+	$(BIN)/eunoe demo $(ARGS)
+
+.PHONY: up
+up: install  ## start the embedded servers and all stages, until Ctrl-C
+	$(BIN)/eunoe up $(ARGS)
+
+.PHONY: bench-ask
+bench-ask: install  ## measure the round trip of 50 asks on the embedded servers
+	$(BIN)/eunoe bench ask $(ARGS)
+
+.PHONY: bench
+bench: install  ## measure the whole way of sessions on the embedded servers, with a model that takes 0.2 s
+	$(BIN)/eunoe bench pipeline $(ARGS)
+
+.PHONY: bench-peers
+bench-peers: install  ## beside mem0 on the same stub of a model (PEERS=FOLDER of stub_llm.py and peer_mem0.py)
+	@if [ -z "$(PEERS)" ]; then echo "make bench-peers: set PEERS to the folder of stub_llm.py and peer_mem0.py" >&2; exit 2; fi
+	@if [ ! -x $(VENV)-mem0/bin/python ]; then \
+		$(BIN)/python -m venv $(VENV)-mem0; $(VENV)-mem0/bin/pip install --quiet mem0ai==2.2.1; \
+	fi
+	$(BIN)/python -m tests.bench.bench_peers --peers $(PEERS) --peer-python $(VENV)-mem0/bin/python $(ARGS)
+
+.PHONY: bench-compare
+bench-compare: install  ## this checkout and another revision (BASE=REVISION), alternating: ratios of all figures
+	@if [ -z "$(BASE)" ]; then echo "make bench-compare: set BASE to the revision to compare with" >&2; exit 2; fi
+	$(BIN)/python -m tests.bench.bench_compare $(BASE) $(ARGS)
+
+.PHONY: bench-backpressure
+bench-backpressure: install  ## measure a worker's memory while 100,000 events wait for a slow model
+	$(BIN)/python -m tests.bench.bench_backpressure $(ARGS)
+
+.PHONY: bench-timelines
+bench-timelines: install  ## measure a timeline query in a component of 10,000 memories
+	$(BIN)/python -m tests.bench.bench_timelines $(ARGS)
+
+.PHONY: bench-tree
+bench-tree: install  ## measure how the tree grows (DATA=FILE: memory lines as JSON; draws reports/tree.png)
+	@if [ -z "$(DATA)" ]; then echo "make bench-tree: set DATA to a file of memory lines" >&2; exit 2; fi
+	@mkdir -p reports
+	$(BIN)/python -m tests.bench.bench_tree --data $(DATA) --plot reports/tree.png $(ARGS)
+
+# ---- check it
+
+.PHONY: test
+test: lint type  ## everything: lint, types, all tests, the wheel in an empty environment
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: test-unit
+test-unit: install  ## the tests that need no server
+	$(BIN)/python -m pytest tests/unit $(ARGS)
+
+.PHONY: test-broker
+test-broker: install  ## the tests on the embedded servers
+	$(BIN)/python -m pytest tests/contract tests/broker $(ARGS)
+
+.PHONY: test-kafka
+test-kafka: install  ## the broker and client suites on Apache Kafka, which Maven fetches; needs Java 17 and Maven
+	$(BIN)/python -m eunoe.deploy.kafka --fetch
+	EUNOE_TEST_BROKER=kafka $(BIN)/python -m pytest tests/contract/test_publisher.py tests/broker tests/clients $(ARGS)
+	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
+
+.PHONY: test-kafka-brief
+test-kafka-brief: install  ## of these the suites that are about the broker itself, in three minutes
+	$(BIN)/python -m eunoe.deploy.kafka --fetch
+	EUNOE_TEST_BROKER=kafka $(BIN)/python -m pytest tests/contract/test_publisher.py tests/broker/test_client.py \
+		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/clients $(ARGS)
+
+.PHONY: test-faults
+test-faults: install  ## kill, pause and starve everything; what is remembered must not differ (ARGS="--faults kill9,sigstop --seed 1")
+	$(BIN)/python -m tests.faults $(ARGS)
+
+SOAK_MINUTES ?= 30
+.PHONY: soak
+soak: install  ## the same with random faults for SOAK_MINUTES
+	$(BIN)/python -m tests.faults --minutes $(SOAK_MINUTES) $(ARGS)
+
+.PHONY: test-llmlingua
+test-llmlingua: install  ## the tests of the extras llmlingua and fastembed, in an environment of their own (3 GB)
+	$(BIN)/python -m venv $(VENV)-extras
+	$(VENV)-extras/bin/pip install --quiet --editable '.[llmlingua,fastembed]' onnx pytest pytest-asyncio pytest-timeout hypothesis
+	HF_HUB_OFFLINE=1 $(VENV)-extras/bin/python -m pytest tests/llmlingua $(ARGS)
+
+.PHONY: test-servers
+test-servers: servers-given install  ## the same and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
+	$(BIN)/python -m pytest tests/contract tests/broker $(ARGS)
+	EUNOE_PREFIX=$${EUNOE_PREFIX:-demo-$$(date +%s)} $(BIN)/eunoe demo --attach
+
+.PHONY: servers-given
+servers-given:
+	@for name in EUNOE_KAFKA EUNOE_REDIS_URL EUNOE_QDRANT_URL; do \
+		if [ -z "$${!name:-}" ]; then \
+			echo "make test-servers: set EUNOE_KAFKA, EUNOE_REDIS_URL and EUNOE_QDRANT_URL; $$name is not set" >&2; exit 2; \
+		fi; \
+	done
+
+.PHONY: lint
+lint: install  ## formatting, rules, and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+.PHONY: type
+type: install  ## mypy, strict
+	$(BIN)/mypy
+
+.PHONY: fmt
+fmt: install  ## format, and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# ---- write what is derived
+
+.PHONY: contracts
+contracts: install  ## write the JSON Schemas, the AsyncAPI document and the README's table of settings anew
+	$(BIN)/eunoe schemas deploy/contracts
+	$(BIN)/python -m eunoe.deploy.settings_table README.md
+
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+.PHONY: lock
+lock: $(VENV)/.made  ## resolve pyproject.toml into the lock files (ARGS=--upgrade)
+	$(BIN)/pip install --quiet uv
+	$(COMPILE) $(ARGS) --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --constraint requirements.lock pyproject.toml -o deploy/runtime.lock
+
+.PHONY: wheel
+wheel: install  ## build dist/eunoe-….whl
+	$(BIN)/python -m build --wheel $(ARGS)
+
+.PHONY: image
+image:  ## build the container image eunoe (needs Docker)
+	docker build --file deploy/Dockerfile --tag eunoe $(ARGS) .
+
+# ---- set it up
+
+.PHONY: install
+install: $(LINKED)  ## set up .venv (every target that needs it does so itself)
+
+$(VENV)/.made:
+	@for python in $(PYTHONS); do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then \
+			echo "$$python -m venv $(VENV)"; $$python -m venv --clear $(VENV); touch $@; exit 0; \
+		fi; \
+	done; \
+	echo "make: needs Python 3.11 or newer; none of these is: $(PYTHONS) (choose one with PYTHON=…)" >&2; exit 2
+
+$(VENV)/.locked: requirements.lock $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(LINKED): pyproject.toml $(VENV)/.locked
+	@rm -f $(VENV)/.linked-*
+	$(BIN)/python -m pip install --quiet --no-deps --editable . --config-settings editable_mode=strict
+	@touch $@
+
+.PHONY: clean
+clean:  ## remove what was built and cached (.venv stays)
+	rm -rf build dist *.egg-info reports .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f $(VENV)/.linked-*
+	find schemas streams workers deploy tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: distclean
+distclean: clean  ## remove .venv too, and mem0's
+	rm -rf $(VENV) $(VENV)-mem0

@@ -1,0 +1,1 @@
+"""Settings, bootstrap, command line and the embedded stack: the only place that builds clients."""

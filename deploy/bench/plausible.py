@@ -1,0 +1,38 @@
+"""Answers that pass their checks where a schema alone cannot say what may be answered. Functions of the question."""
+
+import hashlib
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_ROW = re.compile(r"^\[(\d+)\] ([^\n(:]+?)(?: \(\d{4}-\d\d-\d\d\))?: ([^\n]*)$", re.MULTILINE)
+_SEGMENTS = 4
+"""Rows of a segment, about."""
+_LINES = 4
+"""Lines of a memory, about."""
+
+
+def segments(user: str) -> Mapping[str, Any]:
+    """Segments that tile the numbered rows."""
+    last = max((int(number) for number, _, _ in _ROW.findall(user)), default=1)
+    chance = _chance(user)
+    starts = [1, *(row for row in range(2, last + 1) if chance.random() < 1 / _SEGMENTS)]
+    ends = [*(start - 1 for start in starts[1:]), last]
+    return {
+        "segments": [{"start": a, "end": b, "count": b - a + 1} for a, b in zip(starts, ends, strict=True)],
+    }
+
+
+def memories(user: str) -> Mapping[str, Any]:
+    """Some of the lines, as memories of those who said them; at most forty."""
+    rows = [row for row in _ROW.findall(user) if "proves nothing" not in row[2]]
+    chance = _chance(user)
+    kept = [row for row in rows if chance.random() < 1 / _LINES] or rows[:1]
+    return {
+        "memories": [{"speaker": who, "text": text[:200], "cites": [int(number)]} for number, who, text in kept[:40]]
+    }
+
+
+def _chance(user: str) -> random.Random:
+    return random.Random(hashlib.sha256(user.encode()).digest())

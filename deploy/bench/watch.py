@@ -1,0 +1,68 @@
+"""Sees sessions become durable, from outside: the ledgers of the stages that end the way of a session."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from eunoe.schemas.decisions import Scope
+from eunoe.schemas.errors import Unavailable
+from eunoe.workers.registry import ROWS
+from eunoe.workers.rows import Order
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.keys import Keys
+
+LAST_STAGES = tuple(row.name for row in ROWS.values() if row.order is Order.SESSION and not row.emits)
+"""What no stage waits for: all others have decided a session before these have."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """When each session of each conversation was durable at every last stage."""
+
+    redis: RedisClient
+    names: Keys
+    conversations: Sequence[str]
+    """Keys."""
+    poll_s: float = 0.1
+    durable: dict[tuple[str, int], float] = field(default_factory=dict)
+    """(conversation, session) → seconds since the epoch, right to a poll."""
+    commands: int = 0
+    """What watching itself has asked of Redis."""
+    _reached: dict[str, int] = field(default_factory=dict)
+
+    async def until(
+        self, sessions: int, advance: Callable[[int], None] = lambda _done: None, stuck_s: float = 60.0
+    ) -> None:
+        """Return when session ``sessions`` of every conversation is durable.
+
+        Raises `Unavailable` when nothing gets on for ``stuck_s`` seconds.
+        """
+        since = time.monotonic()
+        while left := [key for key in self.conversations if self._reached.get(key, 0) < sessions]:
+            if await self.look(left):
+                since = time.monotonic()
+                advance(len(self.durable))
+            elif time.monotonic() - since > stuck_s:
+                raise Unavailable(
+                    f"{len(self.durable)} sessions are durable, then nothing for {stuck_s:.0f} s:"
+                    f" {len(left)} conversations are not done, {left[0]} stands at {self._reached.get(left[0], 0)}"
+                )
+            await asyncio.sleep(self.poll_s)
+
+    async def look(self, keys: Sequence[str] = ()) -> bool:
+        """Look once, at all conversations or only these; True: something got on."""
+        keys = keys or self.conversations
+        async with self.redis.pipeline(transaction=False) as asking:
+            for key in keys:
+                for stage in LAST_STAGES:
+                    asking.hget(self.names.ledger(Scope(stage, key)), "applied")
+            found = await asking.execute()
+        self.commands += len(found)
+        now, before = time.time(), len(self.durable)
+        width = len(LAST_STAGES)
+        for place, key in enumerate(keys):
+            applied = min(int(value or 0) for value in found[place * width : (place + 1) * width])
+            self.durable.update(((key, number), now) for number in range(self._reached.get(key, 0) + 1, applied + 1))
+            self._reached[key] = applied
+        return len(self.durable) > before

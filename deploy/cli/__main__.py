@@ -1,0 +1,5 @@
+"""`python -m eunoe.deploy.cli`."""
+
+from eunoe.deploy.cli.main import main
+
+main()

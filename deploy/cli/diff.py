@@ -1,0 +1,182 @@
+"""`eunoe diff`."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.comparison.differences import Tally, TreeShape
+from eunoe.deploy.comparison.questions import Overlap, read_questions
+from eunoe.deploy.comparison.run import Asked, Compared, run_diff
+from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.exits import Exit
+from eunoe.schemas.events import DEFAULT_TENANT, Strategy
+from eunoe.schemas.identity import conversation_key
+
+_WIDTH = 200
+"""Characters of an example that the table shows; the JSON has all."""
+
+
+def diff(
+    old: Annotated[str, typer.Argument(help="A generation, for instance the live one.")],
+    new: Annotated[str, typer.Argument(help="The generation to compare with it.")],
+    conversation: Annotated[list[str] | None, typer.Option(help="Only these conversations' ids.")] = None,
+    tenant: Annotated[str, typer.Option(help="Whose conversations they are.")] = DEFAULT_TENANT,
+    questions: Annotated[
+        Path | None,
+        typer.Option(help='Ask both: a file of lines {"conversation": "…", "question": "…"}.'),
+    ] = None,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="How questions are looked up; unset: as in replies.")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, max=100, help="Examples of each kind.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Compare two generations of the memory: what only one remembers, what became of it, links, trees, retrieval.
+
+    Memories are recognized by their words and their speaker, segments by their utterances, edges by their relation and
+    both ends. Both generations go on working meanwhile; one that is behind the log differs by that, which the line of
+    sessions shows. Exit codes: 0 the digests of all conversations agree (and the same is found for every question),
+    1 they differ, 2 a generation or conversation that nobody knows, 69 a server did not answer.
+    """
+    asked = Asked(
+        old=old,
+        new=new,
+        conversations=[conversation_key(tenant, one) for one in conversation or ()],
+        questions=read_questions(questions) if questions is not None else (),
+        strategy=strategy,
+        examples=examples,
+    )
+    compared = asyncio.run(_run(asked, as_json=as_json))
+    if as_json:
+        print_json(_document(asked, compared))
+    else:
+        _print(asked, compared)
+    if not compared.is_equal:
+        raise typer.Exit(Exit.FAILED)
+
+
+async def _run(asked: Asked, *, as_json: bool) -> Compared:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=errors, disable=as_json, transient=True) as bars:
+        task = bars.add_task("conversations", total=None)
+        return await run_diff(
+            connected_settings(), asked, lambda done, total: bars.update(task, completed=done, total=total)
+        )
+
+
+# ---- for people
+
+
+def _print(asked: Asked, compared: Compared) -> None:
+    difference = compared.difference
+    console.print(_counts(asked, compared))
+    told = Table("", asked.old, asked.new, title="examples", title_justify="left", show_lines=True)
+    for kind, found in difference.tallies.items():
+        for example in found.examples:
+            where = f"\n{escape(example.key)}" if difference.conversations > 1 else ""
+            told.add_row(f"{kind}{where}", _clip(example.old), _clip(example.new))
+    if told.row_count:
+        console.print(told)
+    if compared.overlaps:
+        console.print(_asked_table(asked, compared.overlaps))
+    console.print(_verdict(asked, compared), highlight=False)
+
+
+def _counts(asked: Asked, compared: Compared) -> Table:
+    difference = compared.difference
+    table = Table("", asked.old, asked.new, f"only {asked.old}", f"only {asked.new}", "changed")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    only = (len(compared.only_old), len(compared.only_new))
+    common = difference.conversations - sum(only)
+    table.add_row("conversations", *map(_number, (common + only[0], common + only[1], *only)), "")
+    table.add_row("sessions", *map(_number, difference.sessions), "", "", "")
+    for kind, found in difference.tallies.items():
+        table.add_row(
+            kind, str(found.old), str(found.new), *map(_number, (found.only_old, found.only_new, found.changed))
+        )
+    before, after = difference.trees
+    for name in ("leaves", "depth", "fan_out"):
+        table.add_row(
+            f"tree {name.replace('_', '-')}", str(getattr(before, name)), str(getattr(after, name)), "", "", ""
+        )
+    return table
+
+
+def _asked_table(asked: Asked, overlaps: Sequence[Overlap]) -> Table:
+    table = Table("question", "shared", f"{asked.old} tokens", f"{asked.new} tokens")
+    for each in overlaps:
+        table.add_row(escape(each.question.question), f"{each.shared:.0%}", *map(str, each.tokens))
+    table.caption = f"{len(overlaps)} questions, {_mean(overlaps):.1%} of the utterances behind them are shared"
+    return table
+
+
+def _verdict(asked: Asked, compared: Compared) -> str:
+    difference = compared.difference
+    if compared.is_equal:
+        return f"{asked.old} and {asked.new} are equal: {difference.conversations} conversations, digest for digest"
+    differing = difference.conversations - difference.equal
+    seen = any(found.differs for found in difference.tallies.values())
+    why = "" if seen or not differing else ", but only in what decided it (models, prompts, versions, event details)"
+    return f"{asked.old} and {asked.new} differ in {differing} of {difference.conversations} conversations{why}"
+
+
+def _number(count: int) -> str:
+    return str(count) if count else ""
+
+
+def _clip(words: str | None) -> str:
+    if words is None:
+        return ""
+    return escape(words if len(words) <= _WIDTH else words[: _WIDTH - 1] + "…")
+
+
+def _mean(overlaps: Sequence[Overlap]) -> float:
+    return sum(each.shared for each in overlaps) / len(overlaps) if overlaps else 1.0
+
+
+# ---- for scripts
+
+
+def _document(asked: Asked, compared: Compared) -> dict[str, Any]:
+    difference = compared.difference
+    return {
+        "old": asked.old,
+        "new": asked.new,
+        "equal": compared.is_equal,
+        "conversations": difference.conversations,
+        "equal_conversations": difference.equal,
+        "only_old": list(compared.only_old),
+        "only_new": list(compared.only_new),
+        "sessions": list(difference.sessions),
+        "kinds": {kind: _tally(found) for kind, found in difference.tallies.items()},
+        "trees": [_shape(shape) for shape in difference.trees],
+        "questions": [_overlap(each) for each in compared.overlaps],
+        "shared": _mean(compared.overlaps) if compared.overlaps else None,
+    }
+
+
+def _tally(found: Tally) -> dict[str, Any]:
+    counts = {name: getattr(found, name) for name in ("old", "new", "only_old", "only_new", "changed")}
+    examples = [{"conversation": each.key, "old": each.old, "new": each.new} for each in found.examples]
+    return {**counts, "examples": examples}
+
+
+def _shape(shape: TreeShape) -> dict[str, int]:
+    return {name: getattr(shape, name) for name in ("nodes", "leaves", "depth", "fan_out")}
+
+
+def _overlap(each: Overlap) -> dict[str, Any]:
+    return {
+        **each.question.model_dump(mode="json"),
+        "shared": each.shared,
+        "tokens": list(each.tokens),
+        "utterances": [list(side) for side in each.utterances],
+    }

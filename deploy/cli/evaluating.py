@@ -1,0 +1,94 @@
+"""What the commands of `eunoe eval` share: options, progress, tables."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from eunoe.deploy.cli.output import console, errors, note, print_json
+from eunoe.deploy.evaluate.report import Report, write_report
+from eunoe.deploy.settings import Settings, read_settings
+
+Samples = Annotated[
+    list[str] | None, typer.Option("--sample", help="Only this conversation of the file; may be given several times.")
+]
+Embedding = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder", help="wordllama, fastembed:MODEL or endpoint:MODEL:DIMENSIONS; default: EUNOE_EMBEDDING."
+    ),
+]
+ReportFolder = Annotated[
+    Path | None, typer.Option("--report", help="A folder for the report: JSON, Markdown and a plot.")
+]
+Seed = Annotated[int, typer.Option(help="Draws the same again.")]
+
+
+@contextmanager
+def counting(what: str, total: int, *, quiet: bool) -> Iterator["Bar"]:
+    """A progress bar on standard error; none where ``quiet``."""
+    columns = (TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=errors, disable=quiet) as bars:
+        yield Bar(bars, bars.add_task(what, total=total))
+
+
+class Bar:
+    """One bar."""
+
+    def __init__(self, bars: Progress, task: Any) -> None:  # noqa: ANN401 - rich's task id
+        self._bars, self._task = bars, task
+
+    def step(self) -> None:
+        """One more is done."""
+        self._bars.advance(self._task)
+
+
+def settings_with(embedding: str | None) -> Settings:
+    """The settings of the environment, with the embedder of the command line."""
+    settings = read_settings()
+    return settings if embedding is None else settings.model_copy(update={"embedding": embedding})
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def finish(report: Report, folder: Path | None, *, as_json: bool) -> None:
+    """Print the rows, and write the report where a folder is given."""
+    if as_json:
+        print_json([dict(row) for row in report.rows])
+    else:
+        console.print(table(report.rows))
+        for said in report.notes:
+            console.print(said, style="dim", markup=False)
+    if folder is not None:
+        paths = write_report(folder, report)
+        note(f"report: {', '.join(map(str, paths))}", quiet=as_json)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows for people."""
+    shown = Table(*(list(rows[0]) if rows else []))
+    for row in rows:
+        shown.add_row(*map(_cell, row.values()))
+    return shown
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, tuple | list):
+        return " / ".join(map(_cell, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def fields(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """Dataclasses as rows."""
+    return [asdict(row) for row in rows]

@@ -1,0 +1,35 @@
+"""`eunoe generations`."""
+
+import asyncio
+
+from rich.table import Table
+
+from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.promotion import Listed, list_generations
+
+
+def generations(as_json: Json = False) -> None:
+    """List the generations of the memory: which one answers, how each was made."""
+    found = asyncio.run(list_generations(connected_settings()))
+    if as_json:
+        print_json([_document(one) for one in found])
+        return
+    table = Table("generation", "answers", "made", "from", "state", "differs in")
+    for one in found:
+        made = one.made
+        changes = {} if made is None else {**made.changes, **made.plan}
+        table.add_row(
+            one.name,
+            "yes" if one.is_live else "",
+            "with the log" if made is None else f"{made.made_at:%Y-%m-%d %H:%M}",
+            "" if made is None else made.source,
+            "" if made is None else made.state.value,
+            ", ".join(f"{name}={value}" for name, value in changes.items()),
+        )
+    console.print(table)
+
+
+def _document(one: Listed) -> dict[str, object]:
+    made = None if one.made is None else one.made.model_dump(mode="json", exclude={"name"})
+    return {"name": one.name, "live": one.is_live, "made": made}

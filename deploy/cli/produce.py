@@ -1,0 +1,41 @@
+"""`eunoe produce`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.clients import open_publisher
+from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.demo.load import read_events
+from eunoe.deploy.demo.loaded import ClientEvent
+from eunoe.deploy.demo.play import produce as send
+from eunoe.deploy.settings import Settings
+
+
+def produce(
+    file: Annotated[Path, typer.Argument(help="JSON lines: one utterance, session end or erasure a line.")],
+    as_json: Json = False,
+) -> None:
+    """Produce the events of a file into the conversations topic.
+
+    The whole file is checked first: where a line is wrong, it is named and nothing is sent.
+    """
+    events = read_events(file)
+    settings = connected_settings()
+    with Progress(console=errors, disable=as_json) as bars:
+        asyncio.run(_send(settings, events, bars))
+    conversations = len({event.key for event in events})
+    if as_json:
+        print_json({"events": len(events), "conversations": conversations})
+    else:
+        console.print(f"{len(events)} events of {conversations} conversations produced", highlight=False)
+
+
+async def _send(settings: Settings, events: tuple[ClientEvent, ...], bars: Progress) -> None:
+    task = bars.add_task("produced", total=len(events))
+    async with open_publisher(settings) as publisher:
+        await send(publisher, events, lambda done: bars.update(task, completed=done))

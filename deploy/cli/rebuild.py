@@ -1,0 +1,185 @@
+"""`eunoe rebuild`."""
+
+import asyncio
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from eunoe.deploy.cli.output import Json, console, errors, note, print_json
+from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.generations import live_settings, parse_changes
+from eunoe.deploy.rebuild import run
+from eunoe.deploy.rebuild.counting import GUESSED_TOKENS
+from eunoe.deploy.rebuild.estimate import Estimate, estimate
+from eunoe.deploy.rebuild.follow import follow
+from eunoe.deploy.rebuild.plan import RebuildPlan, check_from_stage, stages_named
+from eunoe.deploy.rebuild.progress import Progress as Made
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DEFAULT_TENANT
+from eunoe.schemas.identity import conversation_key
+
+
+def rebuild(
+    into: Annotated[str, typer.Option(help="The generation to make, for instance v2.")],
+    stages: Annotated[str | None, typer.Option(help="Only these, with commas; intake is always among them.")] = None,
+    conversation: Annotated[list[str] | None, typer.Option(help="Only these conversations' ids.")] = None,
+    tenant: Annotated[str, typer.Option(help="Whose conversations they are.")] = DEFAULT_TENANT,
+    until: Annotated[datetime | None, typer.Option(help="Only what the log held at this time (UTC).")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="ROOM.SETTING=VALUE", help="What shall differ."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
+    from_stage: Annotated[
+        str | None,
+        typer.Option(help="Make this stage and what depends on it again; copy the rest from the live generation."),
+    ] = None,
+    ask_again: Annotated[
+        bool, typer.Option("--ask-again", help="Ask models anew: a new memory, not the same one made again.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would ask of models.")] = False,
+    follow_: Annotated[
+        bool, typer.Option("--follow", help="Then run the generation's workers, so that it keeps up; until Ctrl-C.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make memory again from the log, into another generation, while the live one goes on answering.
+
+    Questions that models answered before cost nothing: with the same prompts, models and settings the same memory
+    comes out, and no model is asked. Stop it when you like and run it again: it goes on. Then compare (`eunoe diff`),
+    and let the new one answer (`eunoe promote`).
+    """
+    plan = RebuildPlan(
+        into=into,
+        stages=stages_named(stages),
+        conversations=frozenset(conversation_key(tenant, one) for one in conversation or ()),
+        until=None if until is None else until.replace(tzinfo=until.tzinfo or UTC),
+        changes=parse_changes(set_ or ()),
+        workers=workers,
+        from_stage=from_stage,
+        ask_again=ask_again,
+    )
+    check_from_stage(plan)
+    if follow_ and plan.is_partial:
+        raise Refused("--follow needs all of memory: leave out --stages, --conversation and --until")
+    if dry_run:
+        asyncio.run(_estimate(plan, as_json=as_json))
+    else:
+        asyncio.run(_run(plan, following=follow_, as_json=as_json))
+
+
+async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
+    settings = await live_settings(connected_settings())
+    with _progress(as_json=as_json) as bars:
+        found = await estimate(settings, plan, Bars(bars).show)
+    if as_json:
+        print_json({**asdict(found), "exact": found.is_exact})
+    else:
+        for line in estimate_lines(found):
+            console.print(line, highlight=False)
+
+
+async def _run(plan: RebuildPlan, *, following: bool, as_json: bool) -> None:
+    settings = await live_settings(connected_settings())
+    with _progress(as_json=as_json) as bars:
+        done = await run.rebuild(settings, plan, Bars(bars))
+    _print(done, as_json=as_json)
+    if following:
+        await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
+
+
+def _progress(*, as_json: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeRemainingColumn(),
+        console=errors,
+        disable=as_json,
+    )
+
+
+class Bars:
+    """One bar for each phase."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, progress: Made) -> None:
+        """Show how far it is."""
+        told = _told(progress) if progress.phase == "memory" else ""
+        self.show(progress.phase, progress.done, progress.total, told)
+
+    def show(self, phase: str, done: int, total: int, told: str = "") -> None:
+        """Show how far one phase is."""
+        if phase not in self._tasks:
+            self._tasks[phase] = self._bars.add_task(phase, told="")
+        self._bars.update(self._tasks[phase], completed=done, total=total or None, told=told)
+
+
+def _told(progress: Made) -> str:
+    made = progress.made
+    rate = made.events / progress.seconds if progress.seconds else 0.0
+    asked = (
+        f", {made.calls} model calls, {made.tokens} tokens{_dollars(made.cost)}" if made.calls else ", no model calls"
+    )
+    return f"{made.sessions} sessions, {rate:.0f} events/s{asked}"
+
+
+def _dollars(cost: float | None) -> str:
+    return f", ${cost:.2f}" if cost else ""
+
+
+def estimate_lines(found: Estimate) -> list[str]:
+    """What a person is told of an estimate."""
+    how = (
+        "all of them derived"
+        if found.is_exact
+        else f"scaled from {found.sampled} of them ({found.sampled_events} events)"
+    )
+    lines = [
+        f"{found.conversations} conversations, {found.events} events, about {found.sessions} sessions ({how})",
+        f"{found.calls} model calls: {found.prompt_tokens} prompt tokens, {found.completion_tokens} tokens of answers"
+        f"{_dollars(found.cost)}; {found.recorded} questions are answered by recorded answers, for nothing",
+    ]
+    if found.guessed:
+        lines.append(
+            f"no recorded answer tells how long answers to {', '.join(found.guessed)} are: {GUESSED_TOKENS} tokens each"
+        )
+    if found.embedded is not None:
+        lines.append(f"{found.embedded} texts for the embedding endpoint")
+    if found.calls and found.cost is None:
+        lines.append(
+            "no cost: set EUNOE_MODEL_PROMPT_PRICE and EUNOE_MODEL_COMPLETION_PRICE (dollars per million tokens)"
+        )
+    return [*lines, "nothing was asked and nothing was written; tokens are words and punctuation marks"]
+
+
+def _print(done: run.Rebuilt, *, as_json: bool) -> None:
+    made = done.made
+    note(done.note, quiet=as_json or not done.note)
+    if as_json:
+        print_json(
+            {
+                "generation": done.generation,
+                "state": done.state.value,
+                **made.model_dump(mode="json"),
+                "answers": done.answers,
+                "note": done.note,
+                "seconds": round(done.seconds, 3),
+                "events_per_s": round(done.events_per_s, 1),
+            }
+        )
+        return
+    console.print(
+        f"{done.generation} is {done.state}: {made.conversations} conversations, {made.events} events,"
+        f" {made.sessions} sessions, {made.memories} memories in {done.seconds:.1f} s"
+        f" ({done.events_per_s:.0f} events/s); {made.calls} model calls, {made.tokens} tokens{_dollars(made.cost)}"
+        + (f"; {made.failed} decisions failed, their sessions are skipped" if made.failed else ""),
+        highlight=False,
+    )

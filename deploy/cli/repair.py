@@ -1,0 +1,87 @@
+"""`eunoe repair`."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from eunoe.deploy.bootstrap import open_clients
+from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.clients import open_redis, store_keys
+from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.repair import Repaired, Repairer
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DEFAULT_TENANT
+from eunoe.schemas.identity import conversation_key
+from eunoe.streams.admin import check_partitions
+from eunoe.workers.stores.redis import RedisTransplants
+
+Told = Callable[[int, int], None]
+
+
+def repair(
+    conversation: Annotated[str | None, typer.Argument(help="The conversation's id.")] = None,
+    tenant: Annotated[str, typer.Option(help="Whose conversation it is.")] = DEFAULT_TENANT,
+    all_held: Annotated[
+        bool, typer.Option("--all-held", help="Every conversation of which events are held as dead letters.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Derive a conversation again from the log, in the place of what the stores hold; the workers go on meanwhile.
+
+    For a conversation that is held because Redis lost acknowledged writes, or whose vector index disagrees. Recorded
+    model answers are used again. Exit codes: 0 all is well, 1 sessions failed again and are missing in memory,
+    2 the log knows nothing of the conversation, 69 a server did not answer.
+    """
+    if (conversation is None) != all_held:
+        raise Refused("name one conversation, or say --all-held")
+    key = None if conversation is None else conversation_key(tenant, conversation)
+    done = asyncio.run(_repair(key, quiet=as_json))
+    if as_json:
+        print_json([asdict(each) for each in done])
+    else:
+        for each in done:
+            console.print(_told(each), highlight=False, markup=False)
+        if not done:
+            console.print("no conversation is held")
+    if any(each.skipped for each in done):
+        raise typer.Exit(Exit.FAILED)
+
+
+async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
+    settings = connected_settings()
+    partitions = await check_partitions(settings.kafka_settings, settings.names)
+    async with open_clients(settings) as clients, open_redis(settings) as redis:
+        transplants = RedisTransplants(clients.store, redis, store_keys(settings))
+        repairer = Repairer(settings, clients, transplants, partitions)
+        found = []
+        for each in await repairer.held() if key is None else [key]:
+            with _bar(each, quiet=quiet) as told:
+                found.append(await repairer.repair(each, told))
+        return found
+
+
+@contextmanager
+def _bar(key: str, *, quiet: bool) -> Iterator[Told]:
+    """A bar over the records of one conversation, on standard error."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors, disable=quiet, transient=True) as progress:
+        task = progress.add_task(f"deriving {key}", total=None)
+        yield lambda at, of: progress.update(task, completed=at, total=of)
+
+
+def _told(done: Repaired) -> str:
+    parts = [
+        f"{done.key}: {done.records} records, {done.sessions} sessions, {done.memories} memories",
+        f"{done.points} points written, {done.removed} removed",
+        f"{done.calls} model calls",
+    ]
+    parts += [f"{done.letters} held dead letters dealt with"] if done.letters else []
+    parts += [f"{done.asked} asks passed on"] if done.asked else []
+    parts += [f"{done.skipped} sessions FAILED and are missing"] if done.skipped else []
+    return "; ".join(parts)

@@ -1,0 +1,24 @@
+"""`eunoe schemas`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.describe import write_contracts
+
+
+def schemas(
+    folder: Annotated[Path, typer.Argument(help="Where to write; made if missing.")] = Path("contracts"),
+    as_json: Json = False,
+) -> None:
+    """Write the contracts for clients in any language.
+
+    A JSON Schema for each event, and one AsyncAPI 3 document: topics, keys, partitioner.
+    """
+    written = write_contracts(folder)
+    if as_json:
+        print_json({"written": [str(path) for path in written]})
+    else:
+        console.print(f"{len(written)} files written to {folder}/")

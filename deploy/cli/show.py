@@ -1,0 +1,194 @@
+"""`eunoe show`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from graphviz import Digraph
+from pydantic import TypeAdapter, ValidationError
+from rich.markup import escape
+from rich.tree import Tree
+
+from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.clients import open_store
+from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.drawing import (
+    history_tree,
+    memories_tree,
+    memory_graph,
+    render,
+    timelines_tree,
+    tree_graph,
+    write_dot,
+)
+from eunoe.deploy.generations import live_settings
+from eunoe.deploy.view import (
+    ConversationView,
+    GraphView,
+    view_conversation,
+    view_graph,
+    view_history,
+    view_memories,
+    view_tree,
+)
+from eunoe.schemas.base import Time, write_time
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DEFAULT_TENANT
+from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.memory import Memory
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.tree.nodes import TreeNode
+from eunoe.workers.tree.outline import outline
+from eunoe.workers.update.reads import HistoryEntry
+
+V = TypeVar("V")
+_MOMENT: TypeAdapter[datetime] = TypeAdapter(Time)
+
+
+def show(
+    conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
+    tenant: Annotated[str, typer.Option(help="Whose conversation it is.")] = DEFAULT_TENANT,
+    denoised: Annotated[bool, typer.Option("--denoised", help="Segments as retrieval sees them.")] = False,
+    memories: Annotated[bool, typer.Option("--memories", help="The memories that hold, by session.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="With --memories: those that no longer hold too.")] = False,
+    at: Annotated[
+        str | None, typer.Option(help="With --memories: as known then, a day or RFC 3339 time of the log.")
+    ] = None,
+    history: Annotated[str | None, typer.Option(help="What became of one memory: its id, or how that begins.")] = None,
+    timelines: Annotated[bool, typer.Option("--timelines", help="The memories as they led to each other.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="The tree of memories, with counts and days.")] = False,
+    dot: Annotated[Path | None, typer.Option(help="Write the memory graph (or tree) here, for Graphviz.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw the memory graph (or tree) here; needs Graphviz.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is remembered of a conversation: its topic segments, its memories, their graph or their tree."""
+    if (all_ or at is not None) and not memories:
+        raise Refused("--all and --at say which memories are shown: give --memories too")
+    key = conversation_key(tenant, conversation)
+    if history is not None:
+        entries = _read(lambda store: view_history(store, key, history), conversation, tenant)
+        _show_history(entries, as_json)
+        return
+    if memories:
+        moment = None if at is None else parse_moment(at)
+        view = _read(lambda store: view_memories(store, key, moment, all_=all_), conversation, tenant)
+        if moment is not None and moment < view.known_since:
+            note(f"nothing was known at {at}: by the log's time the first session ended {write_time(view.known_since)}")
+        _show_memories(f"{conversation}{f' at {at}' if at else ''}", view.memories, as_json)
+        return
+    if tree:
+        nodes = _read(lambda store: view_tree(store, key), conversation, tenant)
+        _show_tree(nodes, as_json)
+        _draw(lambda: tree_graph(nodes), dot, svg)
+        return
+    if timelines or dot or svg:
+        graph = _read(lambda store: view_graph(store, key), conversation, tenant)
+        _show_graph(conversation, graph, as_json)
+        _draw(lambda: memory_graph(graph.memories, graph.edges), dot, svg)
+        return
+    known = _read(lambda store: view_conversation(store, key), conversation, tenant)
+    if as_json:
+        print_json(_document(known))
+    else:
+        console.print(_tree(known, denoised), highlight=False)
+
+
+def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, tenant: str) -> V:
+    async def run() -> V | None:
+        async with open_store(await live_settings(connected_settings())) as store:
+            return await read(store)
+
+    view = asyncio.run(run())
+    if view is None:
+        raise Refused(f"nothing is known of conversation {conversation!r} of tenant {tenant!r}")
+    return view
+
+
+def parse_moment(text: str) -> datetime:
+    """A day (its end, in UTC) or an RFC 3339 time; raises `Refused` for anything else."""
+    try:
+        return _MOMENT.validate_python(f"{text}T23:59:59.999999Z" if len(text) == len("2026-01-31") else text)
+    except ValidationError:
+        raise Refused(f"--at {text!r}: expected a day like 2026-03-01 or a time like 2026-03-01T09:30:00Z") from None
+
+
+def _show_memories(title: str, memories: Sequence[Memory], as_json: bool) -> None:
+    if as_json:
+        print_json([memory.model_dump(mode="json") for memory in memories])
+    else:
+        console.print(memories_tree(f"{title}: {len(memories)} memories", memories), highlight=False)
+
+
+def _show_history(entries: list[HistoryEntry], as_json: bool) -> None:
+    if as_json:
+        print_json([_entry(entry) for entry in entries])
+    else:
+        console.print(history_tree(entries), highlight=False)
+
+
+def _entry(entry: HistoryEntry) -> dict[str, Any]:
+    return {
+        "session": entry.session,
+        "known_from": write_time(entry.known_from),
+        "at": write_time(entry.at),
+        "kind": entry.kind.value,
+        "memory": entry.memory.model_dump(mode="json"),
+        "by": None if entry.by is None else entry.by.model_dump(mode="json"),
+        "because": entry.because,
+    }
+
+
+def _show_graph(conversation: str, graph: GraphView, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "memories": [memory.model_dump(mode="json") for memory in graph.memories],
+                "edges": [edge.model_dump(mode="json") for edge in graph.edges],
+            }
+        )
+    else:
+        console.print(timelines_tree(conversation, graph.memories, graph.edges), highlight=False)
+
+
+def _show_tree(nodes: dict[str, TreeNode], as_json: bool) -> None:
+    if as_json:
+        print_json({id_: node.model_dump(mode="json") for id_, node in nodes.items()})
+        return
+    for line in outline(nodes):
+        console.print(line, markup=False, highlight=False)
+
+
+def _draw(graph: Callable[[], Digraph], dot: Path | None, svg: Path | None) -> None:
+    if dot is not None:
+        write_dot(graph(), dot)
+    if svg is not None:
+        render(graph(), svg)
+
+
+def _document(view: ConversationView) -> dict[str, Any]:
+    return {
+        "key": view.key,
+        "sessions": view.head.session,
+        "open": view.head.is_open,
+        "open_utterances": view.open_lines,
+        "remembered_sessions": view.remembered,
+        "segments": [segment.model_dump(mode="json") for segment in view.segments],
+    }
+
+
+def _tree(view: ConversationView, denoised: bool) -> Tree:
+    state = f"{view.open_lines} utterances in the open session" if view.head.is_open else "no session is open"
+    root = Tree(f"[bold]{view.key}[/]: {view.remembered} of {view.head.session} sessions remembered, {state}")
+    branches: dict[int, Tree] = {}
+    for segment in view.segments:
+        if segment.session not in branches:
+            day = f"{segment.lines[0].at:%Y-%m-%d}"
+            branches[segment.session] = root.add(f"[bold]session {segment.session}[/] [dim]{day}[/]")
+        leaf = branches[segment.session].add(f"[cyan]segment {segment.index + 1}[/] [dim]{segment.segment_id[:8]}[/]")
+        rows = segment.denoised.splitlines() if denoised else [f"{line.speaker}: {line.text}" for line in segment.lines]
+        for row in rows:
+            leaf.add(escape(row))
+    return root

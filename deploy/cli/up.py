@@ -1,0 +1,86 @@
+"""`eunoe up`."""
+
+import asyncio
+import logging
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.connect import DATA
+from eunoe.deploy.home import Home, HomePlan, open_home
+from eunoe.deploy.local.stack import Ports
+from eunoe.deploy.settings import read_settings
+
+
+def up(
+    data: Annotated[Path, typer.Option(help="Where memory is kept between starts.")] = DATA,
+    throw_away: Annotated[bool, typer.Option("--throw-away", help="Keep nothing: all is gone at the end.")] = False,
+    workers: Annotated[bool, typer.Option(help="Run all stages too; without: start `eunoe worker` yourself.")] = True,
+    kafka_port: Annotated[int, typer.Option(help="Port of the broker; 0: any free one.")] = 0,
+    redis_port: Annotated[int, typer.Option(help="Port of Redis; 0: any free one.")] = 0,
+    qdrant_port: Annotated[int, typer.Option(help="Port of Qdrant; 0: any free one.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Start a broker, Redis and Qdrant on loopback, and a worker with all stages; run until Ctrl-C.
+
+    Other commands in this directory find the servers by themselves. Memory is kept in the data directory: stop
+    and start again, and the next session goes on.
+    """
+    plan = HomePlan(
+        data=None if throw_away else data, workers=workers, ports=Ports(kafka_port, redis_port, qdrant_port)
+    )
+    with Progress(TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), console=errors) as bars:
+        asyncio.run(_up(plan, _Bars(bars, quiet=as_json), as_json))
+
+
+class _Bars:
+    """One bar for each thing that takes long."""
+
+    def __init__(self, bars: Progress, *, quiet: bool) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._quiet = quiet
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._quiet or not total:
+            return
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what)
+        self._bars.update(self._tasks[what], completed=done, total=total)
+
+
+async def _up(plan: HomePlan, bars: _Bars, as_json: bool) -> None:
+    logging.getLogger("eunoe").setLevel(logging.INFO)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_home(read_settings(), plan, bars) as home:
+        _tell(home, plan, as_json)
+        failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stop.wait())
+        done, waiting = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        if failed in done:
+            failed.result()
+        errors.print("stopping …")
+
+
+def _tell(home: Home, plan: HomePlan, as_json: bool) -> None:
+    urls = home.stack.urls
+    if as_json:
+        print_json({**urls.model_dump(mode="json"), "data": None if plan.data is None else str(plan.data)})
+        return
+    stages = "all stages run" if plan.workers else "no stage runs yet: start `eunoe worker STAGE`"
+    kept = "nothing is kept" if plan.data is None else f"memory is kept in {plan.data}"
+    console.print(
+        f"ready: {stages}; {kept}; Ctrl-C stops\n  EUNOE_KAFKA={urls.kafka}\n"
+        f"  EUNOE_REDIS_URL={urls.redis_url}\n  EUNOE_QDRANT_URL={urls.qdrant_url}",
+        highlight=False,
+    )

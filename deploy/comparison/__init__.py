@@ -1,0 +1,1 @@
+"""Two generations of one memory, side by side."""

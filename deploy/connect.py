@@ -1,0 +1,56 @@
+"""Which servers a command talks to."""
+
+from pathlib import Path
+
+from eunoe.deploy.local.stack import StackUrls, find_stack
+from eunoe.deploy.settings import Settings, read_settings
+
+DATA = Path(".eunoe")
+"""Where `eunoe up` leaves word of its servers, unless told otherwise."""
+
+
+def connected_settings(data: Path = DATA) -> Settings:
+    """The settings of the environment; where they name no broker, the servers of an `eunoe up` in this directory."""
+    settings = read_settings()
+    if settings.kafka is not None:
+        return settings
+    found = find_stack(data)
+    return settings if found is None else on_stack(settings, found)
+
+
+def on_stack(settings: Settings, urls: StackUrls) -> Settings:
+    """The settings pointed at an embedded stack: its addresses, its epoch, what its broker can and cannot do."""
+    broker = settings.broker.model_copy(
+        update={
+            "idempotent": False,
+            "fetch_wait_ms": 20,
+            "session_timeout_ms": 6_000,
+            "heartbeat_interval_ms": 1_000,
+        }
+    )
+    return settings.model_copy(
+        update={
+            "kafka": urls.kafka,
+            "redis_url": urls.redis_url,
+            "qdrant_url": urls.qdrant_url,
+            "epoch": urls.epoch,
+            "broker": broker,
+        }
+    )
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The variables that give a child process the same servers, and the same generation."""
+    broker = settings.broker
+    generation = {} if settings.generation is None else {"EUNOE_GENERATION": settings.generation}
+    return {
+        **generation,
+        "EUNOE_KAFKA": settings.kafka or "",
+        "EUNOE_REDIS_URL": settings.redis_url or "",
+        "EUNOE_QDRANT_URL": settings.qdrant_url or "",
+        "EUNOE_EPOCH": str(settings.epoch),
+        "EUNOE_BROKER__IDEMPOTENT": str(broker.idempotent).lower(),
+        "EUNOE_BROKER__FETCH_WAIT_MS": str(broker.fetch_wait_ms),
+        "EUNOE_BROKER__SESSION_TIMEOUT_MS": str(broker.session_timeout_ms),
+        "EUNOE_BROKER__HEARTBEAT_INTERVAL_MS": str(broker.heartbeat_interval_ms),
+    }

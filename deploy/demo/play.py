@@ -1,0 +1,168 @@
+"""Plays a conversation through the log, waits until it is remembered, and asks about it."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from eunoe.deploy.demo.loaded import ClientEvent, LoadedConversation, Played, Question
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.view import remembered_session, view_conversation, view_graph
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import Reply, SessionEnded, Strategy
+from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.memory import Segment
+from eunoe.schemas.ports import StateStore
+from eunoe.streams.client import MemoryClient
+from eunoe.streams.codec import encode
+from eunoe.streams.deadletters import distinct_letters
+from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.reader import read_all
+from eunoe.streams.record import Message
+from eunoe.streams.topics import Topic
+
+POLL_S = 0.1
+BATCH = 100
+
+Advance = Callable[[int], None]
+"""Told how far something has come."""
+
+
+class Asked(Value):
+    """A question with its answer."""
+
+    question: str
+    reply: str
+    cited: tuple[str, ...]
+    evidence: tuple[str, ...]
+    tokens: int
+    timelines: tuple[tuple[str, ...], ...]
+    """Of strategy timeline: the memories of each, oldest first."""
+    recall: float | None
+    """The share of the evidence that stood in the prompt; None where there is none to find."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of a conversation."""
+
+    sessions: int
+    utterances: int
+    segments: int
+    utterances_in_segments: int
+    memories: int
+    edges: dict[str, int]
+    """By relation."""
+    dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How the player tells what it does."""
+
+    produced: Advance = field(default=lambda count: None)
+    remembered: Advance = field(default=lambda count: None)
+
+
+def expected_sessions(events: Sequence[Played]) -> int:
+    """How many sessions a conversation closes: its ends, each after an utterance at least."""
+    return sum(
+        isinstance(event, SessionEnded) and not isinstance(before, SessionEnded) for before, event in pairwise(events)
+    )
+
+
+async def produce(publisher: KafkaPublisher, events: Sequence[ClientEvent], produced: Advance) -> None:
+    """Send events in order, a batch at a time."""
+    for start in range(0, len(events), BATCH):
+        batch = events[start : start + BATCH]
+        await publisher.publish([Message(Topic.CONVERSATIONS, event.key.encode(), encode(event)) for event in batch])
+        produced(start + len(batch))
+
+
+async def wait_until_remembered(
+    store: StateStore, key: str, sessions: int, remembered: Advance, timeout_s: float
+) -> None:
+    """Return when memory knows session number ``sessions``; raises `Unavailable` when it does not get on in time."""
+    reached, since = -1, time.monotonic()
+    while reached < sessions:
+        now = await remembered_session(store, key)
+        if now != reached:
+            reached, since = now, time.monotonic()
+            remembered(min(now, sessions))
+        elif time.monotonic() - since > timeout_s:
+            raise Unavailable(
+                f"memory stands at session {now} of {sessions} for {timeout_s:.0f} s: do the workers run?"
+                " See `eunoe dead-letters list`"
+            )
+        else:
+            await asyncio.sleep(POLL_S)
+
+
+async def ask_all(
+    settings: Settings,
+    loaded: LoadedConversation,
+    questions: Sequence[Question],
+    *,
+    tenant: str,
+    strategy: Strategy | None,
+    answered: Callable[[Asked, Reply], None],
+) -> list[Asked]:
+    """Ask each question as a probe, one after the other."""
+    asked: list[Asked] = []
+    async with MemoryClient(
+        settings.kafka_settings, conversation_id=loaded.conversation_id, tenant=tenant, names=settings.names
+    ) as memory:
+        for question in questions:
+            started = time.perf_counter()
+            reply = await memory.ask(
+                question.question,
+                speaker=question.speaker or "user",
+                record=False,
+                strategy=strategy,
+                timeout=120.0,
+            )
+            asked.append(_asked(question, reply, time.perf_counter() - started))
+            answered(asked[-1], reply)
+    return asked
+
+
+def _asked(question: Question, reply: Reply, seconds: float) -> Asked:
+    shown = {id_ for source in reply.sources for id_ in source.utterance_ids}
+    evidence = question.evidence
+    return Asked(
+        question=question.question,
+        reply=reply.text,
+        cited=reply.cited,
+        evidence=evidence,
+        tokens=reply.context_tokens,
+        timelines=tuple(source.memory_ids for source in reply.sources if source.kind is Strategy.TIMELINE),
+        recall=round(len(shown.intersection(evidence)) / len(evidence), 4) if evidence else None,
+        seconds=round(seconds, 4),
+    )
+
+
+async def count(settings: Settings, store: StateStore, tenant: str, conversation_id: str) -> Counts:
+    """The counts of a conversation as the stores and the dead letters tell them."""
+    key = conversation_key(tenant, conversation_id)
+    view = await view_conversation(store, key)
+    graph = await view_graph(store, key)
+    segments: tuple[Segment, ...] = () if view is None else view.segments
+    ids = [id_ for segment in segments for id_ in segment.utterance_ids]
+    letters = [
+        letter
+        async for _, letter in distinct_letters(read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS))
+        if letter.key == key
+    ]
+    return Counts(
+        sessions=0 if view is None else view.remembered,
+        utterances=len(set(ids)),
+        segments=len(segments),
+        utterances_in_segments=len(ids),
+        memories=0 if graph is None else len(graph.memories),
+        edges={} if graph is None else dict(sorted(Counter(edge.relation.value for edge in graph.edges).items())),
+        dead_letters=len(letters),
+    )

@@ -1,0 +1,1 @@
+"""Evaluations on data that the user brings."""

@@ -1,0 +1,44 @@
+"""Which conversations a file of evaluation data holds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from eunoe.deploy.demo import locomo
+from eunoe.deploy.demo.load import load_conversation, read_events
+from eunoe.deploy.demo.loaded import LoadedConversation, Question
+from eunoe.schemas.errors import Refused
+
+UNANSWERABLE = "adversarial"
+
+
+def read_corpus(path: Path, samples: Sequence[str] = ()) -> list[LoadedConversation]:
+    """All conversations of a file in LoCoMo's format or of JSON lines of events, or those named ``samples``.
+
+    Raises `Refused` for a file of another form, and for a sample that it does not hold.
+    """
+    names = samples or _names(path)
+    return [load_conversation(path, name) for name in dict.fromkeys(names)]
+
+
+def _names(path: Path) -> list[str]:
+    document = locomo.samples_in(path.read_bytes(), path) if path.is_file() else None
+    if document is not None:
+        return [str(sample.get("sample_id", f"sample-{place}")) for place, sample in enumerate(document, 1)]
+    return list(dict.fromkeys(event.conversation_id for event in read_events(path)))
+
+
+def with_questions(path: Path, samples: Sequence[str] = ()) -> list[LoadedConversation]:
+    """The same, those that have questions with evidence; raises `Refused` where there is none."""
+    found = [loaded for loaded in read_corpus(path, samples) if answerable(loaded)]
+    if not found:
+        raise Refused(
+            f"{path}: no question names its evidence; LoCoMo's files hold them under 'qa', those of"
+            " x-conversation.jsonl stand beside it in x-questions.jsonl, one"
+            ' {"question": …, "evidence": ["utterance id", …]} a line'
+        )
+    return found
+
+
+def answerable(loaded: LoadedConversation) -> list[Question]:
+    """The questions that name evidence and are not of the kind that has no answer."""
+    return [one for one in loaded.questions if one.evidence and one.category != UNANSWERABLE]

@@ -1,0 +1,143 @@
+"""Conversations measured side by side, a process for each core."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.evaluate.corpus import answerable, with_questions
+from eunoe.deploy.evaluate.retrieval import RetrievalPlan, Shown, measure
+from eunoe.deploy.models import open_embedder
+from eunoe.deploy.settings import Settings, read_settings
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import EunoeError, Refused
+from eunoe.schemas.events import Strategy
+
+LIMIT_BYTES = 2**24
+"""The longest line that a process may write."""
+
+Told = Callable[[], None]
+"""Called once per question and way of retrieving."""
+
+
+class Job(Value):
+    """What one process is told: one conversation, and what is asked of it; other settings it reads itself."""
+
+    data: str
+    sample: str
+    embedding: str
+    budgets: tuple[int, ...]
+    strategies: tuple[Strategy, ...]
+    baselines: tuple[str, ...]
+
+
+async def measure_all(
+    data: Path,
+    conversations: Sequence[LoadedConversation],
+    settings: Settings,
+    plan: RetrievalPlan,
+    jobs: int,
+    told: Told,
+) -> list[Shown]:
+    """What `measure` finds, one conversation after the other; ``jobs`` processes share the file's conversations out.
+
+    Raises what `measure` raises; `Refused` or `EunoeError` with what a process said that failed.
+    """
+    if min(jobs, len(conversations)) <= 1:
+        async with AsyncExitStack() as closing:
+            embedder = await open_embedder(settings, os.environ, closing)
+            return [shown for one in conversations for shown in await measure(one, embedder, plan, told)]
+    slots = asyncio.Semaphore(jobs)
+    longest = sorted(conversations, key=lambda one: -len(one.utterances) * len(answerable(one)))
+    tasks = {
+        one.conversation_id: asyncio.create_task(_run(_job(data, one, settings, plan), slots, told)) for one in longest
+    }
+    try:
+        await asyncio.gather(*tasks.values())
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+    return [shown for one in conversations for shown in tasks[one.conversation_id].result()]
+
+
+def _job(data: Path, one: LoadedConversation, settings: Settings, plan: RetrievalPlan) -> Job:
+    return Job(
+        data=str(data),
+        sample=one.conversation_id,
+        embedding=settings.embedding,
+        budgets=plan.budgets,
+        strategies=plan.strategies,
+        baselines=plan.baselines,
+    )
+
+
+async def _run(job: Job, slots: asyncio.Semaphore, told: Told) -> list[Shown]:
+    async with slots:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "eunoe.deploy.evaluate.parallel",
+            job.model_dump_json(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LIMIT_BYTES,
+        )
+        try:
+            found = [shown async for shown in _rows(process, told)]
+            if await process.wait():
+                raise await _fault(process)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    return found
+
+
+async def _rows(process: asyncio.subprocess.Process, told: Told) -> AsyncIterator[Shown]:
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        if line.isspace():
+            told()
+        else:
+            yield Shown(**orjson.loads(line))
+
+
+async def _fault(process: asyncio.subprocess.Process) -> EunoeError:
+    said = (await process.stderr.read()).decode(errors="replace").strip() if process.stderr else ""
+    kind = Refused if process.returncode == 2 else EunoeError
+    return kind(said.removeprefix("eunoe: ") or f"a process of the evaluation ended with {process.returncode}")
+
+
+async def work(job: Job, tell: Callable[[bytes], None]) -> None:
+    """What the process does: an empty line for each thing asked, then one line per `Shown`."""
+    settings = read_settings().model_copy(update={"embedding": job.embedding})
+    plan = RetrievalPlan(job.budgets, job.strategies, job.baselines, settings.stages)
+    (loaded,) = with_questions(Path(job.data), [job.sample])
+    async with AsyncExitStack() as closing:
+        embedder = await open_embedder(settings, os.environ, closing)
+        for shown in await measure(loaded, embedder, plan, lambda: tell(b"\n")):
+            tell(orjson.dumps(asdict(shown), option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _main() -> int:
+    def tell(line: bytes) -> None:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+    try:
+        asyncio.run(work(Job.from_json(sys.argv[1]), tell))
+    except EunoeError as fault:
+        sys.stderr.write(f"eunoe: {fault}\n")
+        return 2 if isinstance(fault, Refused) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

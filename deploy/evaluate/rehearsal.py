@@ -1,0 +1,81 @@
+"""Whole conversations through the stages in this process, over the in-memory twins of log and stores."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
+from eunoe.schemas.memory import MemoriesChanged
+from eunoe.schemas.ports import Embedder, LanguageModel
+from eunoe.streams.codec import decode, encode
+from eunoe.streams.record import Message
+from eunoe.streams.topics import Topic
+from eunoe.streams.twin import MemoryLog, Pump
+from eunoe.workers.deciding import RunnerSettings
+from eunoe.workers.inbound import LogPlace
+from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.outbound import Sender
+from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.runner import Runner
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+
+STAGES = ("intake", "segment", "summarize", "update", "link")
+"""What it takes to bring memories up to date."""
+REMEMBERING = (*STAGES, "compress", "tree")
+"""All that make memory; the others only asks need."""
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """The stages that write memories, each event handled to its end before the next one."""
+
+    embedder: Embedder
+    settings: StageSettings = field(default_factory=StageSettings)
+    stages: tuple[str, ...] = STAGES
+    language: LanguageModel | None = None
+    """None: the offline twins decide."""
+    log: MemoryLog = field(default_factory=MemoryLog)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    index: MemoryIndex = field(default_factory=MemoryIndex)
+    kit: Kit = field(init=False)
+    _pump: Pump = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pump = Pump(self.log)
+        self.kit = Kit(
+            store=self.store,
+            index=self.index,
+            embedder=self.embedder,
+            compressor=OfflineCompressor(),
+            language=self.language,
+            settings=self.settings,
+        )
+        sender = Sender(self.store, self.index, MemoryLogBook(), self.log)
+        place = LogPlace(epoch=0, partitions=self.log.partitions)
+        for name in self.stages:
+            runner = Runner(ROWS[name], build_stage(name, self.kit), sender, self.store, place, RunnerSettings())
+            self._pump.subscribe(name, ROWS[name].inputs, runner.handle)
+
+    async def play(self, events: Iterable[Utterance | SessionEnded]) -> None:
+        """Produce events as a client does, and let everything happen that they bring about."""
+        for event in events:
+            await self.log.publish([_message(event)])
+            if isinstance(event, SessionEnded):
+                await self._pump.run_until_idle()
+        await self._pump.run_until_idle()
+
+    async def settle(self) -> None:
+        """Let everything happen that was brought about."""
+        await self._pump.run_until_idle()
+
+    def changes(self) -> list[MemoriesChanged]:
+        """The change feed."""
+        events = (decode(record.value) for record in self.log.records(Topic.CHANGES))
+        return [event for event in events if isinstance(event, MemoriesChanged)]
+
+    def dead_letters(self) -> int:
+        """How many events were set aside."""
+        return len(self.log.records(Topic.DEAD_LETTERS))
+
+
+def _message(event: ConversationEvent) -> Message:
+    return Message(topic=Topic.CONVERSATIONS, key=event.key.encode(), value=encode(event))

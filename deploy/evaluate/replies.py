@@ -1,0 +1,198 @@
+"""How good are the replies? Questions answered by the responder, scored by words and by judges."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from eunoe.deploy.demo.loaded import Question
+from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, replier_of, usage_of
+from eunoe.deploy.evaluate.corpus import answerable
+from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering, judge, prefer
+from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.textscores import bert_score, bleu, rouge_l, token_f1
+from eunoe.schemas.events import DEFAULT_AGENT
+from eunoe.schemas.ports import LanguageModel
+from eunoe.workers.models.metering import Prices, Usage
+
+AT_ONCE = 16
+"""Questions under way together."""
+JUDGE_TOKENS = 12_000
+"""Characters of the evidence that a judge reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPlan:
+    """What is asked, of whom, and how it is judged."""
+
+    ways: tuple[str, ...]
+    budget: int = 1500
+    limit: int | None = None
+    """Questions of each conversation; None: all that have an answer."""
+    judge: LanguageModel | None = None
+    bert: bool = False
+    prices: Prices = field(default_factory=Prices)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRow:
+    """One way of remembering; shares from 0 to 1, means over questions; None: nobody judged."""
+
+    memory: str
+    questions: int
+    token_f1: float
+    rouge_l: float
+    bleu: float
+    bert_score: float | None
+    correct: float | None
+    grade: float | None
+    """From 1 to 100."""
+    preferred: float | None
+    """To plain retrieval, by a judge who saw both orders; 0.5: no preference."""
+    consistency: float | None
+    """From 1 to 5."""
+    memorability: float | None
+    """From 1 to 5."""
+    entailed: float | None
+    contradicted: float | None
+    context_tokens: float
+    calls: float
+    """Of the model that replies, per question."""
+    prompt_tokens: float
+    completion_tokens: float
+    dollars: float
+    """Per question, by the prices given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """A question with a reply."""
+
+    question: Question
+    evidence: str
+    reply: str
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What judges said of one reply."""
+
+    correct: Correct | None = None
+    graded: Graded | None = None
+    preferred: float | None = None
+    remembering: Remembering | None = None
+    entailed: Entailed | None = None
+
+
+def asked_of(library: Library, limit: int | None) -> list[Question]:
+    """The questions that have an answer to compare with."""
+    return [one for one in answerable(library.loaded) if one.answer][:limit]
+
+
+async def evaluate_replies(
+    libraries: Sequence[Library], plan: ReplyPlan, told: Callable[[], None] = lambda: None
+) -> list[ReplyRow]:
+    """One row per way of remembering; ``told`` is called for each question and way."""
+    found: dict[str, list[Replied]] = {}
+    spent: dict[str, Usage] = {}
+    language = libraries[0].kit.language
+    for way in plan.ways:
+        before = usage_of(language)
+        found[way] = [one for library in libraries for one in await _replies(library, way, plan, told)]
+        spent[way] = _since(before, usage_of(language))
+    plain = {id(one.question): one.reply for one in found.get(PLAIN, [])}
+    rows = []
+    for way, replied in found.items():
+        verdicts = await _judged(replied, plain if way != PLAIN else {}, plan.judge)
+        rows.append(_row(way, replied, verdicts, spent[way], plan))
+    return rows
+
+
+async def _replies(library: Library, way: str, plan: ReplyPlan, told: Callable[[], None]) -> list[Replied]:
+    replier, slots = replier_of(library), asyncio.Semaphore(AT_ONCE)
+    texts = {one.utterance_id: f"{one.speaker}: {one.text}" for one in library.loaded.utterances}
+
+    async def one(question: Question) -> Replied:
+        async with slots:
+            said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
+            reply, context = await answer(library, replier, way, said, plan.budget)
+        told()
+        evidence = "\n".join(texts[id_] for id_ in question.evidence)
+        return Replied(question, evidence, reply.text, context.tokens)
+
+    return list(await asyncio.gather(*map(one, asked_of(library, plan.limit))))
+
+
+async def _judged(replied: Sequence[Replied], plain: dict[int, str], model: LanguageModel | None) -> list[Verdicts]:
+    if model is None:
+        return []
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(each: Replied) -> Verdicts:
+        async with slots:
+            return await _verdicts(model, each, plain.get(id(each.question)))
+
+    return list(await asyncio.gather(*map(one, replied)))
+
+
+async def _verdicts(model: LanguageModel, each: Replied, plain: str | None) -> Verdicts:
+    question, right = each.question.question, each.question.answer or ""
+    given = {"question": question, "right_answer": right, "reply": each.reply}
+    past = {"what_was_said": each.evidence[:JUDGE_TOKENS], "question": question, "reply": each.reply}
+    return Verdicts(
+        correct=await judge(model, "judge-correct/1", Correct, **given),
+        graded=await judge(model, "judge-grade/1", Graded, **given),
+        preferred=None if plain is None else await prefer(model, question, right, each.reply, plain),
+        remembering=await judge(model, "judge-memory/1", Remembering, **past),
+        entailed=await judge(model, "judge-entailment/1", Entailed, **past),
+    )
+
+
+def _since(before: Usage, after: Usage) -> Usage:
+    return Usage(
+        calls=after.calls + after.corrections - before.calls - before.corrections,
+        prompt_tokens=after.prompt_tokens - before.prompt_tokens,
+        completion_tokens=after.completion_tokens - before.completion_tokens,
+    )
+
+
+def _row(way: str, replied: Sequence[Replied], verdicts: Sequence[Verdicts], spent: Usage, plan: ReplyPlan) -> ReplyRow:
+    said = [one.reply for one in replied]
+    right = [one.question.answer or "" for one in replied]
+    n = max(len(replied), 1)
+    return ReplyRow(
+        memory=way,
+        questions=len(replied),
+        token_f1=round(sum(map(token_f1, said, right)) / n, 3),
+        rouge_l=round(rouge_l(said, right), 3),
+        bleu=round(bleu(said, right), 2),
+        bert_score=round(bert_score(said, right), 3) if plan.bert else None,
+        correct=_mean([float(one.correct.correct) for one in verdicts if one.correct]),
+        grade=_mean([float(one.graded.score) for one in verdicts if one.graded]),
+        preferred=_mean([one.preferred for one in verdicts if one.preferred is not None]),
+        consistency=_mean([float(one.remembering.consistency) for one in verdicts if one.remembering]),
+        memorability=_mean([float(one.remembering.memorability) for one in verdicts if one.remembering]),
+        entailed=_mean([float(one.entailed.verdict == "entails") for one in verdicts if one.entailed]),
+        contradicted=_mean([float(one.entailed.verdict == "contradicts") for one in verdicts if one.entailed]),
+        context_tokens=round(sum(one.context_tokens for one in replied) / n, 1),
+        calls=round(spent.calls / n, 2),
+        prompt_tokens=round(spent.prompt_tokens / n, 1),
+        completion_tokens=round(spent.completion_tokens / n, 1),
+        dollars=round(spent.cost(plan.prices) / n, 6),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(sum(values) / len(values), 3) if values else None
+
+
+def reply_bars(rows: Sequence[ReplyRow]) -> Bars:
+    """Words shared with the right answer, and what judges said."""
+    series: dict[str, list[float]] = {
+        "token F1": [row.token_f1 for row in rows],
+        "ROUGE-L": [row.rouge_l for row in rows],
+    }
+    if any(row.correct is not None for row in rows):
+        series["correct (judge)"] = [row.correct or 0.0 for row in rows]
+    return Bars("Replies", "share", tuple(row.memory for row in rows), series)

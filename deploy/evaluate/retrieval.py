@@ -1,0 +1,153 @@
+"""How much of the evidence for a question stands in the memory of a prompt, at several budgets?
+
+Every conversation goes through the stages offline, over the in-memory stores; then each question is asked of each
+strategy, and of simple retrievers: turns, four turns and sessions by BM25, cosine and both.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from eunoe.deploy.demo.loaded import LoadedConversation, Question
+from eunoe.deploy.evaluate.baselines import BASELINES, Recalled, pack_pieces
+from eunoe.deploy.evaluate.corpus import answerable
+from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.stats import interval, median, percent
+from eunoe.schemas.events import Strategy
+from eunoe.schemas.ports import Embedder
+from eunoe.workers.registry import StageSettings
+from eunoe.workers.respond.context import fold
+
+BUDGETS = (500, 1000, 2000, 4000)
+ALL = "all"
+
+Told = Callable[[], None]
+"""Called once per question and way of retrieving."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalPlan:
+    """What is asked of each conversation."""
+
+    budgets: tuple[int, ...] = BUDGETS
+    strategies: tuple[Strategy, ...] = tuple(Strategy)
+    baselines: tuple[str, ...] = BASELINES
+    settings: StageSettings = field(default_factory=StageSettings)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """All ways of retrieving, strategies first."""
+        return (*(strategy.value for strategy in self.strategies), *self.baselines)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalRow:
+    """Recall of evidence utterances (percent, mean over questions) of one way of retrieving, by kind of question."""
+
+    retriever: str
+    kind: str
+    questions: int
+    budgets: tuple[int, ...]
+    recall: tuple[float, ...]
+    """For each budget: evidence whose own words stand in the context, whole."""
+    interval: tuple[tuple[float, float], ...]
+    """For each budget: the 95 % interval of ``recall`` over questions, by bootstrap."""
+    cited: tuple[float, ...]
+    """For each budget: evidence that a shown row says or rests on."""
+    most_tokens: tuple[int, ...]
+    """For each budget: the tokens of the longest context."""
+    milliseconds: float
+    """The median time of a question, over all budgets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What came back for one question under one budget."""
+
+    retriever: str
+    budget: int
+    kind: str
+    cited: float
+    shown: float
+    tokens: int
+    milliseconds: float
+
+
+async def measure(
+    loaded: LoadedConversation, embedder: Embedder, plan: RetrievalPlan, told: Told = lambda: None
+) -> list[Shown]:
+    """Every question of a conversation, by every way, under every budget."""
+    library = await Library.grown(loaded, embedder, plan.settings)
+    texts = {one.utterance_id: fold(one.text) for one in loaded.utterances}
+    found: list[Shown] = []
+    for question in answerable(loaded):
+        for way in plan.ways:
+            for budget, recalled, spent in await _recalls(library, way, question.question, plan.budgets):
+                found.append(judge(way, budget, question, recalled, texts, spent))
+            told()
+    return found
+
+
+async def _recalls(
+    library: Library, way: str, question: str, budgets: Sequence[int]
+) -> list[tuple[int, Recalled, float]]:
+    """(budget, what came back, milliseconds)."""
+    found = []
+    for budget in budgets:
+        start = perf_counter()
+        if way in BASELINES:
+            recalled = pack_pieces(await library.baselines.rank(way, question), budget)
+        else:
+            recalled = await library.recall(Strategy(way), question, budget)
+        found.append((budget, recalled, 1000 * (perf_counter() - start)))
+    return found
+
+
+def judge(
+    way: str, budget: int, question: Question, recalled: Recalled, texts: Mapping[str, str], milliseconds: float
+) -> Shown:
+    """How much of a question's evidence is cited by what is shown, and how much of it is shown in its own words."""
+    evidence = set(question.evidence)
+    own = sum(id_ in recalled.utterance_ids and texts[id_] in recalled.text for id_ in evidence)
+    return Shown(
+        retriever=way,
+        budget=budget,
+        kind=question.category or "",
+        cited=len(evidence & recalled.utterance_ids) / len(evidence),
+        shown=own / len(evidence),
+        tokens=recalled.tokens,
+        milliseconds=milliseconds,
+    )
+
+
+def retrieval_rows(found: Sequence[Shown], plan: RetrievalPlan) -> list[RetrievalRow]:
+    """Rows per way of retrieving and kind of question, all kinds last."""
+    kinds = sorted({shown.kind for shown in found} - {""})
+    return [
+        _row(way, kind, [one for one in found if one.retriever == way and kind in (ALL, one.kind)], plan.budgets)
+        for way in plan.ways
+        for kind in (*kinds, ALL)
+    ]
+
+
+def _row(way: str, kind: str, found: Sequence[Shown], budgets: tuple[int, ...]) -> RetrievalRow:
+    at = [[one for one in found if one.budget == budget] for budget in budgets]
+    return RetrievalRow(
+        retriever=way,
+        kind=kind,
+        questions=len(at[0]),
+        budgets=budgets,
+        recall=tuple(percent([one.shown for one in shown]) for shown in at),
+        interval=tuple(interval([one.shown for one in shown]) for shown in at),
+        cited=tuple(percent([one.cited for one in shown]) for shown in at),
+        most_tokens=tuple(max((one.tokens for one in shown), default=0) for shown in at),
+        milliseconds=median([one.milliseconds for one in found]),
+    )
+
+
+def retrieval_bars(rows: Sequence[RetrievalRow]) -> Bars:
+    """Recall over budgets, a line for each way."""
+    overall = [row for row in rows if row.kind == ALL]
+    groups = tuple(map(str, overall[0].budgets)) if overall else ()
+    return Bars("Evidence inside the budget", "percent", groups, {row.retriever: row.recall for row in overall})

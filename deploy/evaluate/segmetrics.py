@@ -1,0 +1,62 @@
+"""How near a segmentation comes to another: Pk, WindowDiff, boundary F1 and the score that joins them. Pure.
+
+Segmentations are lists of lengths that add up to the same number of units.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+
+def boundaries_of(lengths: Sequence[int]) -> set[int]:
+    """The units before which a segment begins, the first one left out."""
+    return set(accumulate(lengths[:-1]))
+
+
+def half_segment(lengths: Sequence[int]) -> int:
+    """Half the mean length of a segment, at least 1: the usual window of Pk and WindowDiff."""
+    return max(1, round(sum(lengths) / len(lengths) / 2))
+
+
+def pk(gold: Sequence[int], told: Sequence[int], window: int | None = None) -> float:
+    """How often two units ``window`` apart are wrongly taken to be of one segment, or of two (Beeferman et al., 1999).
+
+    Raises ``ValueError`` for segmentations of different lengths. 0 where there are too few units.
+    """
+    wrong = [(a > 0) != (b > 0) for a, b in _windows(gold, told, window)]
+    return sum(wrong) / len(wrong) if wrong else 0.0
+
+
+def window_diff(gold: Sequence[int], told: Sequence[int], window: int | None = None) -> float:
+    """How often the number of boundaries between such units differs (Pevzner and Hearst, 2002)."""
+    wrong = [a != b for a, b in _windows(gold, told, window)]
+    return sum(wrong) / len(wrong) if wrong else 0.0
+
+
+def _windows(gold: Sequence[int], told: Sequence[int], window: int | None) -> list[tuple[int, int]]:
+    """For all pairs of units ``window`` apart: boundaries between them, in both."""
+    if sum(gold) != sum(told):
+        raise ValueError(f"segmentations of {sum(gold)} and {sum(told)} units cannot be compared")
+    width = half_segment(gold) if window is None else window
+    mine, theirs = _before(gold), _before(told)
+    return [
+        (mine[start + width] - mine[start], theirs[start + width] - theirs[start]) for start in range(len(mine) - width)
+    ]
+
+
+def _before(lengths: Sequence[int]) -> list[int]:
+    """For each unit: how many boundaries lie before it or at it."""
+    return [place for place, length in enumerate(lengths) for _ in range(length)]
+
+
+def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
+    """F1 of boundaries over all (gold, told) pairs together; 1 where neither has any."""
+    hits = wanted = found = 0
+    for gold, told in pairs:
+        right, given = boundaries_of(gold), boundaries_of(told)
+        hits, wanted, found = hits + len(right & given), wanted + len(right), found + len(given)
+    return 2 * hits / (wanted + found) if wanted + found else 1.0
+
+
+def score(boundary_f1: float, p_k: float, difference: float) -> float:
+    """(2 · F1 + (1 − Pk) + (1 − WindowDiff)) / 4 (SuperDialseg; SeCom, section 3.4)."""
+    return (2 * boundary_f1 + (1 - p_k) + (1 - difference)) / 4

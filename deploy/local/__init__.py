@@ -1,0 +1,1 @@
+"""The embedded stack: three real servers as child processes on loopback."""

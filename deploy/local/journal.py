@@ -1,0 +1,247 @@
+"""The journal of ``conversations``: what the embedded broker forgets at its end is produced again at the next start.
+
+The order of calls over a kept data directory::
+
+    async with LocalStack(directory, ports) as stack:              # counts the epoch, takes the marker away
+        kept = stack.kept
+        kept.check_partitions(partitions)                          # Refused when the count changed
+        await create_topics(…)
+        journal = Journal(kept.journal)                            # cuts a torn tail off
+        if not stack.clean_start:
+            await discard_derived_state(stack.urls, keys)          # eunoe.deploy.local.derived
+        await replay(journal, publisher, progress)
+        writer = JournalWriter(journal, kafka, names, stack.epoch)
+        await writer.start()
+        …                                                          # workers run; clients are admitted
+        # the stop: no more clients; every stage is drained (lag 0, ledgers sent); workers are stopped
+        await writer.drain()
+        await writer.stop()
+        journal.close()
+        stack.mark_drained()                                       # leaving the block writes the marker
+"""
+
+import contextlib
+import os
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import Field, ValidationError
+
+from eunoe.schemas.base import Time, Value, write_time
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.position import (
+    LOG_TIME_HEADER,
+    POSITION_HEADER,
+    is_copy,
+    record_log_time,
+    record_position,
+    without_place,
+)
+from eunoe.streams.record import Message, Publisher, Record
+from eunoe.streams.topics import Topic
+
+SYNC_SECONDS = 1.0
+"""At most this much is lost when the machine dies; nothing that was appended when only the process does."""
+_BATCH_RECORDS = 500
+_BATCH_BYTES = 4 * 1024 * 1024
+_FILE = re.compile(r"(\d{1,4})\.jsonl")
+
+Progress = Callable[[int, int], None]
+"""Called with the records done and the records in all."""
+
+
+class Entry(Value):
+    """A record of ``conversations`` as it stood in the log first."""
+
+    epoch: int = Field(ge=0)
+    offset: int = Field(ge=0)
+    log_time: Time | None
+    """None: its headers or its time stamp are invalid; its copy is set aside as a dead letter, as the record was."""
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    def message(self, partition: int) -> Message:
+        """The message that puts it into the log again, with its first place and time."""
+        place = f"{self.epoch}:{self.offset}".encode()
+        headers = (*self.headers, (POSITION_HEADER, place))
+        if self.log_time is not None:  # a place without a time is refused by intake
+            headers = (*headers, (LOG_TIME_HEADER, write_time(self.log_time).encode()))
+        return Message(topic=Topic.CONVERSATIONS, key=self.key, value=self.value, headers=headers, partition=partition)
+
+
+def entry_of(record: Record, epoch: int) -> Entry | None:
+    """The entry of a record that is read in ``epoch``; None for a copy, whose original is journalled already."""
+    log_time = None
+    with contextlib.suppress(ContractError):
+        record_position(record, epoch)
+        if is_copy(record):
+            return None
+        log_time = record_log_time(record)
+    return Entry(
+        epoch=epoch,
+        offset=record.offset,
+        log_time=log_time,
+        key=record.key,
+        value=record.value,
+        headers=without_place(record),
+    )
+
+
+class Journal:
+    """One append-only file per partition, ``<partition>.jsonl``; a line is a CRC-32 in hex, a space, an entry as JSON.
+
+    Opening it cuts off the torn last line that a crash in the middle of a write leaves; a damaged line before the last
+    is `Refused`. Appended lines are handed to the system at once and are on disk within `SYNC_SECONDS`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._files: dict[int, BinaryIO] = {}
+        self._unsynced: set[int] = set()
+        self._synced_at = time.monotonic()
+        directory.mkdir(parents=True, exist_ok=True)
+        self._counts = {partition: _mend(self._path(partition)) for partition in self._partitions_on_disk()}
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        return sum(self._counts.values())
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions that have entries, ascending."""
+        return sorted(self._counts)
+
+    def read(self, partition: int) -> Iterator[Entry]:
+        """The entries of a partition, in their order."""
+        path = self._path(partition)
+        if path.exists():
+            with path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    entry = _read_line(line)
+                    if entry is None:
+                        raise _damaged(path, number)
+                    yield entry
+
+    def append(self, partition: int, entries: list[Entry]) -> None:
+        """Add entries at the end of a partition; raises ``OSError`` when the disk does not take them."""
+        if not entries:
+            return
+        if partition not in self._files:
+            self._files[partition] = self._path(partition).open("ab")
+        file = self._files[partition]
+        file.write(b"".join(map(_write_line, entries)))
+        file.flush()
+        self._counts[partition] = self._counts.get(partition, 0) + len(entries)
+        self._unsynced.add(partition)
+        if time.monotonic() - self._synced_at >= SYNC_SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Return when everything is on disk."""
+        for partition in self._unsynced:
+            os.fsync(self._files[partition].fileno())
+        self._unsynced.clear()
+        self._synced_at = time.monotonic()
+
+    @property
+    def sync_is_due(self) -> bool:
+        """True: something has waited for `sync` long enough."""
+        return bool(self._unsynced) and time.monotonic() - self._synced_at >= SYNC_SECONDS
+
+    def close(self) -> None:
+        """Put everything on disk and close the files."""
+        self.sync()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _path(self, partition: int) -> Path:
+        return self._directory / f"{partition}.jsonl"
+
+    def _partitions_on_disk(self) -> list[int]:
+        names = (_FILE.fullmatch(path.name) for path in self._directory.iterdir())
+        return sorted(int(name[1]) for name in names if name)
+
+
+@dataclass(slots=True)
+class _Batch:
+    messages: list[Message]
+    size: int = 0
+
+    def add(self, message: Message) -> bool:
+        """True: it is full."""
+        self.messages.append(message)
+        self.size += len(message.value)
+        return len(self.messages) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES
+
+
+async def replay(journal: Journal, publisher: Publisher, progress: Progress | None = None) -> int:
+    """Produce all entries again, each partition in its order, with their first places and times; returns how many.
+
+    Waits for the broker after each batch. Raises what ``publisher`` raises; doing it again produces copies of the same
+    places, which intake ignores.
+    """
+    done, total = 0, len(journal)
+    for partition in journal.partitions:
+        batch = _Batch([])
+        for entry in journal.read(partition):
+            if batch.add(entry.message(partition)):
+                done = await _send(batch, publisher, done)
+                _tell(progress, done, total)
+                batch = _Batch([])
+        done = await _send(batch, publisher, done)
+        _tell(progress, done, total)
+    return done
+
+
+async def _send(batch: _Batch, publisher: Publisher, done: int) -> int:
+    if batch.messages:
+        await publisher.publish(batch.messages)
+    return done + len(batch.messages)
+
+
+def _tell(progress: Progress | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(done, total)
+
+
+def _write_line(entry: Entry) -> bytes:
+    body = entry.to_json()
+    return b"%08x %b\n" % (zlib.crc32(body), body)
+
+
+def _read_line(line: bytes) -> Entry | None:
+    """None: not a whole line."""
+    checksum, body = line[:8], line[9:-1]
+    if not line.endswith(b"\n") or line[8:9] != b" " or checksum != b"%08x" % zlib.crc32(body):
+        return None
+    try:
+        return Entry.from_json(body)
+    except ValidationError:
+        return None
+
+
+def _mend(path: Path) -> int:
+    """Cut off a torn last line; returns the number of entries. Raises `Refused` for a damaged line before it."""
+    count = good = 0
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        for line in file:
+            if _read_line(line) is None:
+                if good + len(line) < size:
+                    raise _damaged(path, count + 1)
+                file.truncate(good)
+                break
+            count, good = count + 1, good + len(line)
+    return count
+
+
+def _damaged(path: Path, line: int) -> Refused:
+    return Refused(f"{path}: line {line} is damaged; restore the file, or move it away and lose its conversations")

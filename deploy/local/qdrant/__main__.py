@@ -1,0 +1,38 @@
+"""``python -m eunoe.deploy.local.qdrant --port P --data DIR``: serve the collections in DIR on 127.0.0.1:P."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from aiohttp import web
+
+from eunoe.deploy.local.lock import DirectoryLock
+from eunoe.deploy.local.qdrant.server import build_app
+from eunoe.schemas.errors import Refused
+
+_STOP_SECONDS = 3.0
+
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT; ready when ``GET /readyz`` answers. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m eunoe.deploy.local.qdrant", description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logger = logging.getLogger(__name__)
+    try:
+        with DirectoryLock(arguments.data):
+            app = build_app(arguments.data)
+            web.run_app(
+                app, host="127.0.0.1", port=arguments.port, print=None, access_log=None, shutdown_timeout=_STOP_SECONDS
+            )
+    except (Refused, OSError) as error:
+        logger.error("%s", error)  # noqa: TRY400 - the text is for people, a traceback would hide it
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

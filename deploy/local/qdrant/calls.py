@@ -1,0 +1,116 @@
+"""The calls on one collection: a request's body in, the ``result`` of the answer out. Run on the shard's thread."""
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+import qdrant_edge as edge
+from pydantic import TypeAdapter
+from qdrant_client.http import models
+
+from eunoe.deploy.local.qdrant.collection import LocalCollection
+from eunoe.deploy.local.qdrant.errors import only
+from eunoe.deploy.local.qdrant.filters import engine_filter, point_id
+from eunoe.deploy.local.qdrant.points import (
+    engine_point,
+    engine_query,
+    engine_scroll,
+    rest_page,
+    rest_record,
+    rest_scored,
+    selector,
+)
+from eunoe.deploy.local.qdrant.schema import describe, field_schema
+
+Call = Callable[[LocalCollection, bytes], object]
+
+_SELECTOR: TypeAdapter[models.PointIdsList | models.FilterSelector] = TypeAdapter(
+    models.PointIdsList | models.FilterSelector
+)
+
+
+def _done(collection: LocalCollection) -> object:
+    return {"operation_id": collection.writes, "status": "completed"}
+
+
+def info(collection: LocalCollection, _: bytes) -> object:
+    """What the collection is and holds."""
+    return describe(collection.spec, collection.shard.info())
+
+
+def create_index(collection: LocalCollection, body: bytes) -> object:
+    """Index a payload field; doing it again changes nothing."""
+    request = models.CreateFieldIndex.model_validate_json(body)
+    collection.update(edge.UpdateOperation.create_field_index(request.field_name, field_schema(request.field_schema)))
+    return _done(collection)
+
+
+def upsert(collection: LocalCollection, body: bytes) -> object:
+    """Write points. With ``update_filter`` a point that is there is replaced only if it matches."""
+    request = models.PointsList.model_validate_json(body)
+    only(request, "an upsert", ("points", "update_filter"))
+    points = [engine_point(point, collection.spec) for point in request.points]
+    condition = engine_filter(request.update_filter)
+    collection.update(edge.UpdateOperation.upsert_points(points, condition=condition))
+    return _done(collection)
+
+
+def delete(collection: LocalCollection, body: bytes) -> object:
+    """Remove points by id or by filter."""
+    request = _SELECTOR.validate_json(body)
+    if isinstance(request, models.PointIdsList):
+        only(request, "a delete", ("points",))
+        operation = edge.UpdateOperation.delete_points([point_id(one) for one in request.points])
+    else:
+        only(request, "a delete", ("filter",))
+        chosen = engine_filter(request.filter) or edge.Filter()
+        operation = edge.UpdateOperation.delete_points_by_filter(chosen)
+    collection.update(operation)
+    return _done(collection)
+
+
+def query(collection: LocalCollection, body: bytes) -> object:
+    """The nearest points to a vector."""
+    request = engine_query(models.QueryRequest.model_validate_json(body), collection.spec)
+    return rest_scored(collection.shard.query(request))
+
+
+def query_batch(collection: LocalCollection, body: bytes) -> object:
+    """Several queries at once: one answer each, in their order."""
+    given = models.QueryRequestBatch.model_validate_json(body).searches
+    batch = edge.QueryBatchRequest([engine_query(one, collection.spec) for one in given])
+    return [rest_scored(found) for found in collection.shard.query_batch(batch)] if given else []
+
+
+def retrieve(collection: LocalCollection, body: bytes) -> object:
+    """Points by id, those that are there."""
+    request = models.PointRequest.model_validate_json(body)
+    only(request, "a retrieve", ("ids", "with_payload", "with_vector"))
+    ids: list[int | UUID | str] = [point_id(one) for one in request.ids]
+    payload = selector(request.with_payload, default=True)
+    return [rest_record(one) for one in collection.shard.retrieve(ids, payload, request.with_vector or False)]
+
+
+def scroll(collection: LocalCollection, body: bytes) -> object:
+    """A page of points, ordered by id."""
+    return rest_page(*collection.shard.scroll(engine_scroll(models.ScrollRequest.model_validate_json(body))))
+
+
+def count(collection: LocalCollection, body: bytes) -> object:
+    """The number of points that match; always exact."""
+    request = models.CountRequest.model_validate_json(body)
+    only(request, "a count", ("filter", "exact"))
+    return {"count": collection.shard.count(edge.CountRequest(exact=True, filter=engine_filter(request.filter)))}
+
+
+CALLS: Mapping[tuple[str, str], Call] = {
+    ("GET", ""): info,
+    ("PUT", "/index"): create_index,
+    ("PUT", "/points"): upsert,
+    ("POST", "/points"): retrieve,
+    ("POST", "/points/delete"): delete,
+    ("POST", "/points/query"): query,
+    ("POST", "/points/query/batch"): query_batch,
+    ("POST", "/points/scroll"): scroll,
+    ("POST", "/points/count"): count,
+}
+"""(method, path below the collection) → call."""

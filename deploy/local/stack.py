@@ -1,0 +1,228 @@
+"""The embedded stack: broker, Redis and Qdrant as children of this process, over a kept or a throw-away directory."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from eunoe.deploy.local.children import sweeps
+from eunoe.deploy.local.kept import KeptData, write_durably
+from eunoe.deploy.local.lock import DirectoryLock
+from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port, qdrant, tansu, valkey
+from eunoe.schemas.base import Value
+
+_NOTICE = "stack.json"
+_SWEEP_SECONDS = 15.0
+
+
+class StackUrls(Value):
+    """Where a running stack is found."""
+
+    kafka: str
+    """``host:port``."""
+    redis_url: str
+    qdrant_url: str
+    epoch: int
+    pid: int
+    """Of the process that owns the servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where the servers listen; 0: any free port."""
+
+    kafka: int = 0
+    redis: int = 0
+    qdrant: int = 0
+
+
+def find_stack(directory: Path) -> StackUrls | None:
+    """The stack that runs over a data directory; None where none does (a notice that a crash left counts as none)."""
+    try:
+        urls = StackUrls.from_json((directory / _NOTICE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return urls if DirectoryLock(directory).is_held else None
+
+
+class LocalStack:
+    """``async with LocalStack(directory) as stack``: the three servers, started and stopped together.
+
+    ``data`` None is a directory of its own that goes with the stack, even when this process is killed. A kept one holds
+    Redis and Qdrant as they are; the broker begins anew each time (see `eunoe.deploy.local.journal`).
+    """
+
+    def __init__(self, data: Path | None, ports: Ports | None = None) -> None:
+        self._given = None if data is None else data.absolute()
+        self._ports = ports or Ports()
+        self._closing = AsyncExitStack()
+        self._servers: dict[str, ServerProcess] = {}
+        self._urls: StackUrls | None = None
+        self._directory = Path()
+        self._drained = False
+        self._clean_start = True
+
+    @property
+    def urls(self) -> StackUrls:
+        """Where the servers are; raises ``RuntimeError`` before the start."""
+        if self._urls is None:
+            raise RuntimeError("the stack is not started")
+        return self._urls
+
+    @property
+    def kafka(self) -> str:
+        """The broker, ``host:port``."""
+        return self.urls.kafka
+
+    @property
+    def redis_url(self) -> str:
+        """Valkey's URL."""
+        return self.urls.redis_url
+
+    @property
+    def qdrant_url(self) -> str:
+        """The embedded Qdrant's URL."""
+        return self.urls.qdrant_url
+
+    @property
+    def epoch(self) -> int:
+        """The number of this start of the data directory: 1, 2, 3 …"""
+        return self.urls.epoch
+
+    @property
+    def clean_start(self) -> bool:
+        """False: the stop before was no clean one, so the derived state must be thrown away and made again."""
+        return self._clean_start
+
+    @property
+    def directory(self) -> Path:
+        """Where everything lies."""
+        return self._directory
+
+    @property
+    def kept(self) -> KeptData | None:
+        """The facts of the data directory; None for a throw-away stack."""
+        return None if self._given is None else KeptData(self._given)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Server → process id."""
+        return {name: process.pid for name, process in self._servers.items() if process.pid is not None}
+
+    async def start(self) -> Self:
+        """Start all servers and return when all answer.
+
+        Raises `Refused` when the directory is in use, a port is taken or a binary is missing, `Unavailable` when a
+        server does not come up; then nothing is left running.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        return self
+
+    async def stop(self) -> None:
+        """Stop all servers; leaves the marker of a clean stop where `mark_drained` was called and all ended gently."""
+        self._urls = None
+        await self._closing.aclose()
+
+    def mark_drained(self) -> None:
+        """Say that every stage has finished everything, and the journal too; call it just before `stop`."""
+        self._drained = True
+
+    async def failed(self) -> None:
+        """Return only by raising `Unavailable`, as soon as one of the servers has ended by itself."""
+        waits = [asyncio.ensure_future(process.ended()) for process in self._servers.values()]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in done:
+                wait.result()
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        epoch = await self._open_directory()
+        logs = self._directory / "logs"
+        keep = self._given is not None
+        ports = self._ports
+        servers = (
+            tansu(ports.kafka or free_port(), logs),
+            valkey(ports.redis or free_port(), self._directory / "valkey", logs, keep=keep),
+            qdrant(ports.qdrant or free_port(), self._directory / "qdrant", logs),
+        )
+        await self._start_servers(servers)
+        broker, redis, index = (f"{HOST}:{server.port}" for server in servers)
+        self._urls = StackUrls(
+            kafka=broker, redis_url=f"redis://{redis}/0", qdrant_url=f"http://{index}", epoch=epoch, pid=os.getpid()
+        )
+        self._closing.callback((self._directory / _NOTICE).unlink, missing_ok=True)
+
+    def announce(self) -> None:
+        """Leave word in the data directory, so that other commands find the stack: clients are admitted."""
+        write_durably(self._directory / _NOTICE, self.urls.to_json())
+
+    async def _open_directory(self) -> int:
+        """Lock the directory and count the start; returns the epoch."""
+        if self._given is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="eunoe-"))
+            await self._sweep_at_end(self._directory)
+            self._closing.enter_context(DirectoryLock(self._directory))
+            return 1
+        self._directory = self._given
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._closing.enter_context(DirectoryLock(self._given))
+        (self._directory / _NOTICE).unlink(missing_ok=True)
+        epoch, self._clean_start = KeptData(self._given).begin()
+        return epoch
+
+    async def _sweep_at_end(self, directory: Path) -> None:
+        """Remove the directory when the stack is stopped, and also when this process is killed."""
+        self._closing.callback(shutil.rmtree, directory, ignore_errors=True)
+        sweeper = await asyncio.create_subprocess_exec(*sweeps(directory), stdin=asyncio.subprocess.PIPE)
+        self._closing.push_async_callback(_end_sweeper, sweeper)
+
+    async def _start_servers(self, servers: tuple[Server, ...]) -> None:
+        self._servers = {server.name: ServerProcess(server) for server in servers}
+        self._closing.push_async_callback(self._stop_servers)
+        starts = [asyncio.create_task(process.start()) for process in self._servers.values()]
+        try:
+            await asyncio.gather(*starts)
+        finally:
+            for start in starts:
+                start.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+
+    async def _stop_servers(self) -> None:
+        gentle = await asyncio.gather(*(process.stop() for process in self._servers.values()))
+        drained, self._drained = self._drained, False
+        kept = self.kept
+        if drained and kept is not None and all(gentle):
+            kept.mark_clean()
+
+
+async def _end_sweeper(sweeper: asyncio.subprocess.Process) -> None:
+    """Let it do its work, and wait for it."""
+    if sweeper.stdin is not None:
+        sweeper.stdin.close()
+    try:
+        await asyncio.wait_for(sweeper.wait(), _SWEEP_SECONDS)
+    except TimeoutError:
+        sweeper.kill()
+        await sweeper.wait()

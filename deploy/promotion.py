@@ -1,0 +1,131 @@
+"""Which generation answers: shown, changed, removed."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+
+from eunoe.deploy.bootstrap import open_qdrant
+from eunoe.deploy.clients import open_publisher, open_redis, store_keys
+from eunoe.deploy.generations import of_generation
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import GenerationPromoted
+from eunoe.streams.admin import delete_topics, lag
+from eunoe.streams.codec import encode
+from eunoe.streams.reader import partitions_of
+from eunoe.streams.record import Message
+from eunoe.streams.topics import Topic
+from eunoe.workers.registry import ROWS
+from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, Pointer, RedisGenerations
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import forget_generation
+
+POLL_S = 0.5
+STALLED_S = 60.0
+"""A generation whose lag does not shrink for so long has no workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A generation as people see it."""
+
+    name: str
+    is_live: bool
+    made: Generation | None
+    """None: no rebuild made it; it grew with the log."""
+
+
+async def list_generations(settings: Settings) -> list[Listed]:
+    """The live generation, the first one, and all that rebuilds made; raises `Unavailable`."""
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        pointer, made = await book.pointer(), {one.name: one for one in await book.all()}
+    live = pointer.live or FIRST
+    names = sorted({live, pointer.first or live, *made})
+    return [Listed(name, name == live, made.get(name)) for name in names]
+
+
+async def promote(settings: Settings, name: str, tell: Callable[[int], None]) -> str:
+    """Let a generation answer from now on; returns the one that answered before.
+
+    Waits until the generation's workers have caught up; ``tell`` hears how many records they are behind. Then a
+    control record goes into every partition of the log: asks before it belong to the old generation, those after it
+    to the new one. Nothing changes in either memory, so that it can be undone by promoting the old one again. Raises
+    `Refused` for a generation that is not whole or has no workers, `Unavailable` when a server is away.
+    """
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        pointer, made = await book.pointer(), await book.find(name)
+        before = pointer.live or FIRST
+        _check_whole(name, pointer, made)
+        if name == before:
+            raise Refused(f"{name} is live already")
+        await caught_up(of_generation(settings, name, made.changes if made else {}), tell)
+        await _tell_the_log(settings, name)
+        await book.promote(name)
+    return before
+
+
+def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
+    if made is None and name not in (pointer.first, pointer.live):
+        raise Refused(f"no generation {name}: see `eunoe generations`, or make it with `eunoe rebuild --into {name}`")
+    if made is not None and made.state is GenerationState.PARTIAL:
+        raise Refused(f"{name} is a part of memory only ({made.plan}): it is to be looked at, not to answer")
+    if made is not None and made.state is GenerationState.BUILDING:
+        raise Refused(f"{name} is not whole yet: run its `eunoe rebuild --into {name}` again, it goes on")
+
+
+async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
+    """Return when the stages of a generation have nothing left to do; `Refused` where nobody seems to work on it."""
+    stages = {name: row.inputs for name, row in ROWS.items()}
+    least, since = None, monotonic()
+    while left := sum((await lag(settings.kafka_settings, settings.names, stages)).values()):
+        tell(left)
+        if least is None or left < least:
+            least, since = left, monotonic()
+        if monotonic() - since > STALLED_S:
+            name = settings.names.generation
+            raise Refused(
+                f"{name} is {left} records behind, and nobody works on it: start its workers"
+                f" (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
+            )
+        await asyncio.sleep(POLL_S)
+    tell(0)
+
+
+async def _tell_the_log(settings: Settings, name: str) -> None:
+    """The control record, in every partition."""
+    kafka, names = settings.kafka_settings, settings.names
+    (partitions,) = await partitions_of(kafka, names, [Topic.CONVERSATIONS])
+    value = encode(GenerationPromoted(generation=name, at=datetime.now(UTC)))
+    async with open_publisher(settings) as publisher:
+        await publisher.publish(
+            [Message(Topic.CONVERSATIONS, None, value, partition=partition) for partition in range(partitions)]
+        )
+
+
+async def check_droppable(settings: Settings, name: str) -> None:
+    """Raises `Refused` for the generation that is live, and for one that nobody knows."""
+    found = {listed.name: listed for listed in await list_generations(settings)}
+    if name not in found:
+        raise Refused(f"no generation {name}: there are {', '.join(found)}")
+    if found[name].is_live:
+        raise Refused(f"{name} is live: promote another one first")
+
+
+async def drop(settings: Settings, name: str) -> int:
+    """Remove a generation: topics, points, state; returns how many Redis keys it had.
+
+    Its workers must have been stopped. Raises `Refused` for the live one, `Unavailable` when a server is away.
+    """
+    await check_droppable(settings, name)
+    target = of_generation(settings, name, {})
+    await delete_topics(target.kafka_settings, target.names)
+    async with open_qdrant(target) as client:
+        await QdrantIndex(client, store_keys(target)).drop_generation()
+    async with open_redis(target) as redis:
+        removed = await forget_generation(redis, store_keys(target))
+        await RedisGenerations(redis, settings.prefix).forget(name)
+    return removed

@@ -1,0 +1,73 @@
+"""Recorded answers out of the topic that keeps them: into their look-up, or into a file beside it."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.events import RecordedAnswer
+from eunoe.streams.reader import read_all
+from eunoe.streams.topics import Topic
+from eunoe.workers.stores.answers import RedisAnswers
+
+_BATCH = 500
+
+
+async def fill_lookup(settings: Settings, answers: RedisAnswers, tell: Callable[[int], None]) -> int:
+    """Enter what the topic holds and the look-up lacks; returns how many answers were read.
+
+    Raises `Unavailable` when broker or Redis are away, `Refused` where there is no topic.
+    """
+    read, batch = 0, dict[str, str]()
+    async for answer in _recorded(settings):
+        batch[answer.request] = answer.text
+        read += 1
+        if len(batch) >= _BATCH:
+            await answers.fill(batch)
+            batch.clear()
+            tell(read)
+    await answers.fill(batch)
+    tell(read)
+    return read
+
+
+class AnswersFile:
+    """`eunoe.workers.models.recording.Answers` in a file of this process: for those who may not write the look-up."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = sqlite3.connect(path)
+        self._file.execute("PRAGMA journal_mode = OFF")
+        self._file.execute("CREATE TABLE answers (request TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    async def read(self, settings: Settings, tell: Callable[[int], None]) -> None:
+        """Take in what the topic holds. Raises `Unavailable`, `Refused` where there is no topic."""
+        read = 0
+        async for answer in _recorded(settings):
+            await self.put(answer.request, answer.text)
+            read += 1
+            if read % _BATCH == 0:
+                tell(read)
+        tell(read)
+
+    async def get(self, key: str, /) -> str | None:
+        """The answer's text; None where there is none."""
+        row = self._file.execute("SELECT text FROM answers WHERE request = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    async def put(self, key: str, text: str, /) -> None:
+        """Keep an answer; a later one of the same hash takes its place."""
+        self._file.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
+
+
+async def _recorded(settings: Settings) -> AsyncIterator[RecordedAnswer]:
+    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS):
+        try:
+            yield RecordedAnswer.from_json(record.value)
+        except ValidationError:
+            continue

@@ -1,0 +1,35 @@
+"""Keeps a generation up with the log, before and after it is promoted."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from eunoe.deploy.connect import environment
+from eunoe.deploy.generations import of_generation
+from eunoe.deploy.promotion import caught_up
+from eunoe.deploy.rebuild.plan import RebuildPlan
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.supervise import WorkerProcess
+
+
+async def follow(settings: Settings, plan: RebuildPlan, tell: Callable[[int], None]) -> None:
+    """Run all stages of the generation until Ctrl-C or SIGTERM; ``tell`` hears how far it is behind, and then 0.
+
+    Raises `Unavailable` when its worker ends for good.
+    """
+    target = of_generation(settings, plan.into, plan.changes)
+    worker = WorkerProcess(["all"], environment(target))
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        await worker.start()
+        await caught_up(target, tell)
+        failed, stopping = asyncio.create_task(worker.failed()), asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (failed, stopping):
+            task.cancel()
+        if failed in done:
+            failed.result()
+    finally:
+        await worker.stop()

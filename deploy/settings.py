@@ -1,0 +1,143 @@
+"""All settings, read once from the environment (``EUNOE_*``) and passed on."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.versions import describe
+from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.topics import TopicNames
+from eunoe.workers.deciding import RunnerSettings
+from eunoe.workers.failing import FailureLimit
+from eunoe.workers.models.metering import Prices
+from eunoe.workers.registry import StageSettings
+from eunoe.workers.stores.generations import FIRST
+
+NO_SERVERS = (
+    "no servers: start them with `eunoe up` in this directory, or set EUNOE_KAFKA, EUNOE_REDIS_URL and EUNOE_QDRANT_URL"
+)
+
+
+class Language(StrEnum):
+    """What answers where a paper asks a language model."""
+
+    AUTO = "auto"
+    """The endpoint where ``OPENAI_BASE_URL`` is set, else offline: a key alone spends no money."""
+    OFFLINE = "offline"
+    OPENAI = "openai"
+
+
+class Settings(StageSettings, BaseSettings):
+    """``EUNOE_KAFKA``, ``EUNOE_INTAKE__IDLE_SECONDS`` …: a field's name in capitals, two underscores into a room."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="EUNOE_", env_nested_delimiter="__", frozen=True, extra="ignore", populate_by_name=True
+    )
+
+    # servers
+    kafka: str | None = Field(default=None, description="Kafka bootstrap servers, host:port,host:port")
+    broker: KafkaSettings = Field(
+        default=KafkaSettings(), description="TLS, SASL, timeouts: EUNOE_BROKER__SASL_USERNAME …"
+    )
+    redis_url: str | None = Field(
+        default=None, description="redis://, redis+cluster:// or redis+sentinel:// URL; rediss… over TLS"
+    )
+    qdrant_url: str | None = Field(default=None, description="http:// or https:// URL of Qdrant's REST API")
+    qdrant_api_key: SecretStr | None = Field(default=None, description="Qdrant's API key")
+
+    # names
+    prefix: str = Field(default="eunoe", pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Prefix of all names")
+    generation: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$",
+        description="Generation of the memory; unset: the live one",
+    )
+    partitions: int = Field(
+        default=12, ge=1, le=1000, description="Partitions of every topic: the most workers a stage can use"
+    )
+    replication: int = Field(default=1, ge=1, description="Replicas of every topic")
+    epoch: int = Field(default=0, ge=0, description="Counts the log's beginnings; the embedded stack sets it")
+
+    # models
+    language: Language = Field(default=Language.AUTO, description="auto, offline or openai")
+    model: str = Field(default="gpt-4o-mini", description="The chat model at OPENAI_BASE_URL")
+    embedding: str = Field(default="wordllama", description="wordllama, fastembed:MODEL, or endpoint:MODEL:DIMENSIONS")
+    compression: Literal["offline", "llmlingua"] = Field(
+        default="offline", description="offline, or llmlingua (an extra)"
+    )
+    model_in_flight: int = Field(default=256, ge=1, description="Model calls at once, per process")
+    model_timeout_seconds: float = Field(default=60.0, gt=0, description="A call that takes longer is made again")
+    model_prompt_price: float = Field(
+        default=0.0, ge=0, description="Dollars per million prompt tokens; 0: unknown, and no cost is told"
+    )
+    model_completion_price: float = Field(default=0.0, ge=0, description="Dollars per million tokens of answers")
+    answer_days: float | None = Field(default=None, description="Days that recorded answers are kept; unset: for ever")
+
+    # the process
+    slots: int = Field(default=256, ge=1, description="Conversations that a stage handles at once, per process")
+    shutdown_seconds: float = Field(default=20.0, gt=0, description="One deadline for the whole shutdown")
+    patience_seconds: float = Field(
+        default=600.0, gt=0, description="How long a server may be away before a worker gives up"
+    )
+    attempts: int = Field(default=3, ge=1, description="Tries of an event that fails, before it becomes a dead letter")
+    max_failed_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="A stage that fails at more than this share of its last 200 events stops (exit code 78); 1: never",
+    )
+
+    stalled_seconds: float = Field(
+        default=600.0, gt=0, description="A stage that has work and does none of it for this long is not alive"
+    )
+    health: str | None = Field(
+        default=None, description="HOST:PORT (or PORT, on loopback) of a worker's /live, /ready and /metrics"
+    )
+
+    meter_file: Path | None = Field(
+        default=None, description="A file that a worker writes its counters to, as JSON, each second and at its end"
+    )
+
+    @property
+    def kafka_settings(self) -> KafkaSettings:
+        """How to reach the brokers; raises `Refused` where nobody said which."""
+        if self.kafka is None:
+            raise Refused(NO_SERVERS)
+        try:
+            return KafkaSettings.model_validate({**self.broker.model_dump(), "bootstrap": self.kafka})
+        except ValidationError as error:
+            raise Refused(f"EUNOE_KAFKA: {describe(error)}") from None
+
+    @property
+    def names(self) -> TopicNames:
+        """The names of topics and groups."""
+        return TopicNames(prefix=self.prefix, generation=self.generation or FIRST)
+
+    @property
+    def prices(self) -> Prices:
+        """What the chat model costs."""
+        return Prices(self.model_prompt_price, self.model_completion_price)
+
+    @property
+    def stages(self) -> StageSettings:
+        """The settings of the rooms."""
+        return StageSettings.model_validate({name: getattr(self, name) for name in StageSettings.model_fields})
+
+    @property
+    def runner(self) -> RunnerSettings:
+        """The bounds of trying."""
+        return RunnerSettings(
+            attempts=self.attempts, patience_s=self.patience_seconds, failures=FailureLimit(self.max_failed_share)
+        )
+
+
+def read_settings() -> Settings:
+    """The settings of the environment; raises `Refused` with the wrong ones named, without their values."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise Refused(f"settings: {describe(error)}") from None

@@ -1,0 +1,116 @@
+"""Worker processes as children: started, watched, started again, stopped."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+
+from eunoe.deploy.exits import HOPELESS, meaning
+from eunoe.deploy.local.children import dies_with_parent
+from eunoe.schemas.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+MAX_RESTARTS = 20
+"""In a row, none of which ran for `STEADY_S`."""
+STEADY_S = 60.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 30.0
+
+
+def restart_pause(restarts: int) -> float:
+    """Seconds before the start of that number in a row, counted from 1."""
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(restarts - 1, 32))
+
+
+class WorkerProcess:
+    """`eunoe worker STAGE…` as a child process."""
+
+    def __init__(self, stages: Sequence[str], environment: Mapping[str, str], log_file: Path | None = None) -> None:
+        self._stages = tuple(stages)
+        self._environment = {**os.environ, **environment}
+        self._log_file = log_file
+        self._process: asyncio.subprocess.Process | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self.restarts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the start."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, timeout_s: float = 60.0) -> None:
+        """Start, and return when all stages consume; raises `Unavailable` with the child's last words."""
+        self._watch = asyncio.create_task(self._keep_running())
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait({self._watch, ready}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._watch.done():
+            self._watch.result()
+        if not self._ready.is_set():
+            raise Unavailable(f"the worker of {', '.join(self._stages)} was not ready after {timeout_s:.0f} s")
+
+    async def failed(self) -> None:
+        """Return only by raising: when the worker ended for good."""
+        if self._watch is not None:
+            await asyncio.shield(self._watch)
+
+    async def stop(self, timeout_s: float = 30.0) -> None:
+        """SIGTERM, then SIGKILL after the deadline."""
+        if self._watch is not None:
+            self._watch.cancel()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), timeout_s)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _keep_running(self) -> None:
+        in_a_row = 0
+        while True:
+            begun = monotonic()
+            code, last_words = await self._run_once()
+            in_a_row = 1 if monotonic() - begun >= STEADY_S else in_a_row + 1
+            why = f"the worker of {', '.join(self._stages)} ended ({meaning(code)}, {code}): {last_words}"
+            if code in HOPELESS or in_a_row > MAX_RESTARTS:
+                raise Unavailable(why)
+            self.restarts += 1
+            pause = restart_pause(in_a_row)
+            log.warning("%s; starting it afresh in %.1f s", why, pause)
+            await asyncio.sleep(pause)
+
+    async def _run_once(self) -> tuple[int, str]:
+        command = dies_with_parent([sys.executable, "-m", "eunoe.deploy.cli", "worker", *self._stages])
+        self._process = await asyncio.create_subprocess_exec(
+            *command,
+            env=self._environment,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        last_words = await self._listen(self._process)
+        return await self._process.wait(), last_words
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> str:
+        """Pass the child's log on; returns its last line."""
+        last = ""
+        with self._log_file.open("ab") if self._log_file else contextlib.nullcontext() as file:
+            while process.stderr is not None and (line := await process.stderr.readline()):
+                text = line.decode(errors="replace").rstrip()
+                if text.startswith("ready: "):
+                    self._ready.set()
+                elif file is not None:
+                    file.write(line)
+                last = text or last
+        return last

@@ -1,0 +1,113 @@
+"""What people see of a conversation's memory. Reads the state store and nothing else."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+from eunoe.schemas.decisions import Scope
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.memory import Memory, MemoryStatus, Segment
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.compress.segments import SEGMENTS
+from eunoe.workers.intake.book import HEAD, LINES, Head
+from eunoe.workers.link.graph import Edge
+from eunoe.workers.link.reads import all_edges
+from eunoe.workers.registry import ROWS
+from eunoe.workers.rows import Order
+from eunoe.workers.tree.nodes import TreeNode
+from eunoe.workers.tree.reads import read_tree
+from eunoe.workers.update.reads import HistoryEntry, all_memories, all_steps, history_of, memories_at
+
+SHOWN = 5
+"""Memories that are named where an id is not enough to tell which one is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationView:
+    """Where a conversation stands, and its segments in time order."""
+
+    key: str
+    head: Head
+    remembered: int
+    """The last session that memory knows."""
+    open_lines: int
+    segments: tuple[Segment, ...]
+
+
+async def remembered_session(store: StateStore, key: str) -> int:
+    """The number of the last session that every memory-building stage has applied."""
+    stages = [row.name for row in ROWS.values() if row.order is Order.SESSION]
+    ledgers = await asyncio.gather(*(store.ledger(Scope(stage, key)) for stage in stages))
+    return min(ledger.applied for ledger in ledgers)
+
+
+async def view_conversation(store: StateStore, key: str) -> ConversationView | None:
+    """All that is known of a conversation; None where nothing is."""
+    (head,) = await store.fetch("intake", key, HEAD, [HEAD])
+    if head is None:
+        return None
+    rows = await store.scan("compress", key, SEGMENTS)
+    segments = sorted((Segment.from_json(row) for row in rows.values()), key=lambda item: (item.session, item.index))
+    return ConversationView(
+        key=key,
+        head=Head.from_json(head),
+        remembered=await remembered_session(store, key),
+        open_lines=len(await store.scan("intake", key, LINES)),
+        segments=tuple(segments),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """All memories of a conversation, oldest first, and the links between them."""
+
+    memories: tuple[Memory, ...]
+    edges: tuple[Edge, ...]
+
+
+async def view_graph(store: StateStore, key: str) -> GraphView | None:
+    """The memory graph of a conversation; None where nothing is remembered."""
+    memories = await all_memories(store, key)
+    return GraphView(tuple(memories), tuple(await all_edges(store, key))) if memories else None
+
+
+async def view_tree(store: StateStore, key: str) -> dict[str, TreeNode] | None:
+    """The tree of a conversation, id → node; None where there is none."""
+    return await read_tree(store, key) or None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoriesView:
+    """Memories of a conversation, oldest first."""
+
+    memories: tuple[Memory, ...]
+    known_since: datetime
+    """When the first session became known: the log's time, not that of the utterances."""
+
+
+async def view_memories(store: StateStore, key: str, moment: datetime | None, *, all_: bool) -> MemoriesView | None:
+    """The memories that hold, or ``all_`` of them, as known at a moment or now; None where nothing is known."""
+    steps = await all_steps(store, key)
+    if not steps:
+        return None
+    known = await (all_memories(store, key) if moment is None else memories_at(store, key, moment))
+    shown = (memory for memory in known if all_ or memory.status is MemoryStatus.CURRENT)
+    return MemoriesView(tuple(shown), steps[0].known_from)
+
+
+async def view_history(store: StateStore, key: str, begins: str) -> list[HistoryEntry] | None:
+    """What became of the one memory whose id begins so; None where nothing is known of the conversation.
+
+    Raises `Refused` where no memory's id begins so, or several do.
+    """
+    known = await all_memories(store, key)
+    if not known:
+        return None
+    found = [memory for memory in known if memory.memory_id.startswith(begins)]
+    if len(found) == 1:
+        return await history_of(store, key, found[0].memory_id)
+    if not found:
+        raise Refused(f"no memory of this conversation has an id that begins with {begins!r}; see --memories --all")
+    some = "; ".join(f"{memory.memory_id[:13]} {memory.text}" for memory in found[:SHOWN])
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    raise Refused(f"{len(found)} memories have an id that begins with {begins!r}: {some}{more}")

@@ -1,0 +1,1 @@
+"""The contracts of eunoe: events, memories, decisions and ports. Pure data, no I/O."""

@@ -1,0 +1,119 @@
+"""What every contract shares: frozen models, and the vocabulary of ids, names, texts and times."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    StringConstraints,
+)
+
+MAX_ID_CHARS = 200
+MAX_NAME_CHARS = 100
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+# C0 and C1 controls, and the line and paragraph separators that would break a line of a prompt or a log
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _encodable(value: str) -> str:
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError("must not contain lone surrogates: they have no UTF-8 form")
+    return value
+
+
+def _no_controls(value: str) -> str:
+    _encodable(value)
+    if _CONTROL.search(value):
+        raise ValueError("must not contain control characters")
+    if value != value.strip():
+        raise ValueError("must not begin or end with white space")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    _encodable(value)
+    if not value.strip():
+        raise ValueError("must not be empty or blank")
+    return value
+
+
+def _rfc3339(value: object) -> object:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        raise ValueError("must be an RFC 3339 time with a zone, like 2026-03-01T09:30:00Z")
+    return value.upper().replace(" ", "T")
+
+
+def _to_utc(value: datetime) -> datetime:
+    return value.astimezone(UTC)
+
+
+def write_time(value: datetime) -> str:
+    """The RFC 3339 text of an aware time, in UTC with a ``Z``, microseconds only where there are any."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+Identifier = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARS), AfterValidator(_no_controls)]
+"""An id that a client chose: 1 to 200 characters, no control characters."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(_no_controls)]
+"""A participant's name: 1 to 100 characters, no control characters."""
+
+Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_not_blank)]
+"""What somebody said: any text that is not blank."""
+
+Time = Annotated[
+    AwareDatetime,
+    BeforeValidator(_rfc3339, json_schema_input_type=AwareDatetime),
+    AfterValidator(_to_utc),
+    PlainSerializer(write_time, return_type=str, when_used="json"),
+]
+"""An instant: RFC 3339 with a zone going in, UTC coming out."""
+
+
+class Value(BaseModel):
+    """A frozen part of a contract; unknown fields are refused, so that a misspelt one is noticed."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    def to_json(self) -> bytes:
+        """The UTF-8 JSON of this value."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` wrote; raises pydantic's ``ValidationError`` for anything else."""
+        return cls.model_validate_json(text)
+
+
+class Contract(Value):
+    """A record of a topic: carries its type and the version of its schema.
+
+    A subclass declares ``type: Literal["…"] = "…"``. ``schema_version`` is the version that the record
+    was written in; records of older versions are brought up step by step (`eunoe.schemas.versions`).
+    """
+
+    LATEST: ClassVar[int] = 1
+
+    schema_version: int = 1
+
+    @classmethod
+    def type_tag(cls) -> str:
+        """The ``type`` that a record of this contract carries."""
+        tag: Any = cls.model_fields["type"].default
+        return str(tag)

@@ -1,0 +1,31 @@
+"""Deterministic ids and keys: the same source gives the same id in every process and in every replay."""
+
+import hashlib
+from urllib.parse import quote, unquote
+from uuid import UUID, uuid5
+
+_NAMESPACE = UUID("5c6a8f2e-7d53-5f0b-9e52-2f6c1b7a9d41")
+
+
+def conversation_key(tenant: str, conversation_id: str) -> str:
+    """The key of every record of a conversation: ``<tenant>/<conversation_id>``, both percent-encoded."""
+    return f"{quote(tenant, safe='')}/{quote(conversation_id, safe='')}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Tenant and conversation id of a `conversation_key`; raises ``ValueError`` for any other text."""
+    tenant, slash, conversation_id = key.partition("/")
+    names = unquote(tenant), unquote(conversation_id)
+    if not slash or conversation_key(*names) != key:
+        raise ValueError(f"not a conversation key: {key!r}")
+    return names
+
+
+def derive_id(key: str, session: int, stage: str, index: int | str = 0) -> str:
+    """The UUIDv5 of what a stage made: of conversation ``key``, session number, stage and its index there."""
+    return str(uuid5(_NAMESPACE, f"{key}\n{session}\n{stage}\n{index}"))
+
+
+def content_digest(data: bytes) -> str:
+    """A short digest (16 hex digits) that tells two contents of the same id apart."""
+    return hashlib.sha256(data).hexdigest()[:16]

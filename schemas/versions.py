@@ -1,0 +1,105 @@
+"""From a document of any known version to a contract."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.events import (
+    DeadLetter,
+    DeadLetterReason,
+    Erase,
+    GenerationPromoted,
+    RecordedAnswer,
+    Reply,
+    ReplyContext,
+    ReplyRequested,
+    SessionClosed,
+    SessionEnded,
+    SessionSegmented,
+    SessionSkipped,
+    Utterance,
+)
+from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+
+Document = Mapping[str, Any]
+Upcast = Callable[[dict[str, Any]], dict[str, Any]]
+
+CONTRACTS: Mapping[str, type[Contract]] = {
+    contract.type_tag(): contract
+    for contract in (
+        Utterance,
+        SessionEnded,
+        Erase,
+        GenerationPromoted,
+        SessionClosed,
+        SessionSegmented,
+        SessionSkipped,
+        MemoriesFormed,
+        InsightsProposed,
+        MemoriesChanged,
+        ReplyRequested,
+        ReplyContext,
+        Reply,
+        DeadLetter,
+        RecordedAnswer,
+    )
+}
+
+UPCASTS: Mapping[tuple[str, int], Upcast] = {}
+"""(type, version) → the step that brings a document of that version to the next one."""
+
+
+class ContractError(ValueError):
+    """A document that is no contract; ``reason`` names the kind of fault."""
+
+    def __init__(self, reason: DeadLetterReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def read_contract(
+    document: object,
+    contracts: Mapping[str, type[Contract]] = CONTRACTS,
+    upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
+) -> Contract:
+    """The contract that a decoded JSON document holds, brought up to the latest version.
+
+    Raises `ContractError` with reason ``invalid``, ``unknown_type`` or ``newer_version``.
+    """
+    if not isinstance(document, dict):
+        raise ContractError(DeadLetterReason.INVALID, f"expected a JSON object, got {type(document).__name__}")
+    tag = document.get("type")
+    contract = contracts.get(tag) if isinstance(tag, str) else None
+    if contract is None:
+        raise ContractError(DeadLetterReason.UNKNOWN_TYPE, f"unknown type {tag!r:.80}")
+    current = _upcast(document, contract, upcasts)
+    try:
+        return contract.model_validate(current, strict=False)
+    except ValidationError as error:
+        raise ContractError(DeadLetterReason.INVALID, describe(error)) from None
+
+
+def _upcast(
+    document: dict[str, Any], contract: type[Contract], upcasts: Mapping[tuple[str, int], Upcast]
+) -> dict[str, Any]:
+    version = document.get("schema_version", 1)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ContractError(
+            DeadLetterReason.INVALID, f"schema_version must be a whole number from 1, got {version!r:.40}"
+        )
+    if version > contract.LATEST:
+        raise ContractError(
+            DeadLetterReason.NEWER_VERSION,
+            f"{contract.type_tag()} of schema version {version}; the newest known here is {contract.LATEST}",
+        )
+    for step in range(version, contract.LATEST):
+        document = {**upcasts[contract.type_tag(), step](dict(document)), "schema_version": step + 1}
+    return document
+
+
+def describe(error: ValidationError) -> str:
+    """One line that names each wrong field and its fault, never the value that somebody wrote."""
+    faults = (f"{'.'.join(map(str, fault['loc'])) or 'document'}: {fault['msg']}" for fault in error.errors()[:5])
+    return "; ".join(faults)

@@ -1,0 +1,203 @@
+"""Creates topics, checks them, and measures how far the stages are."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
+from eunoe.streams.kafka import KafkaSettings, client_options
+from eunoe.streams.topics import TOPICS, Topic, TopicNames, TopicSpec
+
+_INVALID_CONFIG = 40
+_SEEN_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A topic as the broker has it."""
+
+    topic: Topic
+    name: str
+    partitions: int
+    """0: it does not exist."""
+    purpose: str
+
+
+async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStatus]:
+    """Every topic of the table, with its partitions at the broker. Raises `Unavailable`."""
+    async with _admin(kafka) as admin:
+        counts = await _partition_counts(admin)
+    return [
+        TopicStatus(spec.topic, names.name(spec.topic), counts.get(names.name(spec.topic), 0), spec.purpose)
+        for spec in TOPICS.values()
+    ]
+
+
+async def create_topics(
+    kafka: KafkaSettings, names: TopicNames, partitions: int, replication: int = 1
+) -> list[TopicStatus]:
+    """Create what is missing of one generation; returns what was created.
+
+    Raises `Refused`, with nothing created, where a topic is there with another number of partitions, and `Unavailable`.
+    """
+    statuses = await list_topics(kafka, names)
+    wrong = [status for status in statuses if status.partitions not in (0, partitions)]
+    if wrong:
+        told = ", ".join(f"{status.name} has {status.partitions}" for status in wrong)
+        raise Refused(
+            f"asked for {partitions} partitions, but {told}: keys would move to other partitions and lose their order. "
+            f"Ask for that number, or start a new generation (derived topics) or prefix"
+        )
+    missing = [status for status in statuses if not status.partitions]
+    async with _admin(kafka) as admin:
+        for status in missing:
+            await _create(admin, TOPICS[status.topic], status.name, partitions, replication)
+    await _until_seen(kafka, names)
+    return [TopicStatus(status.topic, status.name, partitions, status.purpose) for status in missing]
+
+
+async def delete_topics(kafka: KafkaSettings, names: TopicNames) -> list[str]:
+    """Delete the topics of a generation, those that all generations share apart; returns their names.
+
+    Raises `Unavailable` when no broker answers, `Refused` when it does not let us.
+    """
+    wanted = [names.name(topic) for topic, spec in TOPICS.items() if spec.derived]
+    async with _admin(kafka) as admin:
+        there = await _partition_counts(admin)
+        found = [name for name in wanted if there.get(name)]
+        response = await admin.delete_topics(found) if found else None
+    faults = {} if response is None else {name: for_code(code) for name, code in _codes(response) if code}
+    if faults:
+        told = ", ".join(f"{name}: {fault.__name__}" for name, fault in faults.items())
+        raise Refused(f"the broker did not delete {told}")
+    return found
+
+
+def _codes(response: Any) -> list[tuple[str, int]]:  # noqa: ANN401
+    return [(name, int(code)) for name, code, *_ in response.topic_error_codes]
+
+
+async def _until_seen(kafka: KafkaSettings, names: TopicNames) -> None:
+    """Wait until the broker's metadata, which may lag behind its answers, shows every topic."""
+    try:
+        async with asyncio.timeout(kafka.request_timeout_ms / 1000):
+            while not all(status.partitions for status in await list_topics(kafka, names)):  # noqa: ASYNC110
+                await asyncio.sleep(_SEEN_POLL_S)
+    except TimeoutError:
+        raise Unavailable(f"{kafka.bootstrap} created the topics, but does not show them", kafka.server) from None
+
+
+def topic_config(spec: TopicSpec) -> dict[str, str]:
+    """The broker's settings for a topic."""
+    config = {
+        "cleanup.policy": "compact" if spec.compacted else "delete",
+        "retention.ms": str(spec.retention_ms),
+        "max.message.bytes": str(spec.max_bytes),
+    }
+    if spec.topic is Topic.CONVERSATIONS:
+        config["message.timestamp.type"] = "LogAppendTime"
+    return config
+
+
+async def _create(admin: Any, spec: TopicSpec, name: str, partitions: int, replication: int) -> None:  # noqa: ANN401
+    config = topic_config(spec)
+    code, message = await _try_create(admin, NewTopic(name, partitions, replication, topic_configs=config))
+    if code == _INVALID_CONFIG and "message.timestamp.type" in config:
+        del config["message.timestamp.type"]
+        # a broker without append times: its producers' clocks are taken instead
+        code, message = await _try_create(admin, NewTopic(name, partitions, replication, topic_configs=config))
+    error = for_code(code)
+    if code and error is not TopicAlreadyExistsError:
+        asked = f"{name} ({partitions} partitions, {replication} copies)"
+        raise Refused(f"the broker did not create {asked}: {error.__name__} {message or ''}")
+
+
+async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa: ANN401
+    response = await admin.create_topics([topic])
+    _, code, *rest = response.topic_errors[0]
+    return int(code), rest[0] if rest else None
+
+
+async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
+    """The number of partitions of every topic; `Refused` where one is missing or differs, `Unavailable`."""
+    statuses = await list_topics(kafka, names)
+    missing = [status.name for status in statuses if not status.partitions]
+    if missing:
+        raise Refused(f"topics are missing: {', '.join(missing)}; run `eunoe topics create`")
+    counts = {status.partitions for status in statuses}
+    if len(counts) > 1:
+        told = ", ".join(f"{status.name} {status.partitions}" for status in statuses)
+        raise Refused(f"topics differ in their partitions ({told}): one conversation would be at several workers")
+    return counts.pop()
+
+
+async def lag(kafka: KafkaSettings, names: TopicNames, stages: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Records that each stage's group has not committed yet; ``stages``: stage → its logical topics.
+
+    Raises `Unavailable`.
+    """
+    wanted = {names.name(topic) for topics in stages.values() for topic in topics}
+    async with _admin(kafka) as admin:
+        counts = await _partition_counts(admin)
+        places = [TopicPartition(name, number) for name in sorted(wanted) for number in range(counts.get(name, 0))]
+        starts, ends = await _bounds(kafka, places)
+        return {
+            stage: await _lag_of(admin, names.group(stage), _of(places, names, topics), starts, ends)
+            for stage, topics in stages.items()
+        }
+
+
+def _of(places: Iterable[Any], names: TopicNames, topics: Sequence[str]) -> list[Any]:
+    wanted = {names.name(topic) for topic in topics}
+    return [place for place in places if place.topic in wanted]
+
+
+async def _lag_of(
+    admin: Any,  # noqa: ANN401
+    group: str,
+    places: list[Any],
+    starts: Mapping[Any, int],
+    ends: Mapping[Any, int],
+) -> int:
+    if not places:
+        return 0
+    committed = await admin.list_consumer_group_offsets(group, partitions=places)
+    behind = 0
+    for place in places:
+        at = committed[place].offset if place in committed else -1
+        behind += max(ends[place] - max(at, starts[place]), 0)
+    return behind
+
+
+async def _bounds(kafka: KafkaSettings, places: list[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
+    if not places:
+        return {}, {}
+    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+        with broker_faults(kafka):
+            starts: dict[Any, int] = await consumer.beginning_offsets(places)
+        return starts, await end_offsets(kafka, consumer, places)
+
+
+async def _partition_counts(admin: Any) -> dict[str, int]:  # noqa: ANN401
+    # asked for all topics: a question for one by name would create it
+    described = await admin.describe_topics(None)
+    return {entry["topic"]: len(entry["partitions"]) for entry in described if not entry["error_code"]}
+
+
+@contextlib.asynccontextmanager
+async def _admin(kafka: KafkaSettings) -> AsyncIterator[Any]:
+    admin = AIOKafkaAdminClient(**client_options(kafka))
+    try:
+        await admin.start()
+        yield admin
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise Unavailable(f"no answer from {kafka.bootstrap}: {error!r}", kafka.server) from error
+    finally:
+        await admin.close()

@@ -1,0 +1,308 @@
+"""The Python client: says things to a conversation, and asks it."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import EunoeError
+from eunoe.schemas.events import (
+    DEFAULT_AGENT,
+    DEFAULT_TENANT,
+    Ask,
+    ConversationEvent,
+    Erase,
+    Reply,
+    SessionEnded,
+    Strategy,
+    Utterance,
+)
+from eunoe.schemas.versions import describe
+from eunoe.streams.codec import encode
+from eunoe.streams.kafka import KafkaSettings, partition_of
+from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.reader import partitions_of
+from eunoe.streams.record import Message
+from eunoe.streams.replies import RepliesReader
+from eunoe.streams.topics import Topic, TopicNames
+
+MAX_TEXT_BYTES: Final = 32_768
+"""UTF-8 bytes of one utterance; intake sets longer ones aside."""
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class ReplyTimeout(EunoeError):
+    """No reply came in time. The ask is in the log all the same, and may still be answered."""
+
+    def __init__(self, message: str, request_id: str) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+
+
+class ReplyFailed(EunoeError):
+    """The responder could not answer; ``reply.error`` says why."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"request {reply.request_id}: {reply.error}")
+        self.reply = reply
+
+
+class ReplyNotUttered(EunoeError):
+    """``reply`` came, but saying it failed: the conversation does not know of it until `MemoryClient.utter_reply`."""
+
+    def __init__(self, message: str, reply: Reply) -> None:
+        super().__init__(message)
+        self.reply = reply
+
+
+class UtteranceOptions(TypedDict, total=False):
+    """What an utterance may say of itself."""
+
+    at: datetime
+    """When it was said, with a zone; now, unless given."""
+    utterance_id: str
+    """Made, unless given. One that is sent again with the same id and content counts once."""
+    session_id: str | None
+    """The client's name for the session; none: the open one."""
+
+
+class AskOptions(UtteranceOptions, total=False):
+    """What an ask may say of the reply it wants."""
+
+    record: bool
+    """False: a probe, answered but no part of any session."""
+    strategy: Strategy | None
+    budget_tokens: int | None
+    """Tokens of memory in the prompt."""
+    timeout: float
+    """Seconds to wait for the reply: 30, unless given."""
+    speak_as: str
+    """The participant that the responder speaks as."""
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """What an open connection holds."""
+
+    publisher: KafkaPublisher
+    replies: RepliesReader
+    partitions: int
+
+
+class Connection:
+    """One producer and one reader of replies, for any number of `MemoryClient` in a process."""
+
+    def __init__(self, kafka: str | KafkaSettings, names: TopicNames = TopicNames()) -> None:  # noqa: B008 - frozen
+        # a bare address may be a broker without idempotent producers; what comes twice is known by its id
+        self._kafka = KafkaSettings(bootstrap=kafka, idempotent=False) if isinstance(kafka, str) else kafka
+        self._names = names
+        self._links: _Links | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect; raises `Unavailable` when no broker answers, `Refused` where the topics do not exist."""
+        topics = [Topic.CONVERSATIONS, Topic.REPLIES]
+        conversations, replies = await partitions_of(self._kafka, self._names, topics)
+        publisher = KafkaPublisher(self._kafka, self._names)
+        await publisher.start()
+        self._links = _Links(publisher, RepliesReader(self._kafka, self._names, replies), conversations)
+
+    async def stop(self) -> None:
+        """Disconnect; who still waits for a reply gets `Unavailable`."""
+        links, self._links = self._links, None
+        if links is not None:
+            try:
+                await links.replies.stop()
+            finally:
+                await links.publisher.stop()
+
+    @property
+    def replies(self) -> RepliesReader:
+        """The reader of replies."""
+        return self._opened().replies
+
+    async def send(self, event: ConversationEvent) -> None:
+        """Append an event to ``conversations`` and wait for the broker; raises `Unavailable` when it does not answer.
+
+        The record's time is the broker's, or where it keeps none, that of the sending.
+        """
+        links = self._opened()
+        key = event.key.encode()
+        message = Message(Topic.CONVERSATIONS, key, encode(event), partition=partition_of(key, links.partitions))
+        await links.publisher.publish([message])
+
+    def _opened(self) -> _Links:
+        if self._links is None:
+            raise RuntimeError("the connection is not open: use `async with`, or start it")
+        return self._links
+
+
+class MemoryClient:
+    """One conversation, as a participant's program sees it.
+
+    ``async with MemoryClient("127.0.0.1:9092", conversation_id="ann-1") as memory: ...`` has a connection of its
+    own; with an open `Connection` in place of the address it uses that and leaves it open. What is wrong with an
+    argument is a ``ValueError`` before anything is sent. Events are in the log in the order of the calls awaited.
+    """
+
+    def __init__(
+        self,
+        broker: str | KafkaSettings | Connection,
+        *,
+        conversation_id: str,
+        tenant: str = DEFAULT_TENANT,
+        names: TopicNames = TopicNames(),  # noqa: B008 - frozen
+        utter_replies: bool = True,
+    ) -> None:
+        self._conversation = {"tenant": tenant, "conversation_id": conversation_id}
+        self.key = _checked(ConversationEvent, **self._conversation).key
+        self._owns = not isinstance(broker, Connection)
+        self._connection = broker if isinstance(broker, Connection) else Connection(broker, names)
+        self._utter_replies = utter_replies
+
+    async def __aenter__(self) -> Self:
+        if self._owns:
+            await self._connection.start()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        if self._owns:
+            await self._connection.stop()
+
+    async def utter(self, text: str, *, speaker: str, **options: Unpack[UtteranceOptions]) -> Utterance:
+        """Say something; returns the utterance when the broker has it.
+
+        Raises ``ValueError`` for what no utterance may hold, `Unavailable` when the broker does not answer: it may
+        have it all the same, so say it again with the same ``utterance_id`` and ``at``.
+        """
+        said = self._utterance(text, speaker, options)
+        await self._connection.send(said)
+        return said
+
+    async def end_session(self, session_id: str | None = None, *, at: datetime | None = None) -> SessionEnded:
+        """End a session, the open one unless named; returns the event when the broker has it."""
+        ended = _checked(SessionEnded, **self._conversation, session_id=session_id, at=at or _now())
+        await self._connection.send(ended)
+        return ended
+
+    async def erase(self, utterance_ids: Iterable[str] = (), *, at: datetime | None = None) -> Erase:
+        """Ask that utterances, or the whole conversation, be forgotten; returns the event when the broker has it."""
+        wish = _checked(
+            Erase, **self._conversation, request_id=_new_id(), at=at or _now(), utterance_ids=tuple(utterance_ids)
+        )
+        await self._connection.send(wish)
+        return wish
+
+    async def ask(self, text: str, *, speaker: str, **options: Unpack[AskOptions]) -> Reply:
+        """Say something and wait for the reply, which is then said as well unless the ask is a probe.
+
+        Raises ``ValueError`` and `Unavailable` as `utter` does, `ReplyTimeout`, `ReplyFailed` for a reply that is
+        none, and `ReplyNotUttered` where only the saying of the reply failed.
+        """
+        timeout = options.get("timeout", 30.0)
+        wish = _wish(options)
+        question = self._utterance(text, speaker, options, ask=wish)
+        async with self._connection.replies.expecting(self.key, wish.request_id) as coming:
+            await self._connection.send(question)
+            reply = await self._in_time(coming, timeout, wish.request_id)
+        if reply.error is not None:
+            raise ReplyFailed(reply)
+        if wish.record and self._utter_replies and reply.text.strip():
+            try:
+                await self.utter_reply(reply, session_id=question.session_id)
+            except (EunoeError, ValueError) as fault:
+                raise ReplyNotUttered(f"reply {reply.reply_id} was not uttered: {fault}", reply) from fault
+        return reply
+
+    async def utter_reply(
+        self, reply: Reply, *, session_id: str | None = None, at: datetime | None = None
+    ) -> Utterance:
+        """Say a reply that was shown: it becomes transcript, and is never evidence for a memory.
+
+        Its id is the utterance's too, so that it counts once; said again, it should have the same ``at``. `ask`
+        does this unless told otherwise.
+        """
+        options = UtteranceOptions(utterance_id=reply.reply_id, session_id=session_id, at=at or _now())
+        said = self._utterance(reply.text, reply.speaker, options, reply_id=reply.reply_id)
+        await self._connection.send(said)
+        return said
+
+    async def _in_time(self, coming: "asyncio.Future[Reply]", timeout: float, request_id: str) -> Reply:
+        try:
+            async with asyncio.timeout(timeout):
+                return await coming
+        except TimeoutError:
+            raise ReplyTimeout(
+                f"no reply to request {request_id} of {self.key} within {timeout:g} s: see whether the workers of"
+                " intake and respond run and keep up, and whether `eunoe dead-letters list` has the ask",
+                request_id,
+            ) from None
+
+    def _utterance(self, text: str, speaker: str, options: UtteranceOptions, **more: Any) -> Utterance:  # noqa: ANN401
+        said = _checked(
+            Utterance,
+            **self._conversation,
+            **more,
+            utterance_id=options.get("utterance_id") or _new_id(),
+            session_id=options.get("session_id"),
+            speaker=speaker,
+            text=text,
+            at=options.get("at") or _now(),
+        )
+        size = len(said.text.encode())
+        if size > MAX_TEXT_BYTES:
+            raise ValueError(f"text: has {size:,} bytes of UTF-8, at most {MAX_TEXT_BYTES:,} are taken")
+        return said
+
+
+def _wish(options: AskOptions) -> Ask:
+    timeout = options.get("timeout", 30.0)
+    if not timeout > 0:
+        raise ValueError(f"timeout: must be more than 0 seconds, got {timeout:g}")
+    return _checked(
+        Ask,
+        request_id=options.get("request_id") or _new_id(),
+        speak_as=options.get("speak_as", DEFAULT_AGENT),
+        record=options.get("record", True),
+        strategy=options.get("strategy"),
+        budget_tokens=options.get("budget_tokens"),
+    )
+
+
+def _checked(model: type[ValueT], **fields: object) -> ValueT:
+    """A value of these fields; raises a short ``ValueError`` that names each wrong field and its fault."""
+    for name, value in fields.items():
+        if isinstance(value, str) and not _is_unicode(value):
+            raise ValueError(f"{name}: holds a lone surrogate, which has no UTF-8 form")
+    try:
+        return model.model_validate(fields)
+    except ValidationError as fault:
+        raise ValueError(describe(fault)) from None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return bool(text.encode()) or not text
+    except UnicodeEncodeError:
+        return False
+
+
+def _new_id() -> str:
+    return str(uuid4())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

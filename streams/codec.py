@@ -1,0 +1,38 @@
+"""Bytes to contracts and back."""
+
+import orjson
+from pydantic_core import PydanticSerializationError
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.versions import ContractError, read_contract
+
+
+def encode(event: Contract) -> bytes:
+    """The UTF-8 JSON of an event; raises `ContractError` for text that is no Unicode (a lone surrogate)."""
+    try:
+        return event.to_json()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        raise ContractError(
+            DeadLetterReason.INVALID, f"{event.type_tag()}: holds a lone surrogate, which has no UTF-8 form"
+        ) from None
+
+
+def encode_text(event: Contract) -> str:
+    """`encode`, as text."""
+    return encode(event).decode()
+
+
+def decode(value: bytes) -> Contract:
+    """The contract that a record's value holds, brought up to its latest version.
+
+    Raises `ContractError` with reason ``not_json`` for bytes that are no UTF-8 JSON text (``NaN``, lone
+    surrogates and bottomless nesting included), else with what `read_contract` finds.
+    """
+    try:
+        return read_contract(orjson.loads(value))
+    except orjson.JSONDecodeError as error:
+        raise ContractError(DeadLetterReason.NOT_JSON, f"no UTF-8 JSON text: {error}") from None
+    except RecursionError:
+        # a fault is told with what was found, and that may be nested deeper than Python writes it
+        raise ContractError(DeadLetterReason.INVALID, "nested too deeply") from None

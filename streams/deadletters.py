@@ -1,0 +1,217 @@
+"""Records that were set aside: the raw bytes with everything known of them, ready to be sent back. Pure."""
+
+import hashlib
+import logging
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Time, Value
+from eunoe.schemas.events import DeadLetter, DeadLetterReason
+from eunoe.schemas.versions import ContractError, describe
+from eunoe.streams.position import record_log_time
+from eunoe.streams.record import Message, Record
+from eunoe.streams.topics import TOPICS, Topic
+
+log = logging.getLogger(__name__)
+
+DEAD_LETTER_HEADER: Final = "eunoe-dead-letter"
+"""`DeadLetter` as JSON."""
+MAX_ERROR_CHARS: Final = 2000
+MAX_KEY_CHARS: Final = 500
+KEPT_BYTES: Final = 4096
+"""What is kept of a value that is too large."""
+
+# What Kafka's format adds at most: 61 bytes to a batch, and to a record and to each header some lengths.
+_BATCH_BYTES = 61 + 64
+_HEADER_BYTES = 10
+
+CLOSED_HEADER: Final = "eunoe-dead-letter-closed"
+"""`LetterClosed` as JSON, on a record without a value."""
+
+LetterIdentity = tuple[str, str, int, int, str]
+
+
+class Closing(StrEnum):
+    """How a dead letter was dealt with."""
+
+    RETRIED = "retried"
+    """Sent back to where it came from; should it fail again, that is another letter."""
+    DISCARDED = "discarded"
+    """Somebody said that nothing is to be done."""
+    REPAIRED = "repaired"
+    """Its conversation was derived again."""
+
+
+class LetterClosed(Value):
+    """That a dead letter is dealt with; it stands in the same topic, so that it lives as long as the letter."""
+
+    stage: str
+    topic: str
+    partition: int
+    offset: int
+    sha256: str
+    how: Closing
+    at: Time
+
+    @property
+    def identity(self) -> LetterIdentity:
+        """That of the letter."""
+        return self.stage, self.topic, self.partition, self.offset, self.sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A dead letter, its record, and what was done about it."""
+
+    record: Record
+    letter: DeadLetter
+    closed: LetterClosed | None = None
+    """None: it is open."""
+
+
+def closing_message(filed: Filed, how: Closing, at: datetime) -> Message:
+    """The message that says that a letter is dealt with."""
+    letter = filed.letter
+    closed = LetterClosed(
+        stage=letter.stage,
+        topic=letter.topic,
+        partition=letter.partition,
+        offset=letter.offset,
+        sha256=letter.sha256,
+        how=how,
+        at=at,
+    )
+    return Message(Topic.DEAD_LETTERS, filed.record.key, b"", ((CLOSED_HEADER, closed.to_json()),))
+
+
+def read_closed(record: Record) -> LetterClosed | None:
+    """The closing that a record of the dead letters is; None for a letter, or for what is malformed."""
+    header = record.headers.get(CLOSED_HEADER)
+    if header is None or DEAD_LETTER_HEADER in record.headers:
+        return None
+    try:
+        return LetterClosed.from_json(header)
+    except ValidationError:
+        return None
+
+
+async def file_letters(records: AsyncIterable[Record]) -> list[Filed]:
+    """Each dead letter once, in the order read, with the last that was done about it."""
+    letters: dict[LetterIdentity, Filed] = {}
+    closings: dict[LetterIdentity, LetterClosed] = {}
+
+    async def told() -> AsyncIterator[Record]:
+        async for record in records:
+            if closed := read_closed(record):
+                closings[closed.identity] = closed
+            else:
+                yield record
+
+    async for record, letter in distinct_letters(told()):
+        letters[letter_identity(letter)] = Filed(record, letter)
+    return [replace(filed, closed=closings.get(identity)) for identity, filed in letters.items()]
+
+
+def dead_letter(
+    record: Record, stage: str, reason: DeadLetterReason, error: str, attempts: int = 1, *, number: int | None = None
+) -> Message:
+    """The message that sets a record aside: its key, its raw bytes, its headers, and a header that tells about it.
+
+    ``number``: the session that the stage was asked to decide, where it came so far.
+
+    What would not fit into the topic keeps the value's first 4,096 bytes, then loses its own headers, then its
+    key; size and hash of the whole, and where it still stands, are told in any case.
+    """
+    whole = _describe_record(record, stage=stage, reason=reason, error=_clip(error), attempts=attempts, number=number)
+    cut = whole.model_copy(update={"truncated": True})
+    own = tuple((name, value) for name, value in record.headers.items() if name != DEAD_LETTER_HEADER)
+    first_bytes = record.value[:KEPT_BYTES]
+    for message in (
+        _message(record.key, record.value, own, whole),
+        _message(record.key, first_bytes, own, cut),
+        _message(record.key, first_bytes, (), cut),
+    ):
+        if message_size(message) <= TOPICS[Topic.DEAD_LETTERS].max_bytes:
+            return message
+    return _message(None, first_bytes, (), cut)
+
+
+def message_size(message: Message) -> int:
+    """The most bytes that a message takes in the log when it is alone in its batch and not compressed."""
+    headers = sum(len(name.encode()) + len(value) + _HEADER_BYTES for name, value in message.headers)
+    return _BATCH_BYTES + len(message.key or b"") + len(message.value) + headers
+
+
+def read_dead_letter(record: Record) -> tuple[DeadLetter, bytes]:
+    """What is known of a record of the dead letters, and its raw bytes.
+
+    Raises `ContractError` (``invalid``) where the header is missing or malformed.
+    """
+    header = record.headers.get(DEAD_LETTER_HEADER)
+    if header is None:
+        raise ContractError(DeadLetterReason.INVALID, f"no header {DEAD_LETTER_HEADER}")
+    try:
+        return DeadLetter.from_json(header), record.value
+    except ValidationError as fault:
+        raise ContractError(DeadLetterReason.INVALID, f"header {DEAD_LETTER_HEADER}: {describe(fault)}") from None
+
+
+def letter_identity(letter: DeadLetter) -> LetterIdentity:
+    """Equal for a record that the same stage set aside twice (it crashed in between)."""
+    return letter.stage, letter.topic, letter.partition, letter.offset, letter.sha256
+
+
+async def distinct_letters(records: AsyncIterable[Record]) -> AsyncIterator[tuple[Record, DeadLetter]]:
+    """Each dead letter once, in the order read; records of that topic which are none are told in the log."""
+    seen: set[bytes] = set()
+    async for record in records:
+        if read_closed(record):
+            continue
+        try:
+            letter, _ = read_dead_letter(record)
+        except ContractError as fault:
+            log.warning("%s/%d@%d is no dead letter: %s", record.topic, record.partition, record.offset, fault)
+            continue
+        digest = hashlib.blake2b(repr(letter_identity(letter)).encode(), digest_size=16).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield record, letter
+
+
+def _message(key: bytes | None, value: bytes, own: tuple[tuple[str, bytes], ...], letter: DeadLetter) -> Message:
+    return Message(
+        topic=Topic.DEAD_LETTERS, key=key, value=value, headers=(*own, (DEAD_LETTER_HEADER, letter.to_json()))
+    )
+
+
+def _describe_record(record: Record, **told: Any) -> DeadLetter:  # noqa: ANN401 - the fields that the record has not
+    return DeadLetter(
+        **told,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        key=None if record.key is None else record.key.decode(errors="replace")[:MAX_KEY_CHARS],
+        log_time=_log_time(record),
+        size=len(record.value),
+        sha256=hashlib.sha256(record.value).hexdigest(),
+    )
+
+
+def _clip(error: str) -> str:
+    # an error may quote what has no UTF-8 form
+    text = error.encode(errors="replace").decode()
+    return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
+
+
+def _log_time(record: Record) -> datetime:
+    """A record whose time is wrong is set aside like any other, dated as well as can be."""
+    for read in (record_log_time, lambda record: record.appended):
+        with suppress(ValueError, OverflowError, OSError):
+            return read(record)
+    return datetime.fromtimestamp(0, UTC)

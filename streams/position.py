@@ -1,0 +1,120 @@
+"""Where a record stands in the log, over all beginnings of its broker and its topic.
+
+A copy of a record (from a kept data directory, or in a topic with another number of partitions) carries in two
+headers where and when the record stood first: what was applied stays applied, and what comes new lies behind it.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from eunoe.schemas.base import Time, write_time
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.record import Record
+
+POSITION_HEADER: Final = "eunoe-position"
+"""``<epoch>:<offset>``, in decimal digits."""
+LOG_TIME_HEADER: Final = "eunoe-log-time"
+"""RFC 3339."""
+PLACE_HEADERS: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER})
+
+# A trillion records per partition and epoch; up to epoch 8,191 a position is also exact as a double (Lua, JavaScript).
+_OFFSETS = 2**40
+_EPOCHS = 2**23
+_POSITION = re.compile(rb"(\d{1,7}):(\d{1,13})")
+_TIME: TypeAdapter[datetime] = TypeAdapter(Time)
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+def position(epoch: int, offset: int) -> int:
+    """The place in the log of ``offset`` in ``epoch``, from 1 on; 0 is before everything.
+
+    Raises ``ValueError`` for an epoch that is not in [0, 2^23) or an offset not in [0, 2^40 - 1).
+    """
+    if not (0 <= epoch < _EPOCHS and 0 <= offset < _OFFSETS - 1):
+        raise ValueError(f"no position: epoch {epoch}, offset {offset}")
+    return epoch * _OFFSETS + offset + 1
+
+
+def split_position(value: int) -> tuple[int, int]:
+    """(epoch, offset) of a `position`; raises ``ValueError`` for any other number."""
+    epoch, place = divmod(value, _OFFSETS)
+    if place == 0 or not 0 <= epoch < _EPOCHS:
+        raise ValueError(f"not a position: {value}")
+    return epoch, place - 1
+
+
+def is_copy(record: Record) -> bool:
+    """True: the record stood somewhere else first."""
+    return POSITION_HEADER in record.headers
+
+
+def record_position(record: Record, epoch: int) -> int:
+    """The position of a record that is read in ``epoch``: of a copy the first one.
+
+    Raises `ContractError` (``invalid``) where the header is malformed.
+    """
+    return position(*_first_place(record, epoch))
+
+
+def record_log_time(record: Record) -> datetime:
+    """When the log took the record, in UTC: of a copy the first time.
+
+    Raises `ContractError` (``invalid``) where the header is malformed, a copy has none, or the record's own
+    time stamp is no date.
+    """
+    text = record.headers.get(LOG_TIME_HEADER)
+    if text is not None:
+        return _read_time(text)
+    if is_copy(record):
+        raise _invalid(f"header {POSITION_HEADER} without {LOG_TIME_HEADER}")
+    try:
+        return record.appended
+    except (ValueError, OverflowError, OSError):
+        raise _invalid(f"the record's time stamp {record.timestamp_ms} is no date") from None
+
+
+def copy_headers(record: Record, epoch: int) -> Headers:
+    """All headers for a copy of a record that is read in ``epoch``: its own, and its first place and time."""
+    first_epoch, first_offset = _first_place(record, epoch)
+    return (
+        *without_place(record),
+        (POSITION_HEADER, f"{first_epoch}:{first_offset}".encode()),
+        (LOG_TIME_HEADER, write_time(record_log_time(record)).encode()),
+    )
+
+
+def without_place(record: Record) -> Headers:
+    """The headers for a record that is sent again and shall take a place of its own, like a retried dead letter."""
+    return tuple((name, value) for name, value in record.headers.items() if name not in PLACE_HEADERS)
+
+
+def _first_place(record: Record, epoch: int) -> tuple[int, int]:
+    """(epoch, offset), both in their bounds."""
+    header = record.headers.get(POSITION_HEADER)
+    if header is None:
+        return epoch, record.offset
+    match = _POSITION.fullmatch(header)
+    if match is None:
+        raise _invalid(f"header {POSITION_HEADER}: expected epoch:offset, got {header[:40]!r}")
+    place = int(match[1]), int(match[2])
+    try:
+        position(*place)
+    except ValueError as error:
+        raise _invalid(f"header {POSITION_HEADER}: {error}") from None
+    return place
+
+
+def _read_time(text: bytes) -> datetime:
+    try:
+        return _TIME.validate_python(text.decode("ascii")).astimezone(UTC)
+    except (UnicodeDecodeError, ValidationError, OverflowError):
+        raise _invalid(f"header {LOG_TIME_HEADER}: expected an RFC 3339 time with a zone, got {text[:40]!r}") from None
+
+
+def _invalid(message: str) -> ContractError:
+    return ContractError(DeadLetterReason.INVALID, message)

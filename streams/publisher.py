@@ -1,0 +1,126 @@
+"""Sends messages and waits until the brokers have them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+
+from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
+from eunoe.streams.record import Message
+from eunoe.streams.topics import TOPICS, Topic, TopicNames
+
+_REFUSALS = (
+    UnknownTopicOrPartitionError,
+    TopicAuthorizationFailedError,
+    ClusterAuthorizationFailedError,
+    AuthenticationFailedError,
+)
+_BATCH_OVERHEAD = 61
+_RECORD_OVERHEAD = 21
+_HEADER_OVERHEAD = 10
+
+
+class MessageTooLarge(EunoeError):
+    """A message over its topic's limit; nothing was sent."""
+
+
+def size_of(message: Message) -> int:
+    """The bytes that a message takes at most as a batch of its own (record format 2)."""
+    headers = sum(len(name.encode()) + len(value) + _HEADER_OVERHEAD for name, value in message.headers)
+    return _BATCH_OVERHEAD + _RECORD_OVERHEAD + len(message.key or b"") + len(message.value) + headers
+
+
+class KafkaPublisher:
+    """A `eunoe.streams.record.Publisher` over one producer: all in-sync replicas acknowledge."""
+
+    def __init__(self, kafka: KafkaSettings, names: TopicNames) -> None:
+        self._kafka = kafka
+        self._names = names
+        self._producer: AIOKafkaProducer | None = None
+
+    async def start(self) -> None:
+        """Connect; raises `Unavailable` when no broker answers."""
+        producer = AIOKafkaProducer(
+            **client_options(self._kafka),
+            acks="all",
+            enable_idempotence=self._kafka.idempotent,
+            linger_ms=self._kafka.linger_ms,
+            max_request_size=self._kafka.max_request_bytes,
+        )
+        try:
+            await producer.start()
+        except (KafkaError, OSError) as error:
+            await producer.stop()
+            raise Unavailable(f"no broker answers at {self._kafka.bootstrap}: {error!r}", self._kafka.server) from error
+        self._producer = producer
+
+    async def stop(self) -> None:
+        """Send what is buffered and disconnect."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        """Send all and return when the brokers have all.
+
+        Raises `Unavailable` when they do not answer within the request timeout (some may have come through), `Refused`
+        for a topic that is missing or forbidden, `MessageTooLarge` before anything is sent.
+        """
+        self._check(messages)
+        try:
+            async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
+                sent = [await self._send(message) for message in messages]
+                await _all(sent)
+        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+            raise MessageTooLarge(
+                f"the broker takes no message of this size: {error!r}; raise max.message.bytes"
+            ) from None
+        except _REFUSALS as error:
+            topics = ", ".join(sorted({self._names.name(message.topic) for message in messages}))
+            raise Refused(f"{error!r} for {topics}; create the topics (eunoe topics create) or grant access") from error
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise Unavailable(
+                f"no answer from {self._kafka.bootstrap} to a publish: {error!r}", self._kafka.server
+            ) from error
+
+    def _check(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.key is None and message.partition is None:
+                raise ValueError(f"a message to {message.topic} without a key needs a partition")
+            limit = min(TOPICS[Topic(message.topic)].max_bytes, self._kafka.max_request_bytes)
+            if size_of(message) > limit:
+                raise MessageTooLarge(
+                    f"a message to {message.topic} has {size_of(message)} bytes, the limit is {limit}"
+                )
+
+    async def _send(self, message: Message) -> "asyncio.Future[Any]":
+        producer = self._producer
+        if producer is None:
+            raise Unavailable("the publisher is not started")
+        topic = self._names.name(message.topic)
+        partition = message.partition
+        if partition is None:
+            partition = partition_of(message.key or b"", len(await producer.partitions_for(topic)))
+        future: asyncio.Future[Any] = await producer.send(
+            topic, message.value, key=message.key, partition=partition, headers=list(message.headers)
+        )
+        return future
+
+
+async def _all(sent: "Sequence[asyncio.Future[Any]]") -> None:
+    """Wait for every one, so that no fault stays unread, and raise the first."""
+    results = await asyncio.gather(*sent, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

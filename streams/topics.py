@@ -1,0 +1,118 @@
+"""The one table of topics."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.events import (
+    DeadLetter,
+    Erase,
+    GenerationPromoted,
+    RecordedAnswer,
+    Reply,
+    ReplyContext,
+    ReplyRequested,
+    SessionClosed,
+    SessionEnded,
+    SessionSegmented,
+    SessionSkipped,
+    Utterance,
+)
+from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+
+DEFAULT_MAX_BYTES = 1_048_576
+DEAD_LETTER_HEADROOM = 65_536
+"""A dead letter is the raw record and a header that tells about it: its topic takes a little more."""
+
+
+class Topic(StrEnum):
+    """The logical names; `TopicNames` gives the broker's."""
+
+    CONVERSATIONS = "conversations"
+    SESSIONS = "sessions"
+    SEGMENTS = "segments"
+    MEMORIES = "memories"
+    CHANGES = "changes"
+    REPLY_REQUESTS = "reply-requests"
+    REPLY_CONTEXTS = "reply-contexts"
+    REPLIES = "replies"
+    DEAD_LETTERS = "dead-letters"
+    ANSWERS = "answers"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """What a topic carries and how it is kept."""
+
+    topic: Topic
+    purpose: str
+    carries: tuple[type[Contract], ...]
+    derived: bool = True
+    """True: belongs to a generation."""
+    retention_ms: int = -1
+    """-1: for ever; a derived topic is kept as long as its generation."""
+    max_bytes: int = DEFAULT_MAX_BYTES
+    compacted: bool = False
+    """True: only the last record of each key is kept."""
+
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+TOPICS: Mapping[Topic, TopicSpec] = {
+    spec.topic: spec
+    for spec in (
+        TopicSpec(
+            Topic.CONVERSATIONS,
+            "What clients say: the truth, kept for ever",
+            (Utterance, SessionEnded, Erase, GenerationPromoted),
+            derived=False,
+        ),
+        TopicSpec(Topic.SESSIONS, "Whole sessions, as intake closed them", (SessionClosed, SessionSkipped)),
+        TopicSpec(Topic.SEGMENTS, "Sessions with their topic segments", (SessionSegmented, SessionSkipped)),
+        TopicSpec(
+            Topic.MEMORIES, "What sessions give memory to consider", (MemoriesFormed, InsightsProposed, SessionSkipped)
+        ),
+        TopicSpec(Topic.CHANGES, "What became of memories: the change feed", (MemoriesChanged, SessionSkipped)),
+        TopicSpec(Topic.REPLY_REQUESTS, "Asks on their way to blend", (ReplyRequested,)),
+        TopicSpec(Topic.REPLY_CONTEXTS, "Asks on their way to the responder", (ReplyContext,)),
+        TopicSpec(Topic.REPLIES, "Answers for clients", (Reply,), derived=False, retention_ms=WEEK_MS),
+        TopicSpec(
+            Topic.DEAD_LETTERS,
+            "Records that were set aside, as raw bytes",
+            (DeadLetter,),
+            derived=False,
+            max_bytes=DEFAULT_MAX_BYTES + DEAD_LETTER_HEADROOM,
+        ),
+        TopicSpec(
+            Topic.ANSWERS,
+            "What models answered, the last of each question: a rebuild asks nothing twice",
+            (RecordedAnswer,),
+            derived=False,
+            compacted=True,
+        ),
+    )
+}
+
+
+def topics_of(contract: type[Contract]) -> tuple[Topic, ...]:
+    """The topics that carry a contract."""
+    return tuple(spec.topic for spec in TOPICS.values() if contract in spec.carries)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """From logical topics to the broker's names and back."""
+
+    prefix: str = "eunoe"
+    generation: str = "v1"
+
+    def name(self, topic: str) -> str:
+        """``<prefix>.<generation>.<topic>``, without the generation where the topic has none."""
+        spec = TOPICS[Topic(topic)]
+        parts = (self.prefix, self.generation, topic) if spec.derived else (self.prefix, topic)
+        return ".".join(parts)
+
+    def group(self, stage: str) -> str:
+        """The consumer group of a stage of this generation."""
+        return f"{self.prefix}.{self.generation}.{stage}"

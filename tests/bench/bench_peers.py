@@ -1,0 +1,148 @@
+"""eunoe and mem0 side by side: the same conversations, the same stub of a model, alternating in one run.
+
+    make bench-peers PEERS=FOLDER
+
+FOLDER holds ``stub_llm.py`` (an OpenAI-compatible server that answers by schema after a delay) and ``peer_mem0.py``,
+which prints one JSON object. mem0 lives in a virtual environment of its own (``--peer-python``).
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from eunoe.deploy.bench.report import write_report
+from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port
+
+ROWS = {
+    "sessions/s": ("sessions_per_s", "sessions_per_s"),
+    "model calls per session": ("model_calls_per_session", "chat_calls_per_session"),
+    "correcting retries per session": ("correcting_retries_per_session", None),
+    "prompt tokens per session": ("prompt_tokens_per_session", "prompt_tokens_per_session"),
+    "in flight, peak": ("in_flight_peak", "peak_in_flight"),
+}
+"""What is shown → its names in our figures and in the peer's."""
+
+
+PEER_TRIES = 5
+
+
+async def run(command: Sequence[str], timeout_s: float) -> dict[str, Any]:
+    """The last line of a command's output as JSON; raises ``SystemExit`` with its last words where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), timeout_s)
+    except TimeoutError:
+        process.kill()
+        raise SystemExit(f"{' '.join(command)}: not done after {timeout_s:.0f} s") from None
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{err.decode()[-2000:]}")
+    found: dict[str, Any] = json.loads(out.decode().strip().splitlines()[-1])
+    return found
+
+
+async def run_peer(command: Sequence[str], timeout_s: float) -> dict[str, Any]:
+    """The same for the peer, whose runs may fail by its own races: tried again, the failures told with the figures."""
+    for failures in range(PEER_TRIES):
+        try:
+            return {**await run(command, timeout_s), "failed_runs": failures}
+        except SystemExit as fault:
+            sys.stderr.write(f"mem0 failed: {str(fault).strip().splitlines()[-1]}\n")
+    raise SystemExit(f"mem0 failed {PEER_TRIES} times: nothing to compare with")
+
+
+def ours(base: str, asked: argparse.Namespace, reports: Path) -> list[str]:
+    """Our command; the digest is compared in the first round only."""
+    return [
+        sys.executable, "-m", "eunoe.deploy.cli", "bench", "pipeline", "--json", "--base-url", f"{base}/v1",
+        "--conversations", str(asked.conversations), "--sessions", str(asked.sessions), "--turns", str(asked.turns),
+        "--talk", "topics", "--reports", str(reports), "--no-compare",
+    ]  # fmt: skip
+
+
+def theirs(base: str, asked: argparse.Namespace) -> list[str]:
+    """mem0's command."""
+    return [
+        str(asked.peer_python), str(asked.peers / "peer_mem0.py"), "--base", base,
+        "--conversations", str(asked.conversations), "--sessions", str(asked.sessions), "--turns", str(asked.turns),
+    ]  # fmt: skip
+
+
+async def alternate(asked: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(our figures, the peer's) of each round."""
+    port = free_port()
+    base = f"http://{HOST}:{port}"
+    hello = f"GET /stats HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
+    command = (sys.executable, str(asked.peers / "stub_llm.py"), "--port", str(port), "--delay", str(asked.delay))
+    us: list[dict[str, Any]] = []
+    them: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as directory:
+        stub = ServerProcess(
+            Server("stub", port, command, Path(directory) / "stub.log", hello, lambda answer: b" 200 " in answer[:16])
+        )
+        await stub.start()
+        try:
+            for number in range(1, asked.rounds + 1):
+                them.append(await run_peer(theirs(base, asked), asked.timeout))
+                us.append(await run(ours(base, asked, Path(directory)), asked.timeout))
+                sys.stderr.write(
+                    f"round {number}: eunoe {us[-1]['sessions_per_s']}/s, mem0 {them[-1]['sessions_per_s']}/s\n"
+                )
+        finally:
+            await stub.stop()
+    return us, them
+
+
+def summary(us: Sequence[dict[str, Any]], them: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Row → medians of both; and the ratio of the rates, round by round."""
+    rows = {
+        name: {
+            "eunoe": statistics.median(figures[mine] for figures in us),
+            "mem0": None if theirs_ is None else statistics.median(figures[theirs_] for figures in them),
+        }
+        for name, (mine, theirs_) in ROWS.items()
+    }
+    ratios = [a["sessions_per_s"] / b["sessions_per_s"] for a, b in zip(us, them, strict=True)]
+    spread = {"median": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
+    rows["runs that failed"] = {"eunoe": 0, "mem0": sum(figures.get("failed_runs", 0) for figures in them)}
+    return {"rows": rows, "ratio of sessions/s": {name: round(value, 3) for name, value in spread.items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, required=True, help="the folder of stub_llm.py and peer_mem0.py")
+    parser.add_argument("--peer-python", type=Path, required=True, help="the Python that has mem0ai")
+    parser.add_argument("--conversations", type=int, default=20)
+    parser.add_argument("--sessions", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds that one run may take")
+    parser.add_argument("--reports", type=Path, default=Path("reports"))
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    us, them = asyncio.run(alternate(asked))
+    figures = summary(us, them)
+    write_report(asked.reports, "peers", vars(asked), {**figures, "eunoe": us, "mem0": them})
+    if asked.json:
+        print(json.dumps(figures))
+        return
+    table = Table("figure", "eunoe", "mem0", title=f"medians of {asked.rounds} rounds")
+    for name, row in figures["rows"].items():
+        table.add_row(name, str(row["eunoe"]), "–" if row["mem0"] is None else str(row["mem0"]))
+    Console().print(table)
+    Console().print("ratio of sessions/s:", figures["ratio of sessions/s"])
+
+
+if __name__ == "__main__":
+    main()

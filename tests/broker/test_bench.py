@@ -1,0 +1,23 @@
+"""The benchmarks, small: they check their own results."""
+
+import orjson
+import pytest
+
+from tests.support import command
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.embedded("it starts servers of its own")]
+
+
+@pytest.mark.timeout(300)
+async def test_the_pipeline_is_measured_and_comes_to_the_memory_of_a_sequential_run(tmp_path):
+    words = ("--conversations", "2", "--sessions", "2", "--turns", "4", "--delay", "0.01", "--json")
+    done = await command.eunoe("bench", "pipeline", *words, cwd=tmp_path, timeout_s=240)
+    assert done.code == 0, done.err
+    figures = orjson.loads(done.out)
+    assert figures["sessions"] == 4
+    assert figures["digest_checked"] == "equal to a sequential run"
+    assert figures["stages"]["link"]["events"] == 4
+    assert figures["model_calls_per_session"] >= 2  # the topics and the memories of each
+    assert figures["redis_commands_per_session"] > 10
+    assert figures["qdrant_requests_per_session"] > 1
+    assert (tmp_path / "reports" / "pipeline.md").exists()

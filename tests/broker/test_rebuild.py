@@ -1,0 +1,177 @@
+"""Memory made again while the old one serves: the same memory, no model asked, no ask unanswered."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
+from eunoe.deploy.clients import open_store
+from eunoe.deploy.demo.load import CONVERSATION
+from eunoe.schemas.events import Ask, SessionEnded, Utterance
+from eunoe.streams.client import MemoryClient
+from eunoe.streams.codec import decode
+from eunoe.streams.topics import Topic
+from tests.support.command import COMMAND, environment, running, until
+from tests.support.house import START
+from tests.support.pipeline import Pipeline
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+
+NAME = "mina-and-jonas"
+LINES = CONVERSATION.read_text().splitlines(keepends=True)
+CROWD = 20
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    return Pipeline(tmp_path)
+
+
+def small_talk(number: int, time: int = 0) -> list[str]:
+    """Two sessions of a generated conversation, one turn asked; the ``time``-th."""
+    key = {"conversation_id": f"c{number}"}
+    told = (
+        f"I moved to town {number} and I work as a baker.",
+        "My brother Leo sings.",
+        f"I quit and left town {number}.",
+    )
+    events: list[Utterance | SessionEnded] = [
+        Utterance(
+            **key,
+            utterance_id=f"u{time}-{index}",
+            session_id=f"s{time}-{index // 2}",
+            speaker="Ann",
+            text=text,
+            at=START,
+            ask=Ask(request_id=f"r{number}-{time}") if index == 2 else None,
+        )
+        for index, text in enumerate(told)
+    ]
+    return [event.model_dump_json() + "\n" for event in (*events, SessionEnded(**key, at=START))]
+
+
+async def digest(pipeline: Pipeline, **more: str) -> dict[str, str]:
+    """Conversation → hash, the log's times included."""
+    result = await pipeline.eunoe("state", "--all", "--digest", "--log-times", **more)
+    assert result.code == 0, result.err
+    return dict(reversed(line.split("  ", 1)) for line in result.out.splitlines())  # type: ignore[misc]
+
+
+@asynccontextmanager
+async def remembered(pipeline: Pipeline, **more: str) -> AsyncIterator[None]:
+    """A pipeline at work that has remembered the bundled conversation and a crowd of small ones."""
+    async with pipeline.up(**more):
+        crowd = [line for number in range(CROWD) for line in small_talk(number)]
+        await pipeline.produce(*LINES, *crowd)
+        await pipeline.remembered(5, NAME)
+        for number in range(CROWD):
+            await pipeline.remembered(2, f"c{number}")
+        yield
+
+
+async def test_rebuilt_with_nothing_changed_it_is_the_same_and_no_model_is_asked(pipeline: Pipeline):
+    async with ModelServer(ServerSettings()) as model:
+        asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none"}
+        async with remembered(pipeline, **asking):
+            before = await digest(pipeline)
+            asked = model.stats["chat"]
+            result = await pipeline.eunoe("rebuild", "--into", "v2", "--json", timeout_s=200, **asking)
+            assert result.code == 0, result.err
+            assert model.stats["chat"] == asked > CROWD
+            assert (result.json["calls"], result.json["state"]) == (0, "built")
+            assert (result.json["conversations"], result.json["sessions"]) == (CROWD + 1, 5 + 2 * CROWD)
+            assert await digest(pipeline, EUNOE_GENERATION="v2") == before
+            again = await pipeline.eunoe("rebuild", "--into", "v2", **asking)
+            assert again.code == 2
+            assert "eunoe drop v2" in again.err
+
+
+async def test_a_rebuild_that_was_killed_goes_on(pipeline: Pipeline):
+    async with remembered(pipeline):
+        before = await digest(pipeline)
+        killed = await _killed_midway(pipeline)
+        assert killed < CROWD + 1
+        result = await pipeline.eunoe("rebuild", "--into", "v2", "--json", timeout_s=200)
+        assert result.code == 0, result.err
+        assert result.json["kept"] >= killed
+        assert await digest(pipeline, EUNOE_GENERATION="v2") == before
+
+
+async def _killed_midway(pipeline: Pipeline) -> int:
+    """Kill a rebuild as soon as it has written a conversation; returns how many are there."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, "rebuild", "--into", "v2", "--workers", "1", cwd=pipeline.cwd, env=environment(pipeline.variables),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    settings = pipeline.settings.model_copy(update={"generation": "v2"})
+    async with open_store(settings) as store:
+
+        async def begun() -> bool:
+            return bool(await store.conversations())
+
+        await until(begun, 120)
+        process.kill()
+        await process.wait()
+        return len(await store.conversations())
+
+
+async def test_until_a_time_it_knows_what_was_known_then(pipeline: Pipeline):
+    async with pipeline.up():
+        await pipeline.produce(*small_talk(1))
+        await pipeline.remembered(2, "c1")
+        (*_, last) = await pipeline.records(Topic.CONVERSATIONS)
+        then = await digest(pipeline)
+        await pipeline.produce(*small_talk(2), *small_talk(1, time=1))
+        await pipeline.remembered(2, "c2")
+        await pipeline.remembered(4, "c1")
+        time = last.appended.isoformat()
+        result = await pipeline.eunoe("rebuild", "--into", "then", "--until", time, "--json")
+        assert result.code == 0, result.err
+        assert await digest(pipeline, EUNOE_GENERATION="then") == then
+        refused = await pipeline.eunoe("promote", "then")
+        assert (refused.code, "part of memory only" in refused.err) == (2, True)
+
+
+async def _ask_all_the_time(pipeline: Pipeline, answered: list[str]) -> None:
+    settings = pipeline.settings
+    kafka, names = settings.kafka_settings, settings.names
+    async with MemoryClient(kafka, conversation_id=NAME, names=names) as client:
+        while True:
+            reply = await client.ask("When is the birthday?", speaker="Jonas", record=False, timeout=90.0)
+            answered.append(reply.request_id)
+
+
+def _more(answered: list[str], wanted: int) -> Callable[[], Awaitable[bool]]:
+    async def there() -> bool:
+        return len(answered) >= wanted
+
+    return there
+
+
+async def test_every_ask_is_answered_once_while_another_generation_takes_over(pipeline: Pipeline):
+    async with remembered(pipeline):
+        answered: list[str] = []
+        asking = asyncio.create_task(_ask_all_the_time(pipeline, answered))
+        result = await pipeline.eunoe("rebuild", "--into", "v2", "--set", "link.associative=1", timeout_s=200)
+        assert result.code == 0, result.err
+        async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables, EUNOE_GENERATION="v2"):
+            before = len(answered)
+            promoted = await pipeline.eunoe("promote", "v2", "--json", timeout_s=200)
+            assert promoted.json == {"live": "v2", "before": "v1"}, promoted.err
+            await until(_more(answered, len(answered) + 5), 120)
+            back = await pipeline.eunoe("promote", "v1", timeout_s=200)
+            assert back.code == 0, back.err
+            await until(_more(answered, len(answered) + 5), 120)
+            assert not asking.done(), asking.exception()
+            asking.cancel()
+        assert before > 0
+        replies = [decode(record.value) for record in await pipeline.records(Topic.REPLIES)]
+        requests = [reply.request_id for reply in replies]  # type: ignore[attr-defined]
+        assert len(requests) == len(set(requests)) >= len(answered)
+        assert not [reply for reply in replies if reply.error]  # type: ignore[attr-defined]
+        gone = await pipeline.eunoe("drop", "v2", "--yes", "--json")
+        assert gone.json["dropped"] == "v2"
+        assert (await pipeline.eunoe("drop", "v1", "--yes")).code == 2

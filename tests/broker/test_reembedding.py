@@ -1,0 +1,59 @@
+"""Another embedding model is another generation: refused where it does not fit, made again, compared, promoted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
+from tests.broker.test_compare_generations import ENDED, lines
+from tests.support.command import running
+from tests.support.pipeline import Pipeline
+from tests.support.talk import talk
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+
+OTHER = "endpoint:words:64"
+
+
+async def test_memory_is_made_again_with_another_embedding_model(tmp_path: Path):
+    pipeline = Pipeline(tmp_path)
+    async with ModelServer(ServerSettings(dimensions=64)) as model:
+        asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", "EUNOE_LANGUAGE": "offline"}
+        async with pipeline.up(**asking):
+            await pipeline.produce(*lines(talk("c")))
+            await pipeline.remembered(ENDED, "c")
+            assert model.stats["embeddings"] == 0
+
+            refused = await pipeline.eunoe("worker", "all", **asking, EUNOE_EMBEDDING=OTHER)
+            assert refused.code == 2, refused.err
+            assert "eunoe rebuild --into v2 --set embedding=" in refused.err
+            assert "Traceback" not in refused.err
+            estimated = await pipeline.eunoe(
+                "rebuild", "--into", "v2", "--set", f"embedding={OTHER}", "--dry-run", "--json", **asking
+            )
+            assert estimated.json["embedded"] > 2 * ENDED, estimated.err
+            assert model.stats["embeddings"] == 0
+
+            made = await pipeline.eunoe(
+                "rebuild", "--into", "v2", "--set", f"embedding={OTHER}", "--json", timeout_s=200, **asking
+            )
+            assert (made.code, made.json["state"] if made.out else "") == (0, "built"), made.err
+            assert model.stats["embeddings"] > 0
+            questions = tmp_path / "questions.jsonl"
+            questions.write_text(json.dumps({"conversation": "c", "question": "Where does Ann work?"}) + "\n")
+            compared = await pipeline.eunoe("diff", "v1", "v2", "--questions", str(questions), "--json", **asking)
+            assert compared.code in {0, 1}, compared.err
+            assert compared.json["kinds"]["segments"]["old"] > 0
+            assert min(compared.json["questions"][0]["tokens"]) > 0
+
+            async with running("worker", "all", cwd=tmp_path, **pipeline.variables, **asking, EUNOE_GENERATION="v2"):
+                first = await pipeline.eunoe("ask", "c", "Where does Ann work?", "--json", **asking)
+                promoted = await pipeline.eunoe("promote", "v2", "--json", **asking)
+                assert (promoted.code, promoted.json) == (0, {"live": "v2", "before": "v1"}), promoted.err
+                embedded = model.stats["embeddings"]
+                second = await pipeline.eunoe("ask", "c", "Where does Ann work?", "--json", **asking)
+            for answer in (first, second):
+                assert answer.code == 0, answer.err
+                assert answer.json["context"]
+            assert model.stats["embeddings"] > embedded

@@ -1,0 +1,417 @@
+"""Stage apps, publisher and admin on a real broker."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
+from eunoe.streams.app import StageApp, stop_all
+from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
+from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
+from eunoe.streams.reader import read_all
+from eunoe.streams.record import GiveWay, Lease, Message, Record
+from eunoe.streams.topics import Topic, TopicNames
+from tests.support import given
+from tests.support.tansu import broker, free_port, settings
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(90)]
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with broker() as address:
+        yield address
+
+
+@pytest.fixture
+def kafka(bootstrap: str) -> KafkaSettings:
+    return settings(bootstrap)
+
+
+@pytest.fixture
+async def names(kafka: KafkaSettings) -> TopicNames:
+    made = TopicNames(prefix=given.own_prefix())
+    await create_topics(kafka, made, PARTITIONS)
+    return made
+
+
+@pytest.fixture
+async def publisher(kafka: KafkaSettings, names: TopicNames) -> AsyncIterator[KafkaPublisher]:
+    made = KafkaPublisher(kafka, names)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def talk(keys: int, each: int, first: int = 0) -> list[Message]:
+    return [
+        Message("conversations", f"k{key}".encode(), str(number).encode())
+        for number in range(first, first + each)
+        for key in range(keys)
+    ]
+
+
+async def eventually(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 30.0) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            met = condition()
+            if not isinstance(met, bool):
+                met = await met
+            if met:
+                return
+            await asyncio.sleep(0.02)
+
+
+class Heard:
+    """A handler that remembers."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def __call__(self, record: Record, lease: Lease) -> None:
+        await asyncio.sleep(0)
+        self.records.append(record)
+
+    def values(self) -> dict[bytes, list[int]]:
+        by_key: dict[bytes, list[int]] = defaultdict(list)
+        for record in self.records:
+            by_key[record.key or b""].append(int(record.value))
+        return by_key
+
+
+async def test_topics_are_made_once_and_never_with_another_count(kafka: KafkaSettings, names: TopicNames) -> None:
+    assert await create_topics(kafka, names, PARTITIONS) == []
+    assert await check_partitions(kafka, names) == PARTITIONS
+    assert {status.partitions for status in await list_topics(kafka, names)} == {PARTITIONS}
+    with pytest.raises(Refused, match=r"asked for 8 partitions.*has 4"):
+        await create_topics(kafka, names, 8)
+    with pytest.raises(Refused, match="eunoe topics create"):
+        await check_partitions(kafka, TopicNames(prefix="nobody"))
+    assert {status.partitions for status in await list_topics(kafka, TopicNames(prefix="nobody"))} == {0}
+
+
+@pytest.mark.needs("append-time")
+async def test_what_is_said_bears_the_time_of_the_log(kafka: KafkaSettings, names: TopicNames) -> None:
+    async with AIOKafkaProducer(**client_options(kafka)) as producer:
+        for topic in (Topic.CONVERSATIONS, Topic.SESSIONS):
+            await producer.send_and_wait(names.name(topic), b"x", timestamp_ms=1000)
+    (said,) = [record async for record in read_all(kafka, names, Topic.CONVERSATIONS)]
+    (derived,) = [record async for record in read_all(kafka, names, Topic.SESSIONS)]
+    assert abs(said.timestamp_ms / 1000 - time.time()) < 60
+    assert derived.timestamp_ms == 1000
+
+
+async def test_unequal_counts_are_refused(kafka: KafkaSettings) -> None:
+    prefix = given.own_prefix()
+    await create_topics(kafka, TopicNames(prefix=prefix), 2)
+    with pytest.raises(Refused):
+        await create_topics(kafka, TopicNames(prefix=prefix, generation="v2"), 3)
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    nowhere = settings(f"127.0.0.1:{free_port()}")
+    with pytest.raises(Unavailable):
+        await list_topics(nowhere, TopicNames())
+    with pytest.raises(Unavailable):
+        await KafkaPublisher(nowhere, TopicNames()).start()
+
+    async def handle(record: Record, lease: Lease) -> None: ...
+
+    with pytest.raises(Unavailable):
+        await StageApp("s", ["sessions"], nowhere, TopicNames(), handle).start()
+
+
+async def test_several_stages_in_one_process(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    topics = {
+        "one": ["conversations"],
+        "two": ["conversations"],
+        "three": ["sessions"],
+        "four": ["segments", "replies"],
+    }
+    heard = {stage: Heard() for stage in topics}
+    apps = {stage: StageApp(stage, topics[stage], kafka, names, heard[stage]) for stage in topics}
+    before = time.monotonic()
+    await asyncio.gather(*(app.start() for app in apps.values()))
+    print(f"\nfour apps started in {time.monotonic() - before:.1f} s")
+    assert apps["four"].assigned() == {(topic, n) for topic in topics["four"] for n in range(PARTITIONS)}
+    sent = talk(keys=20, each=50)
+    await publisher.publish(sent)
+    await publisher.publish([Message("conversations", None, b"0", (("control", b"yes"),), partition=3)])
+    await eventually(lambda: all(len(heard[stage].records) == len(sent) + 1 for stage in ("one", "two")))
+    for stage in ("one", "two"):
+        values = heard[stage].values()
+        assert values.pop(b"") == [0]
+        assert values == {f"k{key}".encode(): list(range(50)) for key in range(20)}
+        for record in heard[stage].records:
+            assert record.topic == "conversations"
+            assert record.key is None or record.partition == partition_of(record.key, PARTITIONS)
+            assert abs(record.timestamp_ms / 1000 - time.time()) < 60
+    control = next(record for record in heard["one"].records if record.key is None)
+    assert (control.partition, control.headers) == (3, {"control": b"yes"})
+    await eventually(lambda: all(apps["one"].caught_up("conversations", n) for n in range(PARTITIONS)))
+    await eventually(lambda: all(apps["three"].caught_up("sessions", n) for n in range(PARTITIONS)))
+    await stop_all(apps.values(), 10)
+    assert await lag(kafka, names, topics) == dict.fromkeys(topics, 0)
+    assert not apps["one"].assigned()
+
+
+async def test_latency(kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher) -> None:
+    waits: list[float] = []
+
+    async def handle(record: Record, lease: Lease) -> None:
+        waits.append(time.time() - float(record.value))
+
+    app = StageApp("latency", ["conversations"], kafka, names, handle)
+    await app.start()
+    for number in range(100):
+        await publisher.publish([Message("conversations", b"k%d" % number, repr(time.time()).encode())])
+    await eventually(lambda: len(waits) == 100)
+    milliseconds = sorted(1000 * wait for wait in waits)
+    print(f"\nproduce -> handle: p50 {statistics.median(milliseconds):.1f} ms, p95 {milliseconds[94]:.1f} ms")
+    await app.stop(10)
+
+
+async def test_rewind_reads_again_and_commits_that(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    heard = Heard()
+    app = StageApp("rewind", ["conversations"], kafka, names, heard)
+    await app.start()
+    await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
+    await publisher.publish([Message("conversations", b"b", str(n).encode(), partition=2) for n in range(30)])
+    await eventually(lambda: len(heard.records) == 60)
+    assert await app.rewind("conversations", 1, 10)
+    await eventually(lambda: len(heard.records) >= 80)
+    assert await app.rewind("conversations", 1, 0)
+    await eventually(lambda: len(heard.records) >= 110)
+    await publisher.publish([Message("conversations", b"a", b"30", partition=1)])
+    await eventually(lambda: len(heard.records) >= 111)
+    assert heard.values() == {b"a": [*range(30), *range(10, 30), *range(31)], b"b": [*range(30)]}
+    assert not await app.rewind("conversations", 99, 0)
+    await app.stop(10)
+    assert await lag(kafka, names, {"rewind": ["conversations"]}) == {"rewind": 0}
+
+
+async def test_the_owner_decides_where_to_start(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    first = Heard()
+    app = StageApp("start", ["conversations"], kafka, names, first)
+    await app.start()
+    await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
+    await eventually(lambda: len(first.records) == 30)
+    await app.stop(10)
+    asked: dict[int, int] = {}
+
+    async def start_position(topic: str, partition: int, offset: int) -> int | None:
+        asked[partition] = offset
+        return 25 if partition == 1 else None
+
+    second = Heard()
+    app = StageApp("start", ["conversations"], kafka, names, second, start_position=start_position)
+    await app.start()
+    await eventually(lambda: len(second.records) >= 5)
+    await publisher.publish([Message("conversations", b"a", b"30", partition=1)])
+    await eventually(lambda: len(second.records) >= 6)
+    assert second.values() == {b"a": [25, 26, 27, 28, 29, 30]}
+    assert asked == {0: 0, 1: 30, 2: 0, 3: 0}
+    await app.stop(10)
+
+
+async def test_a_raising_handler_ends_the_app_and_nothing_after_it_is_committed(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    async def handle(record: Record, lease: Lease) -> None:
+        if record.value == b"7":
+            raise RuntimeError("seven")
+
+    app = StageApp("raise", ["conversations"], kafka, names, handle)
+    await app.start()
+    await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
+    async with asyncio.timeout(20):
+        assert str(await app.failure()) == "seven"
+    await app.stop(10)
+    assert await lag(kafka, names, {"raise": ["conversations"]}) == {"raise": 13}
+
+
+async def test_a_record_given_back_comes_again(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    heard = Heard()
+    given_back = False
+
+    async def handle(record: Record, lease: Lease) -> None:
+        nonlocal given_back
+        if record.value == b"7" and not given_back:
+            given_back = True
+            raise GiveWay
+        await heard(record, lease)
+
+    app = StageApp("back", ["conversations"], kafka, names, handle)
+    await app.start()
+    await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
+    await eventually(lambda: len(heard.records) >= 20)
+    assert heard.values() == {b"a": [*range(20)]}
+    await app.stop(10)
+    assert await lag(kafka, names, {"back": ["conversations"]}) == {"back": 0}
+
+
+async def test_stop_finishes_what_is_started_and_commits_it(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    begun = asyncio.Event()
+    finished: list[bytes] = []
+
+    async def handle(record: Record, lease: Lease) -> None:
+        begun.set()
+        with contextlib.suppress(GiveWay):
+            await lease.pause(1000)
+        finished.append(record.value)
+
+    app = StageApp("stop", ["conversations"], kafka, names, handle)
+    await app.start()
+    await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
+    await begun.wait()
+    await app.stop(10)
+    assert finished == [b"0"]
+    assert await lag(kafka, names, {"stop": ["conversations"]}) == {"stop": 19}
+
+
+async def test_too_large_is_said_before_anything_is_sent(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    small, large = Message("conversations", b"a", b"x"), Message("conversations", b"a", b"x" * 1_100_000)
+    with pytest.raises(MessageTooLarge, match="limit is 1048576"):
+        await publisher.publish([small, large])
+    with pytest.raises(ValueError, match="needs a partition"):
+        await publisher.publish([Message("conversations", None, b"x")])
+    assert await lag(kafka, names, {"nobody": ["conversations"]}) == {"nobody": 0}
+    await publisher.publish([Message("dead-letters", b"a", b"x" * 1_100_000)])
+
+
+def _spawn(bootstrap: str, prefix: str, path: Path) -> "subprocess.Popen[bytes]":
+    path.touch()
+    command = [sys.executable, "-m", "tests.support.stage_process", bootstrap, prefix, str(path)]
+    return subprocess.Popen(command, cwd=ROOT)
+
+
+def _lines(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text().splitlines() if line != "started"]
+
+
+async def test_kill_9_loses_nothing_and_keeps_the_order(
+    bootstrap: str, kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher, tmp_path: Path
+) -> None:
+    files = [tmp_path / "one", tmp_path / "two"]
+    workers = [_spawn(bootstrap, names.prefix, path) for path in files]
+    try:
+        await eventually(lambda: all(path.read_text() for path in files), 45)
+        total = 0
+        for batch in range(10):
+            await publisher.publish(talk(keys=40, each=10, first=10 * batch))
+            total += 400
+            if batch == 4:
+                await eventually(lambda: all(len(_lines(path)) > 100 for path in files))
+                os.kill(workers[0].pid, signal.SIGKILL)
+        await eventually(lambda: len({(r[0], r[1]) for path in files for r in _lines(path)}) == total, 60)
+        stage = {"kill": ["conversations"]}
+
+        async def committed() -> bool:
+            return await lag(kafka, names, stage) == {"kill": 0}
+
+        await eventually(committed)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    handled = [line for path in files for line in _lines(path)]
+    print(f"\n{total} records, {len(handled) - total} handled twice")
+    for path in files:
+        by_key = defaultdict(list)
+        for key, number, *_ in _lines(path):
+            by_key[key].append(int(number))
+        for numbers in by_key.values():
+            runs = sorted(set(numbers))
+            assert numbers == runs, "a process saw a key out of order"
+
+
+class Group:
+    """Processes of one stage, and what is said to them."""
+
+    def __init__(self, bootstrap: str, names: TopicNames, publisher: KafkaPublisher, folder: Path) -> None:
+        self.where = (bootstrap, names.prefix)
+        self.publisher = publisher
+        self.folder = folder
+        self.said = 0
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+
+    async def say(self, batches: int) -> None:
+        """Forty keys, two records each."""
+        for _ in range(batches):
+            await self.publisher.publish(talk(keys=40, each=2, first=2 * self.said))
+            self.said += 1
+
+    async def join(self, name: str) -> None:
+        """Start a process and go on talking until it has work, however long the group takes to share it out."""
+        self.workers[name] = _spawn(*self.where, self.folder / name)
+        async with asyncio.timeout(150):
+            while not self.handled(name):
+                await self.say(1)
+                await asyncio.sleep(0.2)
+
+    async def leave(self, name: str) -> None:
+        """Stop a process gently, talking."""
+        self.workers[name].terminate()
+        await self.say(5)
+        assert await asyncio.to_thread(self.workers[name].wait, 40) == 0
+
+    def handled(self, name: str) -> list[tuple[str, int]]:
+        return [(key, int(number)) for key, number, *_ in _lines(self.folder / name)]
+
+    def all_handled(self) -> list[tuple[str, int]]:
+        return [one for name in self.workers for one in self.handled(name)]
+
+    def end(self) -> None:
+        for worker in self.workers.values():
+            worker.kill()
+            worker.wait()
+
+
+@pytest.mark.timeout(400)
+async def test_processes_that_join_and_leave_share_the_work(
+    bootstrap: str, names: TopicNames, publisher: KafkaPublisher, tmp_path: Path
+) -> None:
+    group = Group(bootstrap, names, publisher, tmp_path)
+    try:
+        await group.join("one")
+        for leaver, comer in (("one", "two"), ("two", "three")):
+            await group.join(comer)
+            await group.leave(leaver)
+        await group.say(5)
+        wanted = {(f"k{key}", number) for key in range(40) for number in range(2 * group.said)}
+        await eventually(lambda: set(group.all_handled()) == wanted, 60)
+    finally:
+        group.end()
+    print(f"\n{len(wanted)} records, {len(group.all_handled()) - len(wanted)} handled twice")
+    for name in group.workers:
+        by_key: dict[str, list[int]] = defaultdict(list)
+        for key, number in dict.fromkeys(group.handled(name)):
+            by_key[key].append(number)
+        assert all(numbers == sorted(numbers) for numbers in by_key.values()), "a process saw a key out of order"

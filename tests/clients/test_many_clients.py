@@ -1,0 +1,95 @@
+"""Many clients at once: in one conversation, and each in its own."""
+
+import asyncio
+import itertools
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from eunoe.schemas.events import Utterance
+from eunoe.streams.client import MemoryClient
+from eunoe.streams.codec import decode
+from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.topics import Topic
+from tests.support.pipeline import Pipeline
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).parents[2]
+WRITERS = ("Ann", "Bea", "Cem", "Dag")
+EACH = 40
+CLIENTS = 200
+
+
+@asynccontextmanager
+async def writer(pipeline: Pipeline, name: str):
+    """A process that writes as soon as it is told to."""
+    settings = pipeline.settings
+    arguments = (settings.kafka_settings.to_json().decode(), settings.prefix, "c", name, str(EACH))
+    command = (sys.executable, "-m", "tests.support.writer_process", *arguments)
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=PIPE, stdout=PIPE)
+    try:
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), 150) == b"ready\n"
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def end_of(process: Process) -> int:
+    await process.communicate(b"go\n")
+    assert process.returncode is not None
+    return process.returncode
+
+
+async def test_processes_that_write_one_conversation_at_once_make_one_story(tmp_path: Path):
+    pipeline = Pipeline(tmp_path)
+    async with pipeline.up():
+        async with AsyncExitStack() as closing:
+            starts = (closing.enter_async_context(writer(pipeline, name)) for name in WRITERS)
+            processes = await asyncio.gather(*starts)
+            assert await asyncio.gather(*(end_of(process) for process in processes)) == [0] * len(WRITERS)
+        settings = pipeline.settings
+        async with MemoryClient(settings.kafka_settings, conversation_id="c", names=settings.names) as memory:
+            await memory.end_session()
+        events = [decode(record.value) for record in await pipeline.records(Topic.CONVERSATIONS)]
+        view = await pipeline.everything_remembered("c")
+        assert await pipeline.records(Topic.DEAD_LETTERS) == []
+    logged = [event.utterance_id for event in events if isinstance(event, Utterance)]
+    told = [line.utterance_id for segment in view.segments for line in segment.lines]
+    assert told == logged, "the memory's order is not the log's"
+    for name in WRITERS:
+        assert [one for one in told if one.startswith(name)] == [f"{name}-{number}" for number in range(EACH)]
+    assert len(told) == len(WRITERS) * EACH
+    assert sorted({segment.session for segment in view.segments}) == list(range(1, view.head.session + 1))
+    print(f"\n{len(told)} utterances of {len(WRITERS)} writers, {changes(logged)} changes of writer, ", end="")
+    print(f"{view.head.session} sessions")
+
+
+def changes(logged: list[str]) -> int:
+    return sum(one[:3] != other[:3] for one, other in itertools.pairwise(logged))
+
+
+async def test_two_hundred_clients_ask_at_once_and_each_gets_its_own_reply(tmp_path: Path):
+    pipeline = Pipeline(tmp_path)
+    async with pipeline.up():
+        settings = pipeline.settings
+        kafka = settings.kafka_settings
+
+        async def chat(number: int, kafka: KafkaSettings) -> str:
+            async with MemoryClient(kafka, conversation_id=f"c{number}", names=settings.names) as memory:
+                await memory.utter(f"My sister lives in Town{number}X.", speaker="Ann")
+                return (await memory.ask("Where does my sister live?", speaker="Ann", timeout=150)).text
+
+        replies = await asyncio.gather(*(chat(number, kafka) for number in range(CLIENTS)))
+        events = [decode(record.value) for record in await pipeline.records(Topic.CONVERSATIONS)]
+        assert await pipeline.records(Topic.DEAD_LETTERS) == []
+
+    for number, reply in enumerate(replies):
+        assert f"Town{number}X" in reply
+    assert len(events) == 3 * CLIENTS, "an utterance, an ask and the reply that was shown, of each"

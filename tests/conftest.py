@@ -1,0 +1,71 @@
+"""What all tests share: a calm hypothesis, and which tests apply to the servers that there are."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support import given, needs
+from tests.support.apache import kafka_run
+from tests.support.needs import Broker
+
+settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
+
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def pytest_configure() -> None:
+    missing = given.missing()
+    if 0 < len(missing) < len(given.SERVERS):
+        raise pytest.UsageError(f"set all of {', '.join(given.SERVERS)}, or none: {', '.join(missing)} is not set")
+    if needs.under_test() is Broker.KAFKA and not missing:
+        raise pytest.UsageError(f"{needs.VARIABLE}=kafka starts servers: unset {', '.join(given.SERVERS)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what does not apply: tests of the embedded servers on others, and what needs more than there is."""
+    broker = needs.under_test()
+    left_out = {item: why for item in items if (why := _why_not(item, broker))}
+    config.stash[LEFT_OUT] = Counter(f"{item.location[0]}: {why}" for item, why in left_out.items())
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _why_not(item: pytest.Item, broker: Broker) -> str:
+    """Why a test does not run on ``broker``; empty where it does."""
+    about = item.get_closest_marker("embedded")
+    if about is not None and broker is not Broker.EMBEDDED:
+        (reason,) = about.args
+        return str(reason)
+    wanted = [need for marker in item.iter_markers("needs") for need in marker.args]
+    unknown = set(wanted) - needs.NEEDS.keys()
+    if unknown:
+        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(sorted(unknown))}: tests/support/needs.py knows none")
+    lacking = needs.lacking(broker, wanted)
+    return f"needs {', '.join(lacking)}" if lacking else ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell every time, and one by one, what did not run and why."""
+    left_out = config.stash.get(LEFT_OUT, Counter())
+    if not left_out:
+        return
+    on = needs.under_test().value
+    terminalreporter.section(f"{left_out.total()} tests do not apply to {on} and did NOT run", sep="!", yellow=True)
+    for why, tests in sorted(left_out.items()):
+        terminalreporter.line(f"NOT RUN {tests:3} of {why}", yellow=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Apache Kafka where the run asks for it, once for all tests; tidies up on servers that are not ours."""
+    if needs.under_test() is Broker.KAFKA:
+        with kafka_run(tmp_path_factory.mktemp("servers")):
+            yield
+        return
+    yield
+    if given.are_given():
+        given.tidy()

@@ -1,0 +1,100 @@
+"""One fixture per port: each test runs on the twin and on the real thing, in a generation of its own."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from eunoe.deploy.redis_clients import open_redis_url
+from eunoe.schemas.ports import LogBook
+from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
+from tests.support import servers, valkeys
+
+SEVERAL = [pytest.mark.broker, pytest.mark.embedded("starts a cluster and a sentinel of its own")]
+REDIS = [
+    "memory",
+    pytest.param("redis", marks=pytest.mark.broker),
+    pytest.param("cluster", marks=SEVERAL),
+    pytest.param("sentinel", marks=SEVERAL),
+]
+QDRANT = ["memory", "client", pytest.param("server", marks=pytest.mark.broker)]
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with servers.redis_url(tmp_path_factory.mktemp("valkey")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with valkeys.valkey_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster.url
+
+
+@pytest.fixture(scope="session")
+def sentinel_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with valkeys.valkey_sentinel(tmp_path_factory.mktemp("sentinel")) as sentinel:
+        yield sentinel.url
+
+
+@pytest.fixture(scope="session")
+def qdrant_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with servers.qdrant_url(tmp_path_factory.mktemp("qdrant") / "data") as url:
+        yield url
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return Keys("contract", secrets.token_hex(6))
+
+
+@pytest.fixture(params=REDIS)
+async def redis(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[RedisClient | None]:
+    """A client as the workers have it, whose generation is removed at the end; None for the twin."""
+    if request.param == "memory":
+        yield None
+        return
+    async with open_redis_url(request.getfixturevalue(f"{request.param}_url")) as client:
+        yield client
+        await forget_generation(client, keys)
+
+
+@pytest.fixture
+def store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisStore:
+    return MemoryStore() if redis is None else RedisStore(redis, keys)
+
+
+@pytest.fixture
+def brief_store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisStore:
+    """A store that keeps the ledgers of lanes for one second."""
+    return MemoryStore(lane_ttl_s=1) if redis is None else RedisStore(redis, keys, lane_ttl_s=1)
+
+
+@pytest.fixture
+def log_book(redis: RedisClient | None, keys: Keys) -> LogBook:
+    return MemoryLogBook() if redis is None else RedisLogBook(redis, keys)
+
+
+@pytest.fixture
+def answers(redis: RedisClient | None, keys: Keys) -> AnswerCache:
+    return MemoryAnswers() if redis is None else RedisAnswers(redis, keys, ttl_s=60)
+
+
+@pytest.fixture(params=QDRANT)
+async def index(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[MemoryIndex | QdrantIndex]:
+    if request.param == "memory":
+        yield MemoryIndex()
+        return
+    where = ":memory:" if request.param == "client" else request.getfixturevalue("qdrant_url")
+    client = AsyncQdrantClient(where, check_compatibility=False)
+    real = QdrantIndex(client, keys)
+    yield real
+    await real.drop_generation()
+    await client.close()

@@ -1,0 +1,210 @@
+"""Servers that are away, come back, or are not what they should be."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient, models
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
+
+from eunoe.schemas.decisions import Collection, Commit, Ledger, Outbox, Point, Put, Scope
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import Search
+from eunoe.workers.stores.answers import RedisAnswers
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
+from tests.support.servers import QdrantProcess, free_port, local_qdrant, valkey
+
+pytestmark = [pytest.mark.broker, pytest.mark.embedded("stops, fills and breaks its servers")]
+
+SCOPE = Scope("segment", "acme/c1")
+KEYS = Keys()
+
+
+def _redis(port: int, password: str | None = None) -> Redis:
+    return Redis(host="127.0.0.1", port=port, password=password, retry=Retry(NoBackoff(), 0), socket_connect_timeout=2)
+
+
+async def test_no_redis_is_unavailable_and_the_text_tells_where() -> None:
+    port = free_port()
+    client = _redis(port, password="hush-hush")
+    store, log_book, answers = RedisStore(client, KEYS), RedisLogBook(client, KEYS), RedisAnswers(client, KEYS)
+    calls = [
+        store.ledger(SCOPE),
+        store.commit(SCOPE, Commit(expect=0, applied=1)),
+        store.mark_sent(SCOPE, 1),
+        store.park(SCOPE, 1, "s", "x"),
+        store.scan("segment", "acme/c1", "t"),
+        log_book.position(0),
+        log_book.remember(0, 1),
+        answers.get("x"),
+        forget_generation(client, KEYS),
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable, match=f"127.0.0.1:{port}") as caught:
+            await call
+        assert "hush-hush" not in str(caught.value)
+    await client.aclose()
+
+
+async def test_what_was_committed_survives_a_crash_of_redis(tmp_path: Path) -> None:
+    with valkey(tmp_path, durable=True) as server:
+        client = _redis(server.port)
+        store = RedisStore(client, KEYS)
+        commit = Commit(expect=0, applied=1, writes=(Put(table="t", id="1", text="x"),), outbox=Outbox(number=1))
+        assert await store.commit(SCOPE, commit)
+        server.terminate()
+        with pytest.raises(Unavailable):
+            await store.ledger(SCOPE)
+        await client.aclose()
+    with valkey(tmp_path, durable=True) as server:
+        client = _redis(server.port)
+        store = RedisStore(client, KEYS)
+        assert await store.ledger(SCOPE) == Ledger(applied=1, outbox=Outbox(number=1))
+        assert not await store.commit(SCOPE, Commit(expect=1, applied=2))  # the server has no scripts yet
+        await store.mark_sent(SCOPE, 1)
+        assert await store.commit(SCOPE, Commit(expect=1, applied=2))
+        await client.aclose()
+
+
+async def test_a_full_or_read_only_redis_is_unavailable_and_nothing_is_half_done(tmp_path: Path) -> None:
+    with valkey(tmp_path) as server:
+        client = _redis(server.port)
+        store = RedisStore(client, KEYS)
+        await store.commit(SCOPE, Commit(expect=0, applied=1, writes=(Put(table="t", id="1", text="x"),)))
+        for option, bad, good in (("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")):
+            await client.config_set(option, bad)
+            with pytest.raises(Unavailable):
+                await store.commit(SCOPE, Commit(expect=1, applied=2, writes=(Put(table="t", id="2", text="x"),)))
+            await client.config_set(option, good)
+        await client.replicaof("127.0.0.1", str(free_port()))
+        with pytest.raises(Unavailable):
+            await store.commit(SCOPE, Commit(expect=1, applied=2, writes=(Put(table="t", id="2", text="x"),)))
+        await client.replicaof("NO", "ONE")
+        assert await store.ledger(SCOPE) == Ledger(applied=1)
+        assert await store.scan("segment", "acme/c1", "t") == {"1": "x"}
+        await client.aclose()
+
+
+async def test_a_refused_password_is_unavailable_and_a_wrong_type_is_not(tmp_path: Path) -> None:
+    with valkey(tmp_path) as server:
+        client = _redis(server.port)
+        await client.set(KEYS.ledger(SCOPE), "not a hash")
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await RedisStore(client, KEYS).ledger(SCOPE)
+        await client.config_set("requirepass", "right")
+        stranger = _redis(server.port, password="wrong-one")
+        with pytest.raises(Unavailable) as caught:
+            await RedisStore(stranger, KEYS).ledger(SCOPE)
+        assert "wrong-one" not in str(caught.value)
+        await stranger.aclose()
+        await client.aclose()
+
+
+async def test_a_commit_whose_answer_was_lost_is_told_again_that_it_won(tmp_path: Path) -> None:
+    with valkey(tmp_path) as server:
+        client = LosesAnswers(host="127.0.0.1", port=server.port)
+        store = RedisStore(client, KEYS)
+        commit = Commit(expect=0, applied=1, outbox=Outbox(number=1))
+        assert await store.commit(SCOPE, commit)
+        assert client.sent == 3  # unknown script, lost answer, the same again
+        assert not await store.commit(SCOPE, commit)
+        await client.aclose()
+
+
+class LosesAnswers(Redis):
+    """Does every script that it knows of twice, as redis-py does when the connection breaks before the answer."""
+
+    sent = 0
+
+    async def execute_command(self, *args: object, **options: object) -> object:
+        self.sent += 1
+        answer = await super().execute_command(*args, **options)
+        if args[0] == "EVAL":
+            self.sent += 1
+            return await super().execute_command(*args, **options)
+        return answer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantProcess]:
+    with local_qdrant(tmp_path_factory.mktemp("qdrant") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return Keys("absent", secrets.token_hex(6))
+
+
+@pytest.fixture
+async def client(server: QdrantProcess) -> AsyncIterator[AsyncQdrantClient]:
+    one = AsyncQdrantClient(server.url, timeout=5, check_compatibility=False)
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+def index(client: AsyncQdrantClient, keys: Keys) -> QdrantIndex:
+    return QdrantIndex(client, keys)
+
+
+async def test_no_qdrant_is_unavailable_and_its_points_survive(server: QdrantProcess, index: QdrantIndex) -> None:
+    await index.prepare("words-1", 2)
+    point = _point()
+    await index.upsert([point])
+    server.kill()
+    search = Search(Collection.SEGMENTS, point.key, 3, dense=point.dense)
+    for call in (index.prepare("words-1", 2), index.upsert([point]), index.search([search]), index.drop_generation()):
+        with pytest.raises(Unavailable, match=f"127.0.0.1:{server.port}"):
+            await call
+    with pytest.raises(Unavailable):
+        await index.seqs(Collection.SEGMENTS, point.key)
+    server.start()
+    assert [hit.id for hit in (await index.search([search]))[0]] == [point.id]
+    with pytest.raises(Refused):
+        await index.prepare("words-2", 2)
+
+
+async def test_a_missing_collection_is_waited_for(index: QdrantIndex, keys: Keys) -> None:
+    with pytest.raises(Unavailable, match=keys.collection(Collection.SEGMENTS)):
+        await index.upsert([_point()])
+
+
+async def test_a_generation_is_dropped_and_no_other(index: QdrantIndex, client: AsyncQdrantClient, keys: Keys) -> None:
+    other = QdrantIndex(client, Keys(keys.prefix, f"{keys.generation}x"))
+    for one in (index, other):
+        await one.prepare("words-1", 2)
+        await one.upsert([_point()])
+    await index.drop_generation()
+    await index.drop_generation()
+    assert await other.seqs(Collection.SEGMENTS, "acme/c1") == {_point().id: 1}
+    await index.prepare("words-2", 3)
+    assert await index.seqs(Collection.SEGMENTS, "acme/c1") == {}
+
+
+async def test_a_collection_of_somebody_else_is_refused(
+    index: QdrantIndex, client: AsyncQdrantClient, keys: Keys
+) -> None:
+    params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+    await client.create_collection(keys.collection(Collection.SEGMENTS), vectors_config={"dense": params})
+    with pytest.raises(Refused, match="does not say which embedder"):
+        await index.prepare("words-1", 2)
+
+
+def _point() -> Point:
+    return Point(
+        collection=Collection.SEGMENTS,
+        id="0b0c4d1e-0000-5000-8000-000000000001",
+        key="acme/c1",
+        born=1,
+        seq=1,
+        text="x",
+        dense=np.array([1, 0], "<f4").tobytes(),
+    )

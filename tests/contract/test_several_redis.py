@@ -1,0 +1,97 @@
+"""The store on a cluster that loses a node, and behind a sentinel whose master is lost."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.redis_clients import open_redis_url
+from eunoe.schemas.decisions import Commit, Put, Scope
+from eunoe.schemas.errors import Unavailable
+from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis import RedisStore, forget_generation
+from tests.support.valkeys import valkey_cluster, valkey_sentinel
+
+pytestmark = [pytest.mark.broker, pytest.mark.embedded("kills its servers"), pytest.mark.timeout(240)]
+
+KEYS = Keys("several")
+CONVERSATIONS = 120
+SESSIONS = 12
+LOST = "an acknowledged write is not there"
+
+
+async def _apply(store: RedisStore, conversation: int, tries: list[str]) -> None:
+    """Commit the sessions of a conversation one after the other, waiting where the server is away.
+
+    Where a replica took over, the ledger may stand before what was acknowledged: `tries` tells, and it goes on there.
+    """
+    scope = Scope("segment", f"acme/{conversation}")
+    number = 1
+    while number <= SESSIONS:
+        write = Put(table="t", id=str(number), text=f"{conversation}/{number}")
+        try:
+            if not await store.commit(scope, Commit(expect=number - 1, applied=number, writes=(write,))):
+                tries.append(LOST)
+                number = await _next(store, scope, tries)
+                continue
+        except Unavailable as fault:
+            tries.append(str(fault))
+            await asyncio.sleep(0.1)
+            # whether it was done is not known: the ledger says
+            number = await _next(store, scope, tries)
+            continue
+        number += 1
+        await asyncio.sleep(0.01)
+
+
+async def _next(store: RedisStore, scope: Scope, tries: list[str]) -> int:
+    while True:
+        try:
+            return (await store.ledger(scope)).applied + 1
+        except Unavailable as fault:
+            tries.append(str(fault))
+            await asyncio.sleep(0.1)
+
+
+async def _check(store: RedisStore) -> None:
+    for conversation in range(CONVERSATIONS):
+        key = f"acme/{conversation}"
+        assert (await store.ledger(Scope("segment", key))).applied == SESSIONS
+        kept = await store.scan("segment", key, "t")
+        assert kept == {str(number): f"{conversation}/{number}" for number in range(1, SESSIONS + 1)}
+
+
+async def test_a_cluster_that_loses_a_node_loses_nothing(tmp_path: Path) -> None:
+    with valkey_cluster(tmp_path) as cluster:
+        async with open_redis_url(cluster.url) as client:
+            store, tries = RedisStore(client, KEYS), list[str]()
+            works = [asyncio.create_task(_apply(store, number, tries)) for number in range(CONVERSATIONS)]
+            await asyncio.sleep(0)
+            while (await store.ledger(Scope("segment", "acme/0"))).applied < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            cluster.nodes[1].kill()
+            while not tries:  # noqa: ASYNC110 - until somebody has noticed
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(cluster.nodes[1].start)
+            await asyncio.gather(*works)
+            await _check(store)
+            assert LOST not in tries
+            assert await forget_generation(client, KEYS) == 2 * CONVERSATIONS
+
+
+async def test_a_master_that_is_lost_is_followed_by_its_replica(tmp_path: Path) -> None:
+    with valkey_sentinel(tmp_path) as house:
+        # with this a write is refused unless a replica takes it; without it a failover could lose acknowledged ones
+        house.master.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+        async with open_redis_url(house.url) as client:
+            store, tries = RedisStore(client, KEYS), list[str]()
+            works = [asyncio.create_task(_apply(store, number, tries)) for number in range(CONVERSATIONS)]
+            while (await store.ledger(Scope("segment", "acme/0"))).applied < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            house.master.kill()
+            await asyncio.gather(*works)
+            assert house.moved()
+            assert tries
+            await _check(store)
+            assert RedisConnection(client).host == f"mymaster of 127.0.0.1:{house.sentinel.port}"

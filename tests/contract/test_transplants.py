@@ -1,0 +1,93 @@
+"""`Transplants`: a conversation taken out whole, put in whole, and not over somebody's work."""
+
+import pytest
+
+from eunoe.schemas.decisions import Commit, Ledger, Outbox, Put, Scope
+from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.ports import Standing, Transplants
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.redis import RedisStore, RedisTransplants
+
+KEY, OTHER = conversation_key("acme", "c {1}"), conversation_key("acme", "c2")
+TABLES = {"intake": ("head", "lines"), "update": ("memories",), "tree": ()}
+Store = MemoryStore | RedisStore
+
+
+@pytest.fixture
+def transplants(store: Store, redis: RedisClient | None, keys: Keys) -> Transplants:
+    if redis is None:
+        assert isinstance(store, MemoryStore)
+        return store
+    assert isinstance(store, RedisStore)
+    return RedisTransplants(store, redis, keys)
+
+
+async def live(store: Store, key: str) -> None:
+    """Two sessions of update (one skipped), an open session, something parked."""
+    intake, update = Scope("intake", key), Scope("update", key)
+    await store.commit(intake, Commit(expect=0, applied=2**41, writes=(Put(table="lines", id="1", text="{}"),)))
+    await store.commit(update, Commit(expect=0, applied=1, writes=(Put(table="memories", id="m", text="old"),)))
+    await store.commit(update, Commit(expect=1, applied=2, skip=True))
+    await store.park(update, 3, "slot", "event {안녕}")
+    await store.park(update, 12, "slot", "late")
+
+
+EXPECTED = Standing(
+    ledgers={"intake": Ledger(2**41), "update": Ledger(2, frozenset({2})), "tree": Ledger()},
+    tables={("intake", "head"): {}, ("intake", "lines"): {"1": "{}"}, ("update", "memories"): {"m": "old"}},
+    parked={"intake": {}, "update": {3: {"slot": "event {안녕}"}, 12: {"slot": "late"}}, "tree": {}},
+)
+
+
+async def test_what_is_kept_is_taken_out_whole(store: Store, transplants: Transplants) -> None:
+    await live(store, KEY)
+    assert await transplants.export(KEY, TABLES) == EXPECTED
+    assert (await transplants.export(OTHER, TABLES)).ledgers == dict.fromkeys(TABLES, Ledger())
+
+
+async def test_what_is_put_in_is_all_that_is_there(store: Store, transplants: Transplants) -> None:
+    await live(store, KEY)
+    await live(store, OTHER)
+    scope = Scope("update", KEY)
+    many = {f"m{number}": f"text {number}" for number in range(3_000)}
+    standing = Standing(
+        ledgers={"intake": Ledger(2**42 + 1), "tree": Ledger(7, frozenset({4, 5}), lates=2)},
+        tables={("update", "memories"): many},
+        parked={"update": {9: {"a": "1", "b": "2"}}},
+    )
+    assert await transplants.swap(KEY, TABLES, standing, Ledger(2**41))
+    assert (await store.ledger(Scope("intake", KEY))).applied == 2**42 + 1
+    assert await store.ledger(Scope("tree", KEY)) == Ledger(7, frozenset({4, 5}), lates=2)
+    assert await store.ledger(scope) == Ledger()
+    assert await store.scan("update", KEY, "memories") == many
+    assert await store.scan("intake", KEY, "lines") == {}
+    assert await store.parked_numbers(scope) == [9]
+    assert await store.parked(scope, 3) == await store.parked(scope, 12) == {}
+    assert await store.parked(scope, 9) == {"a": "1", "b": "2"}
+    assert await transplants.export(OTHER, TABLES) == EXPECTED
+
+
+async def test_it_comes_back_as_it_was_and_work_goes_on(store: Store, transplants: Transplants) -> None:
+    await live(store, KEY)
+    assert await transplants.swap(OTHER, TABLES, await transplants.export(KEY, TABLES), Ledger())
+    assert await transplants.export(OTHER, TABLES) == EXPECTED
+    assert await store.commit(Scope("update", OTHER), Commit(expect=2, applied=3, unpark=3))
+    assert await store.parked_numbers(Scope("update", OTHER)) == [12]
+
+
+async def test_nothing_is_put_over_work_that_went_on(store: Store, transplants: Transplants) -> None:
+    await live(store, KEY)
+    scope = Scope("intake", KEY)
+    nothing = Standing({}, {}, {})
+    assert not await transplants.swap(KEY, TABLES, nothing, Ledger(2**41 - 1))
+    assert not await transplants.swap(KEY, TABLES, nothing, Ledger())
+    unsent = Outbox(number=2**41 + 1)
+    await store.commit(scope, Commit(expect=2**41, applied=2**41 + 1, outbox=unsent))
+    assert not await transplants.swap(KEY, TABLES, nothing, Ledger(2**41 + 1))
+    with pytest.raises(ValueError, match="unsent decisions of intake"):
+        await transplants.export(KEY, TABLES)
+    assert await store.scan("update", KEY, "memories") == {"m": "old"}
+    assert await transplants.swap(KEY, TABLES, nothing, Ledger(2**41 + 1, outbox=unsent))
+    assert await transplants.export(KEY, TABLES) == await transplants.export("acme/c3", TABLES)

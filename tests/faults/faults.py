@@ -1,0 +1,270 @@
+"""The faults: each a name, and what it does to a house that works."""
+
+import asyncio
+import contextlib
+import os
+import random
+import resource
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from eunoe.deploy.bench.model_faults import Fault as ModelFault
+from eunoe.deploy.bench.model_faults import by_rate, no_faults
+from eunoe.deploy.kafka.jars import fetch_jars, find_java
+from eunoe.deploy.local.servers import ServerProcess
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.workers.registry import ROWS
+from tests.faults.house import SESSION_TIMEOUT_S, House, Plan
+from tests.faults.run import Fault
+from tests.faults.workers import Worker, start_apart
+from tests.support.command import until
+from tests.support.prompt_answers import PromptAnswers
+
+UNREACHABLE_S = 20.0
+TERMINATED_S = 60.0
+"""A worker that is told to stop has 30 s for it; the rest is for a machine with other work."""
+FAKETIME = (
+    Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"),
+    Path("/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1"),
+    Path("/usr/lib64/faketime/libfaketime.so.1"),
+)
+
+
+async def nothing(house: House, chance: random.Random) -> None:
+    """The undisturbed run."""
+
+
+# ---- worker processes
+
+
+async def kill_workers(house: House, chance: random.Random) -> None:
+    """SIGKILL to the process of each stage, twice, at random moments."""
+    for _ in range(2):
+        for stage in chance.sample(sorted(ROWS), len(ROWS)):
+            await asyncio.sleep(chance.uniform(0.1, 1.0))
+            house.worker(stage).send(signal.SIGKILL)
+        await asyncio.sleep(chance.uniform(2.0, 5.0))
+
+
+async def scale_workers(house: House, chance: random.Random) -> None:
+    """A second process of each stage joins; then the first or the second of each leaves, and joins again."""
+    seconds = {stage: house.begin(stage) for stage in chance.sample(sorted(ROWS), len(ROWS))}
+    await asyncio.gather(*(house.joined(worker) for worker in seconds.values()))
+    for stage in chance.sample(sorted(ROWS), len(ROWS)):
+        await asyncio.sleep(chance.uniform(0.1, 0.8))
+        chance.choice([house.worker(stage), seconds[stage]]).send(signal.SIGTERM)
+
+
+async def terminate_workers(house: House, chance: random.Random) -> None:
+    """SIGTERM to the process of each stage, at random moments: each finishes or gives back within its deadline."""
+    ends = []
+    for stage in chance.sample(sorted(ROWS), len(ROWS)):
+        await asyncio.sleep(chance.uniform(0.1, 1.0))
+        ends.append(asyncio.create_task(_terminate(house.worker(stage))))
+    await asyncio.gather(*ends)
+
+
+async def _terminate(worker: Worker) -> None:
+    before = worker.exits.copy()
+    worker.send(signal.SIGTERM)
+
+    async def ended() -> bool:
+        return worker.exits != before or worker.pid is None
+
+    await until(ended, TERMINATED_S, lambda: f"{worker.stage} did not stop after SIGTERM")
+    ill = {code for code in worker.exits - before if code != 0}
+    assert not ill, f"{worker.stage} was told to stop and ended with {ill}"
+
+
+async def pause_workers(house: House, chance: random.Random) -> None:
+    """SIGSTOP for longer than the session timeout, while a second process takes over; then SIGCONT."""
+    for stages in _halves(chance):
+        seconds = [house.begin(stage) for stage in stages]
+        await asyncio.gather(*(house.joined(worker) for worker in seconds))
+        for stage in stages:
+            await asyncio.sleep(chance.uniform(0.0, 0.3))
+            house.worker(stage).send(signal.SIGSTOP)
+        await asyncio.sleep(SESSION_TIMEOUT_S + chance.uniform(3.0, 5.0))
+        for stage in stages:
+            house.worker(stage).send(signal.SIGCONT)
+
+
+def _halves(chance: random.Random) -> Sequence[Sequence[str]]:
+    stages = chance.sample(sorted(ROWS), len(ROWS))
+    return stages[: len(stages) // 2], stages[len(stages) // 2 :]
+
+
+async def jump_clocks(house: House, chance: random.Random) -> None:
+    """A process of every other stage whose wall clock jumps by hours and days, forth and back."""
+    clock = house.directory / "clock"
+    clock.write_text("+0")
+    variables = {
+        "LD_PRELOAD": str(_faketime()),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_CACHE_DURATION": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
+    chosen = {"intake", *chance.sample(sorted(set(ROWS) - {"intake"}), 3)}
+    workers = [house.begin(stage, start_apart, variables) for stage in sorted(chosen)]
+    for worker in workers:
+        first = house.worker(worker.stage)
+        house.workers.remove(first)
+        await first.stop()
+    await asyncio.gather(*(house.joined(worker) for worker in workers))
+    for jump in ("+2h", "-90m", "+40d", "-1d", "+0"):
+        clock.write_text(jump)
+        await asyncio.sleep(chance.uniform(0.5, 2.0))
+
+
+def _faketime() -> Path | None:
+    return next((path for path in FAKETIME if path.exists()), None)
+
+
+def _lacks_faketime() -> str | None:
+    return None if _faketime() else "libfaketime is not installed (apt-get install faketime)"
+
+
+# ---- servers
+
+
+async def restart_redis(house: House, chance: random.Random) -> None:
+    """SIGKILL to Redis, twice; it comes back over its append-only file."""
+    for _ in range(2):
+        await asyncio.sleep(chance.uniform(1.0, 4.0))
+        await _crash(house.redis, chance)
+
+
+async def restart_qdrant(house: House, chance: random.Random) -> None:
+    """SIGKILL to Qdrant, twice."""
+    for _ in range(2):
+        await asyncio.sleep(chance.uniform(1.0, 4.0))
+        await _crash(house.qdrant, chance)
+
+
+async def _crash(server: ServerProcess, chance: random.Random) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    await server.stop()
+    await asyncio.sleep(chance.uniform(0.5, 3.0))
+    await server.start()
+
+
+async def lose_sight_of_redis(house: House, chance: random.Random) -> None:
+    """Redis takes connections and answers nothing for twenty seconds."""
+    await asyncio.sleep(chance.uniform(1.0, 3.0))
+    async with _stopped(house.redis):
+        await asyncio.sleep(UNREACHABLE_S)
+
+
+@asynccontextmanager
+async def _stopped(server: ServerProcess) -> AsyncIterator[None]:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+async def fill_disk(house: House, chance: random.Random) -> None:
+    """The disk under Redis is full: it may write nothing more and ends; later it comes back over what it has."""
+    await asyncio.sleep(chance.uniform(1.0, 3.0))
+    server = house.redis
+    assert server.pid is not None
+    size = max(path.stat().st_size for path in (house.directory / "valkey").rglob("*") if path.is_file())
+    hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size + chance.randrange(2_000, 60_000), hard))
+
+    async def ended() -> bool:
+        return not server.running
+
+    await until(ended, 60, lambda: "Redis goes on with a full disk")
+    await asyncio.sleep(chance.uniform(1.0, 4.0))
+    await server.start()
+
+
+async def restart_broker(house: House, chance: random.Random) -> None:
+    """SIGKILL to the only broker; it comes back over its log."""
+    assert house.kafka is not None
+    await asyncio.sleep(chance.uniform(2.0, 4.0))
+    await house.kafka.kill(1)
+    await asyncio.sleep(chance.uniform(0.5, 3.0))
+    await house.kafka.restart(1)
+
+
+async def lose_a_broker(house: House, chance: random.Random) -> None:
+    """SIGKILL to one of three brokers; it comes back after the others have gone on without it."""
+    assert house.kafka is not None
+    await asyncio.sleep(chance.uniform(2.0, 4.0))
+    lost = chance.choice(sorted(house.kafka.pids))
+    await house.kafka.kill(lost)
+    await asyncio.sleep(chance.uniform(8.0, 12.0))
+    await house.kafka.restart(lost)
+
+
+def _lacks_kafka() -> str | None:
+    try:
+        find_java()
+        fetch_jars()
+    except (Refused, Unavailable) as fault:
+        return str(fault).splitlines()[0]
+    return None
+
+
+# ---- the model's endpoint
+
+_STORMS = (
+    {ModelFault.TOO_MANY: 0.9},
+    {ModelFault.ERROR: 0.6},
+    {ModelFault.DROP: 0.5},
+    {ModelFault.HANG: 0.2},
+)
+
+
+async def storm_model(house: House, chance: random.Random) -> None:
+    """One storm after the other: 429s, 500s, cut connections, answers that never come."""
+    quiet = house.model.settings
+    try:
+        for rates in chance.sample(_STORMS, len(_STORMS)):
+            house.model.settings = replace(quiet, faults=by_rate(rates))
+            await asyncio.sleep(chance.uniform(3.0, 5.0))
+    finally:
+        house.model.settings = replace(quiet, faults=no_faults)
+
+
+# ---- all together
+
+
+async def anything(house: House, chance: random.Random) -> None:
+    """Three faults that need nothing special, one after the other."""
+    kinds = [kill_workers, terminate_workers, restart_redis, restart_qdrant, storm_model, lose_sight_of_redis]
+    for act in chance.sample(kinds, 3):
+        with contextlib.suppress(ProcessLookupError):
+            await act(house, chance)
+
+
+REFERENCE = Fault("none", nothing)
+
+FAULTS: dict[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        Fault("kill9", kill_workers),
+        Fault("join-leave", scale_workers),
+        Fault("sigterm", terminate_workers),
+        # a group of the embedded broker whose members end while it rebalances may never come together again
+        Fault("sigstop", pause_workers, Plan(brokers=1), _lacks_kafka),
+        Fault("clock", jump_clocks, lacking=_lacks_faketime),
+        Fault("redis-restart", restart_redis),
+        Fault("redis-away", lose_sight_of_redis),
+        Fault("disk-full", fill_disk),
+        Fault("qdrant-restart", restart_qdrant),
+        Fault("model-storm", storm_model),
+        Fault("model-malformed", nothing, Plan(answers=PromptAnswers(malformed=0.2))),
+        Fault("broker-restart", restart_broker, Plan(brokers=1), _lacks_kafka),
+        Fault("broker-loss", lose_a_broker, Plan(brokers=3), _lacks_kafka),
+    )
+}
+ANYTHING = Fault("anything", anything)

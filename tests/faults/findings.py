@@ -1,0 +1,197 @@
+"""What a finished run left behind, and what is wrong with it."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from eunoe.deploy.bootstrap import open_qdrant
+from eunoe.deploy.clients import store_keys
+from eunoe.deploy.state import ConversationState, read_states
+from eunoe.schemas.decisions import Scope
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import Reply, ReplyContext, ReplyRequested, SessionEvent
+from eunoe.schemas.memory import InsightsProposed
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.admin import lag
+from eunoe.streams.codec import decode
+from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.reader import read_all
+from eunoe.streams.record import Record
+from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.registry import ROWS
+from eunoe.workers.rows import Order
+from eunoe.workers.stores.qdrant import QdrantIndex
+from tests.faults.house import House
+from tests.faults.load import Letter, Load
+
+_INTERNAL = tuple(topic for topic, spec in TOPICS.items() if spec.derived)
+
+
+@dataclass
+class Findings:
+    """Everything that a run is judged by."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    states: dict[str, ConversationState] = field(default_factory=dict)
+    redelivered: int = 0
+    """Records that stand in a topic more than once, byte for byte: whoever reads them knows them by their ids."""
+    lost: list[str] = field(default_factory=list)
+    duplicated: list[str] = field(default_factory=list)
+    disorder: list[str] = field(default_factory=list)
+    letters: list[str] = field(default_factory=list)
+    """Dead letters that nobody injected, or that are missing."""
+
+
+class Finish:
+    """Knows when a house is done with a load."""
+
+    def __init__(self, house: House, load: Load) -> None:
+        self._house = house
+        self._waiting = [
+            (Scope(name, key), load.turns[key] if row.order is Order.TURN else load.sessions[key])
+            for key in load.sessions
+            for name, row in ROWS.items()
+            if row.order.is_dense
+        ]
+
+    async def applied(self) -> bool:
+        """True: every stage has applied, and sent, all sessions and turns of all conversations."""
+        try:
+            async with asyncio.timeout(10):
+                while self._waiting:
+                    scope, number = self._waiting[-1]
+                    ledger = await self._house.store.ledger(scope)
+                    if ledger.applied < number or ledger.outbox is not None:
+                        return False
+                    self._waiting.pop()
+                return True
+        except (Unavailable, TimeoutError):
+            return False
+
+    async def drained(self) -> bool:
+        """True: every record of every topic is handled and committed too."""
+        settings = self._house.settings
+        inputs = {name: row.inputs for name, row in ROWS.items()}
+        try:
+            return not any((await lag(settings.kafka_settings, settings.names, inputs)).values())
+        except Unavailable:
+            return False
+
+    def tell(self) -> str:
+        """What is not done yet."""
+        left = Counter(scope.stage for scope, _ in self._waiting)
+        example = self._waiting[-1] if self._waiting else None
+        return f"at most these are not applied: {dict(left)}; for example {example}"
+
+
+async def examine(house: House, load: Load) -> Findings:
+    """Read both stores and all topics, and judge."""
+    findings = Findings()
+    async with _index(house) as index:
+        keys = await house.store.conversations()
+        for state in await read_states(house.store, index, keys):
+            findings.states[state.digest.key] = state
+            findings.digests[state.digest.key] = state.digest.sha256
+    judge_states(findings, load)
+    await _judge_replies(house, load, findings)
+    await _judge_letters(house, load, findings)
+    for topic in _INTERNAL:
+        records = [record async for record in read_all(house.settings.kafka_settings, house.settings.names, topic)]
+        judge_topic(topic, records, findings)
+    return findings
+
+
+@asynccontextmanager
+async def _index(house: House) -> AsyncIterator[QdrantIndex]:
+    async with open_qdrant(house.settings) as client:
+        yield QdrantIndex(client, store_keys(house.settings))
+
+
+def judge_states(findings: Findings, load: Load) -> None:
+    for key, wanted in load.utterances.items():
+        state = findings.states.get(key)
+        if state is None:
+            findings.lost.append(f"{key}: nothing is known of it")
+            continue
+        segments = _table(state, "compress", "segments").values()
+        found = Counter(line["utterance_id"] for segment in segments for line in segment["lines"])
+        findings.lost += [f"{key}: utterance {id_} is in no segment" for id_ in sorted(wanted - set(found))]
+        findings.duplicated += [f"{key}: utterance {id_} is in {n} segments" for id_, n in found.items() if n > 1]
+        findings.lost += [f"{key}: {found.kind} {found.collection} {found.id}" for found in state.findings]
+        findings.lost += [f"{key}: {part.stage}: {part.why}" for part in state.unfinished]
+
+
+def _table(state: ConversationState, stage: str, table: str) -> Mapping[str, dict[str, list[dict[str, str]]]]:
+    found: Mapping[str, dict[str, list[dict[str, str]]]] = (
+        state.digest.state.get(stage, {}).get("tables", {}).get(table, {})
+    )
+    return found
+
+
+async def _judge_replies(house: House, load: Load, findings: Findings) -> None:
+    found: defaultdict[tuple[str, str], list[bytes]] = defaultdict(list)
+    async for record in read_all(house.settings.kafka_settings, house.settings.names, Topic.REPLIES):
+        reply = decode(record.value)
+        if isinstance(reply, Reply):
+            found[reply.key, reply.request_id].append(record.value)
+            if reply.error is not None:
+                findings.lost.append(f"{reply.key}: request {reply.request_id} was answered by an error: {reply.error}")
+    for request in sorted(load.requests - set(found)):
+        findings.lost.append(f"{request[0]}: request {request[1]} has no reply")
+    for request in sorted(set(found) - load.requests):
+        findings.duplicated.append(f"{request[0]}: request {request[1]} was never made")
+    for request, values in found.items():
+        _count_copies(findings, f"{request[0]}: the reply to {request[1]}", values)
+
+
+def _count_copies(findings: Findings, what: str, values: Sequence[bytes]) -> None:
+    """The same bytes again are a redelivery; other bytes under the same name are a second truth."""
+    findings.redelivered += len(values) - len(set(values))
+    if len(set(values)) > 1:
+        findings.duplicated.append(f"{what} was published {len(set(values))} times, each otherwise")
+
+
+async def _judge_letters(house: House, load: Load, findings: Findings) -> None:
+    found: Counter[tuple[Letter, int, int]] = Counter()
+    async for record in read_all(house.settings.kafka_settings, house.settings.names, Topic.DEAD_LETTERS):
+        letter, _ = read_dead_letter(record)
+        found[(letter.stage, letter.reason.value, letter.sha256), letter.partition, letter.offset] += 1
+    findings.redelivered += sum(found.values()) - len(found)
+    wanted = {letter for bad in load.bad for letter in bad.letters}
+    there = {letter for letter, _, _ in found}
+    findings.letters += [f"missing: {letter[:2]}" for letter in sorted(wanted - there)]
+    findings.letters += [f"not injected: {letter[:2]}" for letter in sorted(there - wanted)]
+
+
+def judge_topic(topic: Topic, records: Iterable[Record], findings: Findings) -> None:
+    """Each event once, but for copies; the events of one kind of a conversation in the order of their numbers."""
+    found: defaultdict[tuple[str, str, str], list[bytes]] = defaultdict(list)
+    last: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for record in records:
+        try:
+            event = decode(record.value)
+        except ContractError:
+            continue  # an injected one: the dead letters tell of it
+        if not isinstance(event, SessionEvent):
+            continue
+        name, number = _identity(event)
+        kind, copies = event.type_tag(), found[event.key, event.type_tag(), name]
+        if not copies and number < last[event.key, kind]:
+            findings.disorder.append(f"{topic}: {event.key}: {kind} {name} came after {last[event.key, kind]}")
+        last[event.key, kind] = max(number, last[event.key, kind])
+        copies.append(record.value)
+    for (key, kind, name), values in found.items():
+        _count_copies(findings, f"{topic}: {key}: {kind} {name}", values)
+
+
+def _identity(event: SessionEvent) -> tuple[str, int]:
+    """The name of an event among those of its kind and conversation, and its place in their order."""
+    if isinstance(event, ReplyContext):
+        return event.request.request_id, 0  # probes come from intake, the others from blend: no common order
+    if isinstance(event, ReplyRequested):
+        return event.request.request_id, event.turn or 0
+    if isinstance(event, InsightsProposed):
+        return str(event.turn), event.turn
+    return str(event.session), event.session

@@ -1,0 +1,193 @@
+"""A house under fault: its servers, its model, a process for every stage, and what can be done to them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
+from eunoe.deploy.clients import open_publisher, open_store, store_keys
+from eunoe.deploy.connect import environment, on_stack
+from eunoe.deploy.kafka.cluster import KafkaCluster
+from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port, qdrant, tansu, valkey
+from eunoe.deploy.local.stack import StackUrls
+from eunoe.deploy.settings import Language, Settings
+from eunoe.schemas.errors import Unavailable
+from eunoe.streams.admin import create_topics
+from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.record import Message
+from eunoe.workers.registry import ROWS
+from eunoe.workers.stores.redis import RedisStore
+from tests.faults.workers import Nursery, Starter, Worker
+from tests.support.command import until
+from tests.support.prompt_answers import PromptAnswers
+
+PARTITIONS = 6
+SESSION_TIMEOUT_S = 6.0
+"""After this silence a worker is dead to the broker."""
+MODEL_TIMEOUT_S = 4.0
+_JOINED_S = 120.0
+
+OWN = {
+    "EUNOE_LANGUAGE": "openai",
+    "EUNOE_MODEL_TIMEOUT_SECONDS": str(MODEL_TIMEOUT_S),
+    "EUNOE_BLEND__WAIT_S": "0",
+    "EUNOE_BLEND__WAIT_UNASKED_S": "0",
+    "EUNOE_INTAKE__IDLE_SECONDS": "864000",
+    "EUNOE_PATIENCE_SECONDS": "90",
+    "EUNOE_SHUTDOWN_SECONDS": "30",
+    "OPENAI_API_KEY": "none",
+}
+"""Unbounded waits of blend: what timing decides elsewhere is decided by the log here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a house is made of."""
+
+    brokers: int = 0
+    """0: the embedded broker; else so many brokers of Apache Kafka."""
+    answers: PromptAnswers = field(default_factory=PromptAnswers)
+
+    @property
+    def broker(self) -> str:
+        """The broker by name, as the table tells it."""
+        if not self.brokers:
+            return "embedded"
+        return "Kafka" if self.brokers == 1 else f"{self.brokers} × Kafka"
+
+
+@dataclass
+class House:
+    """A running house; made by `open_house`."""
+
+    directory: Path
+    settings: Settings
+    variables: Mapping[str, str]
+    model: ModelServer
+    nursery: Nursery
+    redis: ServerProcess
+    qdrant: ServerProcess
+    kafka: KafkaCluster | None
+    store: RedisStore
+    workers: list[Worker] = field(default_factory=list)
+    _publisher: KafkaPublisher | None = None
+
+    def worker(self, stage: str) -> Worker:
+        """The first process of a stage."""
+        return next(worker for worker in self.workers if worker.stage == stage)
+
+    def begin(self, stage: str, start: Starter | None = None, variables: Mapping[str, str] | None = None) -> Worker:
+        """Start one more process of a stage; it is started again whenever it ends."""
+        log = self.directory / f"{stage}-{len(self.workers)}.log"
+        worker = Worker(stage, start or self.nursery.start, {**self.variables, **(variables or {})}, log)
+        self.workers.append(worker)
+        worker.begin()
+        return worker
+
+    async def joined(self, worker: Worker, times: int = 1) -> None:
+        """Wait until a worker has said so often that it consumes."""
+
+        async def there() -> bool:
+            return worker.ready_count() >= times
+
+        await until(there, _JOINED_S, lambda: f"{worker.stage}: {worker.log.read_text()[-1500:]}")
+
+    async def publish(self, messages: tuple[Message, ...]) -> None:
+        """Produce as a patient client does: what was not acknowledged is sent again."""
+        async with asyncio.timeout(180):
+            while True:
+                try:
+                    publisher = self._publisher or await self._connect()
+                    return await publisher.publish(messages)
+                except Unavailable:
+                    await self._disconnect()
+                    await asyncio.sleep(0.5)
+
+    async def _connect(self) -> KafkaPublisher:
+        publisher = KafkaPublisher(self.settings.kafka_settings, self.settings.names)
+        await publisher.start()
+        self._publisher = publisher
+        return publisher
+
+    async def _disconnect(self) -> None:
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            await publisher.stop()
+
+    async def stop_workers(self) -> bool:
+        """SIGTERM to all; False where one did not end in time."""
+        return all(await asyncio.gather(*(worker.stop() for worker in self.workers)))
+
+    @property
+    def exits(self) -> Counter[int]:
+        """How processes ended so far: code → times."""
+        return sum((worker.exits for worker in self.workers), Counter[int]())
+
+
+@asynccontextmanager
+async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -> AsyncIterator[House]:
+    """Servers, topics and one process for every stage, all at work; everything is ended with the block.
+
+    ``name`` begins all its topics, keys and collections. Raises `Refused` where a server cannot be had here.
+    """
+    directory.mkdir(parents=True)
+    async with AsyncExitStack() as closing:
+        kafka = await _open_kafka(plan, closing)
+        broker = ServerProcess(tansu(free_port(), directory / "logs"))
+        redis = ServerProcess(durable(valkey(free_port(), directory / "valkey", directory / "logs", keep=True)))
+        index = ServerProcess(qdrant(free_port(), directory / "qdrant", directory / "logs"))
+        servers = [redis, index] if kafka else [broker, redis, index]
+        for server in servers:
+            closing.push_async_callback(server.stop)
+        await asyncio.gather(*(server.start() for server in servers))
+        model = await closing.enter_async_context(
+            ModelServer(ServerSettings(delay_s=0.02, scripts={"*": plan.answers}, hang_s=60.0))
+        )
+        bootstrap = kafka.bootstrap if kafka else f"{HOST}:{broker.server.port}"
+        settings = _settings(bootstrap, redis, index, name, kafka=kafka)
+        await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
+        store = await closing.enter_async_context(open_store(settings))
+        variables = {**environment(settings), **OWN, "EUNOE_PREFIX": name, "EUNOE_PARTITIONS": str(PARTITIONS)}
+        variables |= {"OPENAI_BASE_URL": model.base_url}
+        house = House(directory, settings, variables, model, nursery, redis, index, kafka, store)
+        closing.push_async_callback(house._disconnect)
+        closing.push_async_callback(house.stop_workers)
+        for stage in ROWS:
+            house.begin(stage)
+        await asyncio.gather(*(house.joined(worker) for worker in house.workers))
+        yield house
+
+
+async def _open_kafka(plan: Plan, closing: AsyncExitStack) -> KafkaCluster | None:
+    return await closing.enter_async_context(KafkaCluster(plan.brokers)) if plan.brokers else None
+
+
+def durable(server: Server) -> Server:
+    """A Valkey that has each write on disk before it answers; a full disk shows as an error, not as a signal."""
+    words = ["always" if word == "everysec" else word for word in server.command]
+    return replace(server, command=("/bin/sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", *words))
+
+
+def _settings(
+    bootstrap: str, redis: ServerProcess, index: ServerProcess, name: str, *, kafka: KafkaCluster | None
+) -> Settings:
+    urls = StackUrls(
+        kafka=bootstrap,
+        redis_url=f"redis://{HOST}:{redis.server.port}/0",
+        qdrant_url=f"http://{HOST}:{index.server.port}",
+        epoch=1,
+        pid=1,
+    )
+    given = Settings(prefix=name, partitions=PARTITIONS, language=Language.OFFLINE)
+    settings = on_stack(given, urls)
+    if kafka is None:
+        return settings
+    copies = min(3, len(kafka.pids))
+    broker = settings.broker.model_copy(update={"idempotent": True, "fetch_wait_ms": 500})
+    return settings.model_copy(update={"broker": broker, "replication": copies})
+
+
+__all__ = ["PARTITIONS", "SESSION_TIMEOUT_S", "House", "Plan", "open_house", "open_publisher", "store_keys"]

@@ -1,0 +1,150 @@
+"""One run: a house, a load, a fault that acts meanwhile, and what came of it beside the reference."""
+
+import asyncio
+import random
+import secrets
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eunoe.schemas.errors import EunoeError
+from tests.faults.findings import Findings, Finish, examine
+from tests.faults.house import PARTITIONS, House, Plan, open_house
+from tests.faults.load import Load, Size, make_load
+from tests.faults.workers import EXPECTED, Nursery
+from tests.support.command import until
+
+Act = Callable[[House, random.Random], Awaitable[None]]
+"""What a fault does to a house that works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong."""
+
+    name: str
+    act: Act
+    plan: Plan = field(default_factory=Plan)
+    lacking: Callable[[], str | None] = lambda: None
+    """Why it cannot be run here; None: it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What all runs of a suite have in common."""
+
+    seed: int
+    size: Size = field(default_factory=Size)
+    pause_s: float = 0.7
+    """Between two waves of the load."""
+    finish_s: float = 400.0
+    """How long a house may take, once the fault is over."""
+    brokers: int = 0
+    """Of Apache Kafka, for faults that name no number; 0: the embedded broker."""
+    keep: bool = False
+    """True: the logs of a run that went wrong stay."""
+
+    def plan_of(self, fault: Fault) -> Plan:
+        """What the house of a fault is made of in this suite."""
+        return replace(fault.plan, brokers=fault.plan.brokers or self.brokers)
+
+    @property
+    def load(self) -> Load:
+        """The same for every run: that is what makes their digests equal."""
+        return make_load(self.seed, self.size, PARTITIONS)
+
+
+@dataclass
+class Outcome:
+    """What a run was like."""
+
+    findings: Findings = field(default_factory=Findings)
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+    """What went wrong with the run itself: it did not finish, a process ended as it should not."""
+    ends: Counter[int] = field(default_factory=Counter)
+    """How processes ended while the house worked: exit code → times."""
+    logs: Path | None = None
+
+
+async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> Outcome:
+    """Run the load under the fault and judge what is left; ``seed`` draws the fault's moments."""
+    begun, outcome = time.monotonic(), Outcome()
+    directory = Path(tempfile.mkdtemp(prefix=f"eunoe-fault-{fault.name}-"))
+    outcome.logs = directory if trial.keep else None
+    try:
+        plan = trial.plan_of(fault)
+        name = f"f{secrets.token_hex(4)}"
+        async with open_house(plan, directory / "house", name, nursery) as house:
+            await _live_through(house, fault, trial, random.Random(f"{fault.name} {seed}"), outcome)
+            await _judge(house, trial.load, outcome)
+    except (AssertionError, EunoeError, TimeoutError) as broken:
+        outcome.faults.append(f"the house did not hold: {type(broken).__name__}: {broken}")
+    finally:
+        if not trial.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+    outcome.seconds = time.monotonic() - begun
+    return outcome
+
+
+async def _judge(house: House, load: Load, outcome: Outcome) -> None:
+    """Stop the processes and read what they left."""
+    outcome.ends = house.exits
+    if not await house.stop_workers():
+        outcome.faults.append("a process did not stop within its deadline")
+    _judge_exits(house, outcome)
+    outcome.findings = await examine(house, load)
+
+
+async def _live_through(house: House, fault: Fault, trial: Trial, chance: random.Random, outcome: Outcome) -> None:
+    load = trial.load
+    producing = asyncio.create_task(_produce(house, load, trial.pause_s))
+    acting = asyncio.ensure_future(fault.act(house, chance))
+    try:
+        await asyncio.gather(producing, acting)
+        finish = Finish(house, load)
+        await until(finish.applied, trial.finish_s, finish.tell)
+        await until(finish.drained, trial.finish_s, lambda: "some records are not handled and committed")
+    except (AssertionError, EunoeError, TimeoutError) as unfinished:
+        outcome.faults.append(f"{type(unfinished).__name__}: {unfinished}")
+    finally:
+        producing.cancel()
+        acting.cancel()
+        await asyncio.gather(producing, acting, return_exceptions=True)
+
+
+async def _produce(house: House, load: Load, pause_s: float) -> None:
+    for wave in load.waves:
+        await house.publish(wave)
+        await asyncio.sleep(pause_s)
+
+
+def _judge_exits(house: House, outcome: Outcome) -> None:
+    for worker in house.workers:
+        for code, times in worker.exits.items():
+            if code not in EXPECTED:
+                last = worker.log.read_text(errors="replace").strip().splitlines()[-3:]
+                outcome.faults.append(f"{worker.stage} ended {times} times with code {code}: {' | '.join(last)}")
+
+
+def differences(reference: Findings, found: Findings) -> list[str]:
+    """The conversations whose digests differ, each with the first place where it does."""
+    keys = {*reference.digests, *found.digests}
+    differing = sorted(key for key in keys if reference.digests.get(key) != found.digests.get(key))
+    return [f"{key}: {_first_difference(_state(reference, key), _state(found, key))}" for key in differing]
+
+
+def _state(findings: Findings, key: str) -> object:
+    state = findings.states.get(key)
+    return None if state is None else state.digest.state
+
+
+def _first_difference(one: object, other: object, path: str = "") -> str | None:
+    if isinstance(one, dict) and isinstance(other, dict):
+        parts = ((name, one.get(name), other.get(name)) for name in sorted({*one, *other}))
+        return next((told for name, a, b in parts if (told := _first_difference(a, b, f"{path}/{name}"))), None)
+    return None if one == other else f"{path}: {one!r:.150} became {other!r:.150}"

@@ -1,0 +1,105 @@
+"""Runs `eunoe` as people do: in processes of their own."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "eunoe.deploy.cli")
+OURS = ("EUNOE_", "OPENAI_")
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
+    """This process's, without what would point the command at other servers or models."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return {**inherited, "COLUMNS": "200", "NO_COLOR": "1", **more}
+
+
+async def eunoe(*words: str, cwd: Path, timeout_s: float = 200, **more: str) -> Finished:
+    """Run a command to its end; ``more`` are environment variables."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *words,
+        cwd=cwd,
+        env=environment(more),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    assert process.returncode is not None
+    return Finished(process.returncode, out.decode(), err.decode())
+
+
+@asynccontextmanager
+async def running(
+    *words: str, cwd: Path, ready: str = "ready", timeout_s: float = 150, **more: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A command that goes on until the block ends; entered when it has said ``ready``."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *words,
+        cwd=cwd,
+        env=environment({"PYTHONUNBUFFERED": "1", **more}),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said: list[str] = []
+    listening = asyncio.create_task(_listen(process, said))
+    try:
+        await until(lambda: _any_says(said, ready, process), timeout_s, lambda: "".join(said))
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(process.wait(), 40)
+            except TimeoutError:
+                process.kill()
+        await process.wait()
+        await listening
+
+
+async def _listen(process: asyncio.subprocess.Process, said: list[str]) -> None:
+    while process.stdout is not None and (line := await process.stdout.readline()):
+        said.append(line.decode())
+
+
+async def _any_says(said: list[str], ready: str, process: asyncio.subprocess.Process) -> bool:
+    if process.returncode is not None:
+        raise AssertionError(f"ended with {process.returncode}: {''.join(said)}")
+    return any(ready in line for line in said)
+
+
+async def until(
+    condition: Callable[[], Awaitable[bool]], timeout_s: float = 150, tell: Callable[[], str] = lambda: ""
+) -> None:
+    """Wait for something that happens in another process."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not await condition():  # noqa: ASYNC110 - it happens in another process
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"not within {timeout_s} s: {tell()}") from None

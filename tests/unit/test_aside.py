@@ -1,0 +1,50 @@
+"""Long computations beside the event loop."""
+
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from eunoe.schemas.events import Line, Span
+from eunoe.workers.aside import LONG, aside
+from eunoe.workers.segment.offline import OfflineSegmenter
+from eunoe.workers.segment.settings import SegmentSettings
+from eunoe.workers.summarize.offline import OfflineSummarizer
+from eunoe.workers.summarize.settings import SummarizeSettings
+from tests.support.house import HashEmbedder
+
+
+async def test_what_is_short_stays_and_what_is_long_goes_to_a_thread():
+    here = threading.get_ident()
+    assert await aside(LONG - 1, threading.get_ident) == here
+    assert await aside(LONG, threading.get_ident) != here
+
+
+async def test_its_fault_comes_back():
+    with pytest.raises(ZeroDivisionError):
+        await aside(LONG, divmod, 1, 0)
+
+
+async def test_long_sessions_are_segmented_and_summarized_off_the_loop(monkeypatch: pytest.MonkeyPatch):
+    threads: set[int] = set()
+
+    def noted(size: int, work, *args, **options):
+        async def run():
+            def inside():
+                threads.add(threading.get_ident())
+                return work(*args, **options)
+
+            return await aside(size, inside)
+
+        return run()
+
+    for room in ("segment", "summarize"):
+        monkeypatch.setattr(f"eunoe.workers.{room}.offline.aside", noted)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    lines = [Line(utterance_id=f"u{n}", speaker="Ann", text=f"I sold boat {n} in Oslo.", at=at) for n in range(LONG)]
+    found = await OfflineSegmenter(HashEmbedder(), SegmentSettings()).segment(lines)
+    assert [found.spans[0].first, found.spans[-1].last] == [0, LONG - 1]
+    told = await OfflineSummarizer(SummarizeSettings()).summarize(lines, [Span(first=0, last=LONG - 1)])
+    assert told.drafts
+    assert threads
+    assert threading.get_ident() not in threads

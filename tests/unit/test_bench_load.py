@@ -1,0 +1,60 @@
+"""Generated conversations, and reports."""
+
+from eunoe.deploy.bench.load import LoadPlan, Talk, as_message, rounds, session_events
+from eunoe.deploy.bench.pipeline import cut
+from eunoe.deploy.bench.report import Plot, Series, as_markdown, grid, write_report
+from eunoe.schemas.events import SessionEnded, Utterance
+from eunoe.streams.position import LOG_TIME_HEADER
+
+
+def test_the_same_seed_says_the_same_and_another_does_not():
+    plan = LoadPlan(conversations=2, sessions=2, turns=3)
+    assert list(rounds(plan)) == list(rounds(plan))
+    assert list(rounds(plan)) != list(rounds(LoadPlan(conversations=2, sessions=2, turns=3, seed=2)))
+    assert len(plan.keys) == 2
+
+
+def test_a_session_is_its_utterances_and_its_end_and_goes_on_where_the_last_one_ended():
+    plan = LoadPlan(conversations=1, sessions=2, turns=3, talk=Talk.TOPICS)
+    first, second = rounds(plan)
+    assert [type(event) for event in first] == [Utterance] * 3 + [SessionEnded]
+    assert first[-1].at < second[0].at
+    assert second == list(session_events(plan, 0, 2))
+    ids = [event.utterance_id for event in (*first, *second) if isinstance(event, Utterance)]
+    assert len(set(ids)) == 6
+
+
+def test_the_log_time_is_the_event_s_own_so_that_two_runs_agree():
+    (events,) = rounds(LoadPlan(conversations=1, sessions=1, turns=1))
+    message = as_message(events[0])
+    assert dict(message.headers)[LOG_TIME_HEADER].decode().startswith("2026-01-02T09:00:20")
+
+
+def test_a_report_says_where_and_how_it_was_measured(tmp_path):
+    plot = Plot("cost", "sessions", "ms", [Series("all", [1, 10], [2.0, 2.5])])
+    path = write_report(tmp_path, "growth", {"turns": 10}, {"cpu": 1.5, "stages": {"link": {"events": 3}}}, plot)
+    text = path.read_text()
+    assert "| cpu | 1.5 |" in text
+    assert "| link | 3 |" in text
+    assert '{"turns":10}' in text
+    assert (tmp_path / "growth.png").stat().st_size > 1000
+    assert (tmp_path / "growth.json").exists()
+
+
+def test_a_table_of_single_values_has_two_columns():
+    where = dict.fromkeys(("at", "commit", "python", "system", "cores", "processor", "memory_gb", "load_1min"), "x")
+    document = {"benchmark": "b", "surroundings": where, "settings": {}, "figures": {"redis": {"hget": 2}}}
+    assert "| hget | 2 |" in as_markdown(document, None)
+
+
+def test_a_percentile_lies_between_the_values():
+    assert cut([1.0], 99) == 1.0
+    assert cut([0.0, 10.0], 50) == 5.0
+    assert cut([], 50) == 0.0
+
+
+def test_rows_and_single_figures_make_one_table():
+    heads, rows = grid({"idle": {"p50": 1.0}, "busy": {"p50": 2.0, "p95": 3.0}, "ratio": 2.0})
+    assert heads == ["p50", "p95"]
+    assert rows == {"idle": ["1.0", ""], "busy": ["2.0", "3.0"], "ratio": ["2.0", ""]}
+    assert grid({"hget": 2}) == (["value"], {"hget": ["2"]})

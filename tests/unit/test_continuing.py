@@ -1,0 +1,197 @@
+"""Made again from a stage on: what depends on it, what is taken over, and that it is the same as from the log."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import eunoe.workers.registry
+from eunoe.schemas.decisions import Ledger
+from eunoe.schemas.events import ReplyRequested
+from eunoe.schemas.memory import InsightsProposed, MemoriesFormed
+from eunoe.schemas.ports import Standing
+from eunoe.streams.codec import decode
+from eunoe.streams.record import Record
+from eunoe.streams.topics import Topic
+from eunoe.workers.continuing import TAKEN, Kept, earliest, go_on, needed, what_was_told
+from eunoe.workers.deciding import RunnerSettings
+from eunoe.workers.dependence import changed_stages, dependents, made_again, producer_of
+from eunoe.workers.derivation import STAGES, TABLES, Derived, Deriver
+from eunoe.workers.digest import read_digest
+from eunoe.workers.link.settings import LinkSettings
+from eunoe.workers.moments import Moments
+from eunoe.workers.registry import ROWS, StageSettings
+from eunoe.workers.stores.memory import MemoryStore
+from tests.support.house import House, Stores, make_kit, utterance
+from tests.support.talk import talk
+
+KEY = "default/c"
+DERIVED = {name: ROWS[name] for name in STAGES}
+
+
+def test_what_depends_on_a_stage():
+    assert dependents("respond") == {"respond"}
+    assert dependents("tree") == {"tree", "respond"}
+    assert dependents("compress") == {"compress", "tree", "respond"}
+    assert dependents("link") == {"link", "update", "tree", "blend", "respond"}
+    assert made_again("summarize") == ("blend", "summarize", "update", "link", "tree")
+    assert made_again("segment") == ("blend", "segment", "compress", "summarize", "update", "link", "tree")
+    assert made_again("intake") == STAGES
+
+
+def test_every_stage_s_dependents_depend_on_no_stage_that_would_be_kept():
+    for stage in ROWS:
+        again = dependents(stage)
+        for name, row in ROWS.items():
+            if name not in again:
+                assert not again & set(row.reads)
+                assert not any(set(row.consumes) & set(ROWS[other].emits) for other in again)
+
+
+def test_what_a_room_reads_of_others_is_declared():
+    rooms = Path(eunoe.workers.registry.__file__).parent
+    for name, row in ROWS.items():
+        source = "".join(path.read_text() for path in (rooms / name).glob("*.py"))
+        read = set(re.findall(r"from eunoe\.workers\.(\w+)\.reads import", source)) - {name}
+        assert read <= set(row.reads), name
+
+
+def test_a_setting_concerns_the_stage_of_its_room():
+    assert changed_stages(["link.associative", "timeline.retrieved", "embedding"]) == {"link", "segment"}
+    assert changed_stages(["respond.budget_tokens"]) == frozenset()
+
+
+def test_what_is_needed_is_what_kept_stages_write_for_those_that_are_made_again():
+    assert needed(made_again("tree")) == {Topic.CHANGES}
+    assert needed(made_again("link")) == {Topic.MEMORIES, Topic.REPLY_REQUESTS}
+    assert needed(made_again("segment")) == {Topic.SESSIONS, Topic.REPLY_REQUESTS}
+    assert needed(STAGES) == frozenset()
+
+
+def test_where_a_topic_is_not_whole_an_earlier_stage_is_the_first():
+    assert earliest("link", []) == "link"
+    assert earliest("link", [Topic.CHANGES]) == "link"
+    assert earliest("link", [Topic.MEMORIES]) == "summarize"
+    assert earliest("tree", [Topic.CHANGES]) in {"link", "update", "blend"}
+    assert earliest("link", [Topic.MEMORIES, Topic.SEGMENTS]) == "segment"
+    assert earliest("link", [Topic.REPLY_REQUESTS]) == "intake"
+
+
+async def live(settings: StageSettings | None = None) -> House:
+    house = House(settings)
+    for event in [*talk(), utterance(90, "One more thing: I adopted a cat in Bergen.")]:
+        await house.say(event)
+    return house
+
+
+async def kept_of(house: House, again: Sequence[str]) -> Kept:
+    stores = house.stores
+    kept = {name: TABLES[name] for name in STAGES if name not in again}
+    collections = [entry.collection for name in kept for entry in ROWS[name].keeping.indexed]
+    return Kept(
+        standing=await stores.state.export(KEY, kept),
+        points=tuple([point for one in collections for point in await stores.index.points(one, KEY)]),
+    )
+
+
+def records_of(house: House) -> list[Record]:
+    return [record for topic in TAKEN for record in house.log.records(topic)]
+
+
+async def made(house: House, stage: str, settings: StageSettings | None = None) -> Derived:
+    again = made_again(stage)
+    deriver = Deriver(make_kit(Stores(), settings or StageSettings()), RunnerSettings(), Moments())
+    kept = await kept_of(house, again)
+    told = what_was_told(kept, records_of(house))
+    assert not told.missing
+    return await go_on(deriver, KEY, kept, told)
+
+
+async def state_of(standing: Standing) -> dict[str, object]:
+    store = MemoryStore()
+    assert await store.swap(KEY, TABLES, standing, Ledger())
+    return (await read_digest(store, KEY, DERIVED, log_times=True)).state
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "intake"])
+async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
+    house = await live()
+    derived = await made(house, stage)
+    live_digest = await read_digest(house.stores.state, KEY, DERIVED, log_times=True)
+    assert await state_of(derived.standing) == live_digest.state
+    points = [p for c in ("memories", "segments", "tree") for p in await house.stores.index.points(c, KEY)]  # type: ignore[arg-type]
+    assert sorted(derived.points, key=lambda p: (p.collection, p.id)) == sorted(
+        points, key=lambda p: (p.collection, p.id)
+    )
+    assert derived.failed == 0
+    assert not any(record.topic == Topic.REPLY_CONTEXTS for record in derived.records)
+
+
+async def test_what_the_stages_told_is_complete_and_told_once():
+    house = await live()
+    derived = await made(house, "link")
+    for topic in TAKEN:
+        told = [record.value for record in derived.records if record.topic == topic]
+        assert sorted(told) == sorted(record.value for record in house.log.records(topic))
+        assert len(told) == len(set(told))
+
+
+async def test_a_change_of_link_changes_the_graph_alone():
+    house = await live()
+    derived = await made(house, "link", StageSettings(link=LinkSettings(associative=1)))
+    before = (await read_digest(house.stores.state, KEY, DERIVED, log_times=True)).state
+    after = await state_of(derived.standing)
+    assert {stage for stage in before if before[stage] != after[stage]} == {"link"}
+    full = await live(StageSettings(link=LinkSettings(associative=1)))
+    assert after == (await read_digest(full.stores.state, KEY, DERIVED, log_times=True)).state
+
+
+async def test_a_stage_that_is_behind_catches_up():
+    """The copy was taken between two stages: what intake had closed goes on through the others in memory."""
+    house = await live()
+    again = made_again("link")
+    kept = await kept_of(house, again)
+    for stage in ("segment", "summarize", "compress"):
+        assert kept.standing.ledgers[stage].applied == 5
+    behind = Kept(
+        Standing(
+            {**kept.standing.ledgers, "summarize": Ledger(applied=3), "segment": Ledger(applied=4)},
+            kept.standing.tables,
+            kept.standing.parked,
+        ),
+        kept.points,
+    )
+    told = what_was_told(behind, records_of(house))
+    assert not told.missing
+    assert (Topic.MEMORIES, 3) in told.records
+    assert (Topic.MEMORIES, 4) not in told.records
+    deriver = Deriver(make_kit(Stores(), StageSettings()), RunnerSettings(), Moments())
+    derived = await go_on(deriver, KEY, behind, told)
+    assert (
+        await state_of(derived.standing) == (await read_digest(house.stores.state, KEY, DERIVED, log_times=True)).state
+    )
+
+
+async def test_what_retention_has_taken_is_missed():
+    house = await live()
+    kept = await kept_of(house, made_again("link"))
+    left = [
+        record
+        for record in records_of(house)
+        if not (record.topic == Topic.MEMORIES and b'"session":1,' in record.value)
+    ]
+    assert len(left) < len(records_of(house))
+    assert what_was_told(kept, left).missing == {Topic.MEMORIES}
+
+
+async def test_who_wrote_what():
+    house = await live()
+    written = {
+        (type(event), producer_of(topic, event))
+        for topic in TAKEN
+        for event in (decode(record.value) for record in house.log.records(topic))
+    }
+    assert (MemoriesFormed, "summarize") in written
+    assert (InsightsProposed, "blend") in written
+    assert (ReplyRequested, "intake") in written

@@ -1,0 +1,91 @@
+"""A conversation is copied as of one moment, whatever the live stages do meanwhile."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.rebuild.copying import CopyFile, copy_conversation
+from eunoe.deploy.rebuild.plan import RebuildPlan, check_from_stage
+from eunoe.deploy.rebuild.share import is_whole
+from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import Standing
+from eunoe.streams.topics import Topic
+from eunoe.workers.dependence import made_again
+from tests.support.house import House, utterance
+from tests.unit.test_continuing import KEY, kept_of, live
+
+AGAIN = made_again("link")
+
+
+class Disturbed:
+    """Somebody speaks while the first copies are made."""
+
+    def __init__(self, house: House, times: int) -> None:
+        self.house, self.left = house, times
+
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+        found = await self.house.stores.state.export(key, tables)
+        if self.left:
+            self.left -= 1
+            await self.house.say(utterance(100 + self.left, "And another thing."))
+        return found
+
+    async def swap(self, *_: object) -> bool:
+        raise NotImplementedError
+
+
+async def test_what_changed_meanwhile_is_copied_again():
+    house = await live()
+    state, index = house.stores.state, house.stores.index
+    kept = await copy_conversation(state, Disturbed(house, 2), index, KEY, AGAIN)
+    assert kept == await kept_of(house, AGAIN)
+    assert kept.head.lines == 3
+
+
+async def test_what_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("eunoe.deploy.rebuild.copying._TRIES", 2)
+    house = await live()
+    with pytest.raises(Unavailable, match="changes faster"):
+        await copy_conversation(house.stores.state, Disturbed(house, 9), house.stores.index, KEY, AGAIN)
+
+
+async def test_a_copy_is_read_as_it_was_written(tmp_path: Path):
+    house = await live()
+    kept = await kept_of(house, AGAIN)
+    file = CopyFile(tmp_path / "copies")
+    file.add(KEY, kept)
+    file.finish()
+    assert file.conversations() == [KEY]
+    assert file.read(KEY) == kept
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        (RebuildPlan("v2", from_stage="nothing"), "there are intake"),
+        (RebuildPlan("v2", from_stage="link", changes={"segment.threshold": "1"}), "--from-stage segment"),
+        (RebuildPlan("v2", from_stage="tree", changes={"embedding": "x"}), "--from-stage segment"),
+        (RebuildPlan("v2", from_stage="link", stages=("intake", "segment")), "neither --stages"),
+    ],
+)
+def test_a_partial_rebuild_that_would_miss_what_changed_is_refused(plan: RebuildPlan, told: str):
+    with pytest.raises(Refused, match=told):
+        check_from_stage(plan)
+
+
+def test_a_change_in_what_is_made_again_passes():
+    check_from_stage(RebuildPlan("v2", from_stage="link", changes={"link.associative": "1", "timeline.retrieved": "4"}))
+    check_from_stage(RebuildPlan("v2"))
+
+
+async def test_what_an_earlier_run_derived_is_kept_only_if_the_log_has_not_grown():
+    house = await live()
+    records = house.log.records(Topic.CONVERSATIONS)
+    ledger = await house.stores.state.ledger(Scope("intake", KEY))
+    assert is_whole(ledger, records, epoch=0)
+    assert not is_whole(Ledger(), records, epoch=0)
+    await house.say(utterance(91, "And a dog."))
+    assert not is_whole(ledger, house.log.records(Topic.CONVERSATIONS), epoch=0)

@@ -1,0 +1,108 @@
+"""A conversation derived from its records is what the live stages made of it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from eunoe.schemas.decisions import Collection, Scope
+from eunoe.schemas.events import Ask, ConversationEvent
+from eunoe.streams.topics import Topic
+from eunoe.workers.deciding import RunnerSettings
+from eunoe.workers.derivation import STAGES, TABLES, Derived, Deriver
+from eunoe.workers.digest import read_digest
+from eunoe.workers.intake.settings import BlendMode, IntakeSettings
+from eunoe.workers.moments import Moments
+from eunoe.workers.registry import ROWS, StageSettings
+from eunoe.workers.stores.memory import MemoryStore
+from tests.support.house import House, Stores, ended, make_kit, utterance
+
+KEY = "default/c"
+ROWS_DERIVED = {name: ROWS[name] for name in STAGES}
+
+TOLD = (
+    "I moved to Oslo last week and I work as a nurse at the hospital now.",
+    "My sister Clara is getting married in June and I am invited.",
+    "I quit my job at the hospital because of the night shifts.",
+    "I moved from Oslo to Bergen and I bought a small boat.",
+    "Clara broke her leg, so the wedding is put off until autumn.",
+)
+
+
+def conversation() -> list[ConversationEvent]:
+    """Five sessions with asked turns and a probe, and an open one."""
+    events: list[ConversationEvent] = []
+    for session, text in enumerate(TOLD):
+        events += [
+            utterance(4 * session + 1, text),
+            utterance(4 * session + 2, "Tell me more about it."),
+            utterance(4 * session + 3, "Where do I live now?", ask=Ask(request_id=f"r{session}")),
+            utterance(4 * session + 4, "And my sister?", ask=Ask(request_id=f"p{session}", record=False)),
+            ended(),
+        ]
+    return [*events, utterance(90, "One more thing: I adopted a cat.", ask=Ask(request_id="open"))]
+
+
+async def derive(house: House, settings: StageSettings) -> Derived:
+    deriver = Deriver(make_kit(Stores(), settings), RunnerSettings(), Moments())
+    records = [record for record in house.log.records(Topic.CONVERSATIONS) if record.key == KEY.encode()]
+    return await deriver.derive(KEY, records, epoch=0)
+
+
+async def live(settings: StageSettings, events: Sequence[ConversationEvent]) -> House:
+    house = House(settings)
+    for event in events:
+        await house.say(event)
+    return house
+
+
+@pytest.mark.parametrize("mode", BlendMode)
+async def test_what_is_derived_is_what_was_made_live(mode: BlendMode):
+    settings = StageSettings(intake=IntakeSettings(blend=mode))
+    house = await live(settings, conversation())
+    derived = await derive(house, settings)
+    restored = MemoryStore()
+    state = house.stores.state
+    assert await restored.swap(KEY, TABLES, derived.standing, await restored.ledger(Scope("intake", KEY)))
+    made = await read_digest(state, KEY, ROWS_DERIVED, log_times=True)
+    assert (await read_digest(restored, KEY, ROWS_DERIVED, log_times=True)).state == made.state
+    assert derived.standing == await state.export(KEY, TABLES)
+    assert made.counts["update/memories"] >= 4
+    assert derived.sessions == 5
+    assert derived.failed == 0
+
+
+async def test_points_and_timer_are_those_of_the_live_stores():
+    house = await live(StageSettings(), conversation())
+    derived = await derive(house, StageSettings())
+    points = [point for collection in Collection for point in await house.stores.index.points(collection, KEY)]
+    assert list(derived.points) == points
+    assert derived.timer is not None
+    assert derived.timer.after_utterance_id == "u90"
+
+
+async def test_nobody_is_answered_again_and_the_stages_words_are_kept():
+    house = await live(StageSettings(), conversation())
+    derived = await derive(house, StageSettings())
+    assert len(house.replies()) == 11
+    assert {record.topic for record in derived.records} == {
+        Topic.SESSIONS, Topic.SEGMENTS, Topic.MEMORIES, Topic.CHANGES, Topic.REPLY_REQUESTS
+    }  # fmt: skip
+    live_changes = [record.value for record in house.log.records(Topic.CHANGES)]
+    assert [record.value for record in derived.records if record.topic == Topic.CHANGES] == live_changes
+
+
+async def test_records_that_were_set_aside_live_are_set_aside_again():
+    house = await live(StageSettings(), conversation()[:3])
+    await house.produce(b"not json", KEY.encode())
+    await house.produce(b"{}", KEY.encode())
+    for event in conversation()[3:]:
+        await house.say(event)
+    derived = await derive(house, StageSettings())
+    assert derived.standing == await house.stores.state.export(KEY, TABLES)
+
+
+async def test_positions_are_those_of_the_log():
+    house = await live(StageSettings(), conversation())
+    derived = await derive(house, StageSettings())
+    (last,) = [r for r in house.log.records(Topic.CONVERSATIONS) if b'"u90"' in r.value]
+    assert derived.standing.ledgers["intake"].applied == last.offset + 1

@@ -1,0 +1,146 @@
+"""The state digest: the same events give the same hash, anything else another; and the index is held against it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunoe.deploy.state import read_states
+from eunoe.schemas.decisions import Collection, Point
+from eunoe.workers.audit import Disagreement, Finding, compare_index
+from eunoe.workers.digest import LOG_TIMES, canonical, hash_of, hash_of_all, read_digest
+from eunoe.workers.registry import ROWS
+from tests.support.house import Clock, House, ended, utterance
+
+KEY = "default/c"
+LINES = (
+    "I have adopted a greyhound called Biscuit.",
+    "How lovely! My sister moved to Lyon last week.",
+    "I am allergic to peanuts since I was a child.",
+    "Biscuit the greyhound has got the flu.",
+    "My sister in Lyon found a job as a nurse.",
+    "Biscuit has recovered from the flu.",
+)
+
+
+async def told(house: House, lines: tuple[str, ...] = LINES) -> House:
+    """Two sessions of what Ann and Ben said."""
+    half = len(lines) // 2
+    for number, text in enumerate(lines, 1):
+        await house.say(utterance(number, text, session_id="s1" if number > half else "s0"))
+    await house.say(ended("s1"))
+    return house
+
+
+async def hash_in(house: House, *, log_times: bool = False) -> str:
+    return (await read_digest(house.stores.state, KEY, ROWS, log_times=log_times)).sha256
+
+
+async def test_the_same_events_give_the_same_digest_at_another_time() -> None:
+    one, two = await told(House()), House()
+    clock = two.log._clock
+    assert isinstance(clock, Clock)
+    clock.now += timedelta(days=365)
+    await told(two)
+    assert await hash_in(one) == await hash_in(two)
+    assert await hash_in(one, log_times=True) != await hash_in(two, log_times=True)
+
+
+@pytest.mark.parametrize("place", range(len(LINES)))
+async def test_another_word_anywhere_gives_another_digest(place: int) -> None:
+    changed = tuple(f"{line} Yes." if number == place else line for number, line in enumerate(LINES))
+    assert await hash_in(await told(House())) != await hash_in(await told(House(), changed))
+
+
+async def test_every_table_of_a_house_is_digested_or_left_out_with_a_reason() -> None:
+    house = await told(House())
+    kept = {(stage, table) for stage, _, table in house.stores.state._tables}
+    declared = {(name, table) for name, row in ROWS.items() for table in (*row.keeping.digested, *row.keeping.left_out)}
+    assert kept
+    assert kept <= declared
+    assert all(why for row in ROWS.values() for why in row.keeping.left_out.values())
+
+
+async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:
+    digest = await read_digest((await told(House())).stores.state, KEY, ROWS)
+    counts = digest.counts
+    for table in ("compress/segments", "update/memories", "update/changes", "link/vertices", "tree/nodes"):
+        assert counts[table] > 0, table
+    assert {stage: part["applied"] for stage, part in digest.state.items() if "applied" in part} == {
+        "blend": 0, "segment": 2, "compress": 2, "summarize": 2, "update": 2, "link": 2, "tree": 2
+    }  # fmt: skip
+
+
+async def test_a_whole_house_agrees_with_its_index_and_has_nothing_under_way() -> None:
+    house = await told(House())
+    (state,) = await read_states(house.stores.state, house.stores.index, [KEY, "default/nobody"])
+    assert (list(state.findings), list(state.unfinished)) == ([], [])
+
+
+def _points(house: House, collection: Collection) -> dict[str, Point]:
+    return house.stores.index._points[collection]
+
+
+def _drop(points: dict[str, Point], id_: str) -> None:
+    del points[id_]
+
+
+def _reword(points: dict[str, Point], id_: str) -> None:
+    points[id_] = points[id_].model_copy(update={"text": "something else"})
+
+
+def _age(points: dict[str, Point], id_: str) -> None:
+    points[id_] = points[id_].model_copy(update={"seq": 9})
+
+
+def _invent(points: dict[str, Point], id_: str) -> None:
+    points["0" * 8] = points[id_].model_copy(update={"id": "0" * 8})
+
+
+@pytest.mark.parametrize("collection", Collection)
+@pytest.mark.parametrize(
+    ("harm", "kind"),
+    [
+        (_drop, Disagreement.MISSING),
+        (_reword, Disagreement.OTHER_TEXT),
+        (_age, Disagreement.STALE),
+        (_invent, Disagreement.UNKNOWN),
+    ],
+)
+async def test_a_point_that_disagrees_is_found(
+    collection: Collection, harm: Callable[[dict[str, Point], str], None], kind: Disagreement
+) -> None:
+    house = await told(House())
+    points = _points(house, collection)
+    id_ = min(points)
+    harm(points, id_)
+    found: list[Finding] = await compare_index(house.stores.state, house.stores.index, KEY, ROWS)
+    assert [(finding.collection, finding.kind) for finding in found] == [(collection, kind)]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_canonical_forms_are_stable_and_know_no_clock(value: object) -> None:
+    once = canonical(value)
+    assert hash_of(once) == hash_of(canonical(once))
+    timed = {"kept": value, **dict.fromkeys(LOG_TIMES, "2026-01-01T00:00:00Z")}
+    assert canonical(timed) == {"kept": once}
+
+
+def test_rounding_has_no_two_zeros() -> None:
+    assert hash_of(canonical([-1e-9])) == hash_of(canonical([1e-9]))
+
+
+async def test_the_hash_of_all_does_not_depend_on_their_order() -> None:
+    one = await read_digest((await told(House())).stores.state, KEY, ROWS)
+    two = replace(one, key="default/d")
+    assert hash_of_all([one, two]) == hash_of_all([two, one])
+    assert hash_of_all([one, two]) != hash_of_all([one])

@@ -1,0 +1,441 @@
+"""Keyed dispatch: order, bounds, acks and rebalances, over random interleavings."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+
+from eunoe.streams.dispatcher import Dispatcher, DispatchLimits
+from eunoe.streams.gate import Gate
+from eunoe.streams.kafka import KafkaSettings, Security, client_options, partition_of
+from eunoe.streams.quiet import Throttle
+from eunoe.streams.record import GiveWay, Lease, Record
+
+TOPIC = "conversations"
+
+
+def record(offset: int, key: bytes | None = b"k", partition: int = 0) -> Record:
+    return Record(TOPIC, partition, offset, key, b"", 0)
+
+
+async def settle(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - it gives the loop one turn at a time
+            await asyncio.sleep(0)
+
+
+@dataclass
+class World:
+    """Remembers what handlers did and what was acked; ``turns`` says how long each record works."""
+
+    turns: dict[tuple[int, int], int] = field(default_factory=dict)
+    started: list[Record] = field(default_factory=list)
+    finished: set[tuple[int, int]] = field(default_factory=set)
+    acks: list[tuple[int, int]] = field(default_factory=list)
+    working: dict[bytes | int | None, int] = field(default_factory=lambda: defaultdict(int))
+    most: int = 0
+    most_of_a_key: int = 0
+
+    async def handle(self, taken: Record, lease: Lease) -> None:
+        chain = taken.key if taken.key is not None else taken.partition
+        self.started.append(taken)
+        self.working[chain] += 1
+        self.most = max(self.most, sum(self.working.values()))
+        self.most_of_a_key = max(self.most_of_a_key, self.working[chain])
+        try:
+            for _ in range(self.turns.get((taken.partition, taken.offset), 0)):
+                await asyncio.sleep(0)
+        finally:
+            self.working[chain] -= 1
+        self.finished.add((taken.partition, taken.offset))
+
+    def ack(self, topic: str, partition: int, offset: int) -> None:
+        self.acks.append((partition, offset))
+
+    def check_acks(self, taken: list[Record]) -> None:
+        """Every ack is over finished work only, and they go up."""
+        newest: dict[int, int] = {}
+        for partition, offset in self.acks:
+            assert offset > newest.get(partition, -1)
+            newest[partition] = offset
+        for one in taken:
+            if one.offset <= newest.get(one.partition, -1):
+                assert (one.partition, one.offset) in self.finished
+
+
+keys = st.one_of(st.none(), st.sampled_from([b"a", b"b", b"c", b"d"]))
+records_of_keys = st.lists(st.tuples(keys, st.integers(0, 2), st.integers(0, 6)), max_size=60)
+
+
+def make(world: World, drawn: list[tuple[bytes | None, int, int]]) -> list[Record]:
+    offsets: dict[int, int] = defaultdict(int)
+    made = []
+    for key, partition, turns in drawn:
+        # log compaction and markers leave holes
+        offsets[partition] += 1 + turns % 2
+        made.append(record(offsets[partition], key, partition))
+        world.turns[partition, offsets[partition]] = turns
+    return made
+
+
+@given(drawn=records_of_keys, slots=st.integers(1, 5), queued=st.integers(1, 5))
+@settings(max_examples=150, deadline=None)
+def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots: int, queued: int) -> None:
+    async def run() -> None:
+        world = World()
+        taken = make(world, drawn)
+        dispatcher = Dispatcher(world.handle, world.ack, limits=DispatchLimits(slots, queued, window=8))
+        for one in taken:
+            assert await dispatcher.submit(one)
+            assert dispatcher.in_work <= slots
+            assert dispatcher.queued <= queued
+            assert dispatcher.outstanding(TOPIC, one.partition) <= 8
+        await settle(lambda: len(world.finished) == len(taken))
+        await dispatcher.revoke(1)
+        world.check_acks(taken)
+        assert world.most <= slots
+        assert world.most_of_a_key <= 1
+        ends = {(one.topic, one.partition): one.offset for one in taken}
+        assert dispatcher.acked() == ends
+        for chain in {one.key if one.key is not None else one.partition for one in taken}:
+            of_chain = [o for o in world.started if (o.key if o.key is not None else o.partition) == chain]
+            assert of_chain == [o for o in taken if (o.key if o.key is not None else o.partition) == chain]
+
+    asyncio.run(run())
+
+
+@given(
+    drawn=records_of_keys,
+    cut=st.integers(0, 60),
+    spin=st.integers(0, 10),
+    grace=st.sampled_from([0.0, 1.0]),
+    hooked=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_rebalance_at_any_moment(
+    drawn: list[tuple[bytes | None, int, int]], cut: int, spin: int, grace: float, hooked: bool
+) -> None:
+    async def run() -> None:
+        world = World()
+        taken = make(world, drawn)
+        before: list[tuple[int, int]] = []
+
+        async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+            await asyncio.sleep(0)
+            before.append((partition, offset))
+
+        limits = DispatchLimits(slots=3, queued=4)
+        dispatcher = Dispatcher(world.handle, world.ack, before_ack=before_ack if hooked else None, limits=limits)
+        feeding = asyncio.create_task(_feed(dispatcher, taken[:cut]))
+        for _ in range(spin):
+            await asyncio.sleep(0)
+        await dispatcher.revoke(grace)
+        await feeding
+        assert dispatcher.in_work == 0
+        begun = len(world.started)
+        world.check_acks(taken)
+        acked = dispatcher.acked()
+        if grace:
+            assert len(world.started) == len(world.finished), "what was started is finished"
+        assert not await dispatcher.submit(record(10_000))
+        # the next owner, here the same dispatcher, begins after what was acked
+        dispatcher.resume()
+        again = [one for one in taken if one.offset > acked.get((one.topic, one.partition), -1)]
+        world.acks.clear()
+        await _feed(dispatcher, again)
+        ends = {(one.topic, one.partition): one.offset for one in again}
+        await settle(lambda: dispatcher.acked() == ends)
+        assert world.started[begun:] and len(world.started) - begun == len(again) if again else True
+        assert {(one.partition, one.offset) for one in taken} <= world.finished
+        world.check_acks(again)
+        if hooked:
+            assert set(world.acks) <= set(before)
+        await dispatcher.revoke(0)
+
+    asyncio.run(run())
+
+
+async def _feed(dispatcher: Dispatcher, records: list[Record]) -> None:
+    for one in records:
+        if not await dispatcher.submit(one):
+            return
+
+
+async def test_a_stale_completion_acks_nothing_in_the_next_term() -> None:
+    acks: list[int] = []
+    go = asyncio.Event()
+
+    async def stubborn(taken: Record, lease: Lease) -> None:
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    dispatcher = Dispatcher(stubborn, lambda _t, _p, offset: acks.append(offset))
+    await dispatcher.submit(record(0))
+    await asyncio.sleep(0)
+    await dispatcher.revoke(0)
+    dispatcher.resume()
+    await dispatcher.submit(record(1, b"other"))
+    assert dispatcher.in_work == 2
+    go.set()
+    await settle(lambda: dispatcher.in_work == 0)
+    assert acks == [1]
+
+
+async def test_forgotten_acks_are_not_told_again() -> None:
+    world = World()
+    dispatcher = Dispatcher(world.handle, world.ack)
+    for offset in range(3):
+        await dispatcher.submit(record(offset))
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 2})
+    await dispatcher.revoke(1)
+    dispatcher.forget_acks()
+    assert dispatcher.acked() == {}
+    dispatcher.resume()
+    await dispatcher.submit(record(1))
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 1})
+
+
+async def test_submit_waits_for_room_and_is_let_go_by_a_rebalance() -> None:
+    async def forever(taken: Record, lease: Lease) -> None:
+        await lease.pause(1000)
+
+    dispatcher = Dispatcher(forever, lambda *_: None, limits=DispatchLimits(slots=1, queued=1))
+    assert await dispatcher.submit(record(0))
+    assert await dispatcher.submit(record(1))
+    third = asyncio.create_task(dispatcher.submit(record(2)))
+    await asyncio.sleep(0.01)
+    assert not third.done()
+    await dispatcher.revoke(5)
+    assert await third is False
+    assert dispatcher.acked() == {}
+
+
+async def test_a_pause_gives_way_at_once_when_the_lease_is_revoked() -> None:
+    seen: list[str] = []
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        await lease.pause(0)
+        seen.append("slept")
+        try:
+            await lease.pause(1000)
+        except GiveWay:
+            assert lease.revoked
+            seen.append("gave way")
+            raise
+
+    dispatcher = Dispatcher(handle, lambda *_: None)
+    await dispatcher.submit(record(0))
+    await settle(lambda: bool(seen))
+    await dispatcher.revoke(5)
+    assert seen == ["slept", "gave way"]
+    assert dispatcher.acked() == {}
+
+
+async def test_a_record_given_back_holds_its_key_and_the_acks_of_its_partition() -> None:
+    handled: list[int] = []
+    stuck: list[tuple[str, int]] = []
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        if taken.offset == 1:
+            raise GiveWay
+        handled.append(taken.offset)
+
+    dispatcher = Dispatcher(handle, lambda *_: None, gave_way=lambda *place: stuck.append(place))
+    for offset, key in enumerate((b"a", b"a", b"a", b"b")):
+        await dispatcher.submit(record(offset, key))
+    await settle(lambda: bool(stuck))
+    await dispatcher.submit(record(4, b"a"))
+    await dispatcher.submit(record(5, b"b"))
+    await settle(lambda: 5 in handled)
+    assert sorted(handled) == [0, 3, 5]
+    assert dispatcher.acked() == {(TOPIC, 0): 0}
+    assert stuck == [(TOPIC, 0)]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), asyncio.CancelledError()])
+async def test_any_other_error_ends_the_dispatcher(error: BaseException) -> None:
+    async def handle(taken: Record, lease: Lease) -> None:
+        if taken.offset == 1:
+            raise error
+
+    dispatcher = Dispatcher(handle, lambda *_: None)
+    for offset in range(3):
+        await dispatcher.submit(record(offset))
+    assert await dispatcher.failed() is error
+    assert not dispatcher.taking
+    assert not await dispatcher.submit(record(3))
+    await dispatcher.revoke(1)
+    assert dispatcher.acked() == {(TOPIC, 0): 0}
+
+
+async def test_a_failing_hook_ends_the_dispatcher_and_nothing_is_acked() -> None:
+    async def handle(taken: Record, lease: Lease) -> None: ...
+
+    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+        raise OSError("store is down")
+
+    dispatcher = Dispatcher(handle, lambda *_: None, before_ack=before_ack)
+    await dispatcher.submit(record(0))
+    assert str(await dispatcher.failed()) == "store is down"
+    assert dispatcher.acked() == {}
+
+
+async def test_a_hook_that_waits_gives_way_and_acks_nothing() -> None:
+    waits = asyncio.Event()
+
+    async def handle(taken: Record, lease: Lease) -> None: ...
+
+    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+        waits.set()
+        await lease.pause(3600)
+
+    dispatcher = Dispatcher(handle, lambda *_: None, before_ack=before_ack)
+    await dispatcher.submit(record(0))
+    await waits.wait()
+    await dispatcher.revoke(grace_s=30)
+    assert dispatcher.acked() == {}
+    dispatcher.resume()
+    await dispatcher.submit(record(0))
+    await settle(lambda: dispatcher.in_work == 0)
+
+
+async def test_hooks_are_coalesced() -> None:
+    calls: list[int] = []
+    gate = asyncio.Event()
+
+    async def handle(taken: Record, lease: Lease) -> None: ...
+
+    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+        calls.append(offset)
+        await gate.wait()
+
+    dispatcher = Dispatcher(handle, lambda *_: None, before_ack=before_ack)
+    await dispatcher.submit(record(0))
+    await settle(lambda: calls == [0])
+    for offset in range(1, 20):
+        await dispatcher.submit(record(offset, b"%d" % offset))
+    await settle(lambda: dispatcher.in_work == 0 and not dispatcher.outstanding(TOPIC, 0))
+    assert dispatcher.acked() == {}
+    gate.set()
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 19})
+    assert calls == [0, 19]
+
+
+async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> None:
+    finished: list[int] = []
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        for _ in range(20 - taken.offset):
+            await asyncio.sleep(0)
+        finished.append(taken.offset)
+
+    dispatcher = Dispatcher(handle, lambda *_: None)
+    for offset in range(10):
+        await dispatcher.submit(record(offset, b"%d" % offset), barrier=offset == 5)
+    await settle(lambda: len(finished) == 10)
+    assert set(finished[:5]) == {0, 1, 2, 3, 4}
+    assert finished[5] == 5
+
+
+async def test_a_redelivered_record_is_not_taken_twice() -> None:
+    world = World()
+    dispatcher = Dispatcher(world.handle, world.ack)
+    assert await dispatcher.submit(record(3))
+    assert not await dispatcher.submit(record(3))
+    assert not await dispatcher.submit(record(2))
+    await settle(lambda: world.acks == [(0, 3)])
+    assert len(world.started) == 1
+
+
+@given(st.permutations(range(12)))
+def test_the_gate_lets_through_in_order(order: list[int]) -> None:
+    gate = Gate()
+    for offset in range(12):
+        assert gate.enter(offset)
+    done: set[int] = set()
+    passed = -1
+    for offset in order:
+        done.add(offset)
+        newest = gate.leave(offset)
+        passed = passed if newest is None else newest
+        assert set(range(passed + 1)) <= done
+        assert passed + 1 not in done
+        assert gate.outstanding == 11 - passed
+    assert passed == 11
+
+
+# ---- the Java client's own vectors (org.apache.kafka.common.utils.UtilsTest, murmur2)
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_partitions_are_those_of_the_java_client(key: bytes, expected: int) -> None:
+    for partitions in (1, 7, 12, 1 << 31):
+        assert partition_of(key, partitions) == (expected & 0x7FFFFFFF) % partitions
+
+
+def test_a_password_is_in_the_client_options_and_nowhere_else() -> None:
+    kafka = KafkaSettings(
+        bootstrap="one:9092, two:9093",
+        security_protocol=Security.SASL_SSL,
+        sasl_username="ann",
+        sasl_password=SecretStr("hunter2"),
+    )
+    options = client_options(kafka)
+    assert options["sasl_plain_password"] == "hunter2"
+    assert options["bootstrap_servers"] == ["one:9092", "two:9093"]
+    assert options["ssl_context"].check_hostname
+    assert "hunter2" not in repr(kafka) + str(kafka) + kafka.model_dump_json()
+    assert "ssl_context" not in client_options(KafkaSettings())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bootstrap": "nowhere"},
+        {"bootstrap": ""},
+        {"security_protocol": "SASL_SSL"},
+        {"session_timeout_ms": 6000, "heartbeat_interval_ms": 5000},
+        {"fetch_wait_ms": 40_000},
+        {"max_request_bytes": 1_048_576},
+        {"surprise": 1},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        KafkaSettings.model_validate(wrong)
+
+
+def test_the_same_library_message_passes_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    throttle = Throttle(every_s=10, clock=lambda: now)
+
+    def say(message: str, *args: object) -> None:
+        throttle.emit(logging.LogRecord("aiokafka.conn", logging.ERROR, "", 0, message, args, None))
+
+    for number in range(100):
+        say("no connection to %d", number)
+    say("something else")
+    now = 10.0
+    say("no connection to %d", 7)
+    assert [one.getMessage() for one in caplog.records] == [
+        "no connection to 0",
+        "something else",
+        "no connection to 7",
+    ]

@@ -1,0 +1,112 @@
+"""Several generations on one log: who answers, and what a rebuild obeys."""
+
+from datetime import timedelta
+
+from eunoe.schemas.events import Ask, GenerationPromoted, RecordedAnswer, SessionSkipped
+from eunoe.streams.codec import encode
+from eunoe.streams.topics import Topic
+from eunoe.workers.digest import read_digest
+from eunoe.workers.inbound import LogPlace
+from eunoe.workers.intake.idle import IdleCloser
+from eunoe.workers.moments import Moments
+from eunoe.workers.registry import ROWS
+from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.stores.memory import MemoryLogBook
+from eunoe.workers.stores.promotions import last_promoted
+from tests.support.house import START, House, ended, utterance
+from tests.unit.test_idle import IDLE, Times, closer
+
+LOGGED = [
+    utterance(1, "I moved to Oslo last week and I work as a nurse at the hospital now.", ask=Ask(request_id="r1")),
+    "v2",
+    utterance(2, "And I like tea.", ask=Ask(request_id="r2")),
+    utterance(3, "Where do I live?", ask=Ask(request_id="r3", record=False)),
+    ended(),
+    "v1",
+    utterance(4, "Back again.", ask=Ask(request_id="r4")),
+]
+
+
+async def replay(house: House) -> list[str]:
+    """The requests that a generation answers of one and the same log."""
+    for entry in LOGGED:
+        if isinstance(entry, str):
+            promoted = encode(GenerationPromoted(generation=entry, at=START))
+            for partition in range(house.log.partitions):
+                await house.produce(promoted, None, partition)
+        else:
+            await house.say(entry)
+    assert house.log.records(Topic.DEAD_LETTERS) == []
+    return [reply.request_id for reply in house.replies()]
+
+
+async def test_each_ask_is_answered_by_exactly_one_generation():
+    assert await replay(House(generation="v1")) == ["r1", "r4"]
+    assert await replay(House(generation="v2")) == ["r2", "r3"]
+    assert await replay(House(generation="v3")) == []
+
+
+async def test_all_generations_remember_the_same_whoever_answers():
+    houses = [House(generation=name) for name in ("v1", "v2", "v3")]
+    for house in houses:
+        await replay(house)
+    digests = [await read_digest(house.stores.state, "default/c", ROWS) for house in houses]
+    assert digests[0].state["update"]["tables"]["memories"]
+    remembered = [{**digest.state, "respond": {}} for digest in digests]
+    assert remembered[0] == remembered[1] == remembered[2]
+
+
+def test_the_last_promotion_before_a_position_counts():
+    promotions = {10: "v2", 7: "v3", 12: "v1"}
+    assert [last_promoted(promotions, at) for at in (7, 8, 11, 12, 13, None)] == [None, "v3", "v2", "v2", "v1", "v1"]
+
+
+async def test_only_the_generation_that_answers_closes_idle_sessions():
+    times = Times(START + timedelta(hours=1))
+    idle, _ = await closer(times, [0])
+    logbook = idle.logbook
+    assert isinstance(logbook, MemoryLogBook)
+    await logbook.promote(0, 5, "v2")
+    for name, closes in (("v1", 0), ("v2", 1)):
+        place = LogPlace(0, 1, name, is_first=name == "v1")
+        other = IdleCloser(
+            logbook,
+            idle.publisher,
+            idle.caught_up,
+            IDLE,
+            lambda: times.now,
+            lambda: times.ticks,
+            answers=place.answers,
+        )
+        assert await other.sweep() == closes
+
+
+class Failing:
+    """Lets a stage fail while ``broken``."""
+
+    broken = True
+
+    def __init__(self, name: str, stage: object) -> None:
+        self.name, self.stage = name, stage
+
+    async def decide(self, work: object) -> object:
+        if self.name == "summarize" and self.broken:
+            raise ValueError("no model today")
+        return await self.stage.decide(work)  # type: ignore[attr-defined]
+
+
+async def test_a_failure_is_recorded_and_a_rebuild_obeys_it():
+    live = House(wrap=Failing)
+    events = [utterance(1, "I moved to Oslo last week and I work as a nurse at the hospital now."), ended()]
+    await live.say(*events)
+    kept = MemoryAnswers()
+    for record in live.log.records(Topic.ANSWERS):
+        answer = RecordedAnswer.from_json(record.value)
+        await kept.put(answer.request, answer.text)
+    rebuilt, anew = House(moments=Moments(kept)), House()
+    for house in (rebuilt, anew):
+        await house.say(*events)
+    skipped = [event for event in rebuilt.events(Topic.MEMORIES) if isinstance(event, SessionSkipped)]
+    assert [(event.session, event.error) for event in skipped] == [(1, "ValueError: no model today")]
+    assert await rebuilt.stores.state.scan("update", "default/c", "memories") == {}
+    assert await anew.stores.state.scan("update", "default/c", "memories") != {}

@@ -1,0 +1,295 @@
+"""Alive, ready, and what was counted: the judgement and what is served of it."""
+
+import json
+import math
+import urllib.error
+import urllib.request
+from asyncio import to_thread
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from eunoe.deploy.durability import broken_promises
+from eunoe.deploy.exits import Exit, code_of, meaning
+from eunoe.deploy.health import probe
+from eunoe.deploy.health.metrics import METRICS, Watched, metrics_text
+from eunoe.deploy.health.pulse import StagePulse
+from eunoe.deploy.health.server import parse_address, serve_health
+from eunoe.deploy.health.vitals import CountingPublisher, Phase, Vitals
+from eunoe.deploy.metering import WorkerMeter
+from eunoe.deploy.supervise import LONGEST_PAUSE_S, restart_pause
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.streams.deadletters import dead_letter
+from eunoe.streams.record import GiveWay, Lease, Message, Record
+from eunoe.streams.topics import Topic
+from eunoe.streams.twin import MemoryLog
+from eunoe.workers.errors import Fenced
+
+PLACE = ("sessions", 0)
+OTHER = ("sessions", 1)
+RECORD = Record("sessions", 0, 0, b"default/c", b"{}", 0)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pulse(clock: Clock) -> StagePulse:
+    return StagePulse(clock)
+
+
+def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, pulse: StagePulse):
+    pulse.sample({PLACE: 5, OTHER: 9}, {PLACE: 8, OTHER: 9}, rebalancing=False)
+    assert pulse.lag() == {PLACE: 3, OTHER: 0}
+    clock.now = 99
+    assert pulse.stalled(100) == []
+    clock.now = 101
+    assert pulse.stalled(100) == ["sessions/0: 3 to do, nothing done for 101 s"]
+
+
+def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock, pulse: StagePulse):
+    for step in range(10):
+        clock.now = step * 90
+        pulse.sample({PLACE: step, OTHER: 9}, {PLACE: 50, OTHER: 9}, rebalancing=False)
+        assert pulse.stalled(100) == []
+    clock.now += 20
+    pulse.sample({PLACE: 9, OTHER: 9}, {PLACE: 50, OTHER: 10}, rebalancing=False)
+    clock.now += 90
+    # the one stands for 110 s; the other has had work for 90 s only
+    assert pulse.stalled(100) == ["sessions/0: 41 to do, nothing done for 110 s"]
+
+
+def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, pulse: StagePulse):
+    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    clock.now = 200
+    pulse.sample({}, {}, rebalancing=False)
+    assert pulse.stalled(100) == []
+    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    assert pulse.stalled(100) == []
+
+
+def test_a_broker_that_tells_less_than_before_takes_no_lag_away(pulse: StagePulse):
+    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    pulse.sample({PLACE: 5}, {}, rebalancing=False)
+    assert pulse.lag() == {PLACE: 3}
+
+
+def test_a_rebalance_without_an_end_is_no_life(clock: Clock, pulse: StagePulse):
+    for clock.now in (0, 60, 120):
+        pulse.sample({}, {}, rebalancing=True)
+    assert pulse.stalled(100) == ["no partitions for 120 s: the rebalance does not end"]
+    pulse.sample({}, {}, rebalancing=False)
+    assert pulse.stalled(100) == []
+
+
+class Sleeper:
+    """A lease whose pause takes as long as the clock is told to."""
+
+    revoked = False
+
+    def __init__(self, during: Callable[[], None]) -> None:
+        self.during = during
+
+    async def pause(self, seconds: float) -> None:
+        self.during()
+
+
+async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, pulse: StagePulse):
+    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+
+    def long() -> None:
+        clock.now = 1000
+        pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+        assert pulse.stalled(100) == []
+
+    async def handle(record: Record, lease: Lease) -> None:
+        await lease.pause(1)
+        assert not lease.revoked
+
+    await pulse.watched(handle)(RECORD, Sleeper(long))
+    assert pulse.stalled(100) == []
+    clock.now = 1101
+    assert len(pulse.stalled(100)) == 1
+    assert pulse.given_back == 0
+
+
+async def test_what_is_given_back_is_counted(pulse: StagePulse):
+    async def handle(record: Record, lease: Lease) -> None:
+        raise GiveWay
+
+    with pytest.raises(GiveWay):
+        await pulse.watched(handle)(RECORD, Sleeper(lambda: None))
+    assert pulse.given_back == 1
+
+
+def test_a_worker_is_ready_when_it_runs_and_waits_for_no_server():
+    vitals = Vitals()
+    assert (vitals.report().live, vitals.report().ready, vitals.report().why) == (True, False, ("starting",))
+    vitals.phase = Phase.RUNNING
+    assert vitals.report().ready
+    vitals.outages.enter("Redis at r")
+    assert (vitals.report().live, vitals.report().ready) == (True, False)
+    assert vitals.report().why == ("1 waiting for Redis at r",)
+    vitals.outages.leave("Redis at r", answered=True)
+    vitals.phase = Phase.STOPPING
+    assert (vitals.report().live, vitals.report().ready) == (True, False)
+
+
+def test_a_stuck_worker_is_neither():
+    vitals = Vitals(stalled_s=-1.0, phase=Phase.RUNNING)
+    vitals.pulse("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    report = vitals.report()
+    assert (report.live, report.ready, report.lag) == (False, False, {"segment": 3})
+    assert report.why[0].startswith("segment: sessions/0: 3 to do")
+
+
+async def test_dead_letters_are_counted_by_stage_and_reason_when_they_are_sent():
+    vitals = Vitals()
+    publisher = CountingPublisher(MemoryLog(partitions=1), vitals)
+    letter = dead_letter(RECORD, "segment", DeadLetterReason.INVALID, "x")
+    await publisher.publish([letter, Message(Topic.SEGMENTS, b"default/c", b"{}"), letter])
+    assert vitals.letters == {("segment", "invalid"): 2}
+
+
+def watched() -> Watched:
+    watched = Watched(WorkerMeter(), Vitals(phase=Phase.RUNNING))
+    watched.meter.stage("segment").events = 7
+    watched.vitals.pulse("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    watched.vitals.letters["segment", 'a"b\n'] += 3
+    watched.vitals.outages.enter("Redis at r:1")
+    return watched
+
+
+def read(text: str) -> dict[str, float]:
+    families = text_string_to_metric_families(text)
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_the_metrics_are_what_was_counted():
+    samples = read(metrics_text(watched()).decode())
+    assert samples["eunoe_live[]"] == 1
+    assert samples["eunoe_ready[]"] == 0
+    assert samples["eunoe_events_total[('stage', 'segment')]"] == 7
+    assert samples["eunoe_lag[('partition', '0'), ('stage', 'segment'), ('topic', 'sessions')]"] == 3
+    assert samples["eunoe_dead_letters_total[('reason', 'a\"b\\n'), ('stage', 'segment')]"] == 3
+    assert samples["eunoe_waiting[('server', 'Redis at r:1')]"] == 1
+    assert all(math.isfinite(value) for value in samples.values())
+
+
+def test_names_of_metrics_are_unique_and_of_the_usual_form():
+    names = [definition.name for definition in METRICS]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("eunoe_") for name in names)
+
+
+async def _ask(url: str) -> tuple[int, str]:
+    def ask() -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(url, timeout=20) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    return await to_thread(ask)
+
+
+async def test_the_server_tells_all_three(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    seen = watched()
+    async with serve_health(seen, "0") as url:
+        assert url is not None
+        assert url.startswith("http://127.0.0.1:")
+        status, body = await _ask(f"{url}/live")
+        assert (status, json.loads(body)["live"]) == (200, True)
+        status, body = await _ask(f"{url}/ready")
+        assert (status, json.loads(body)["why"]) == (503, ["1 waiting for Redis at r:1"])
+        status, body = await _ask(f"{url}/metrics")
+        assert status == 200
+        assert read(body)["eunoe_events_total[('stage', 'segment')]"] == 7
+        monkeypatch.setenv("EUNOE_HEALTH", f"0.0.0.0:{url.rpartition(':')[2]}")
+        assert await to_thread(probe.main, []) == 0
+        assert await to_thread(probe.main, ["ready"]) == 1
+        with pytest.raises(Refused, match="cannot listen"):
+            async with serve_health(seen, url.removeprefix("http://")):
+                pass
+    assert await to_thread(probe.main, []) == 1
+    assert "no answer" in capsys.readouterr().out
+
+
+async def test_without_an_address_nothing_is_served():
+    async with serve_health(watched(), None) as url:
+        assert url is None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("8081", ("127.0.0.1", 8081)), (":0", ("127.0.0.1", 0)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:2", ("::1", 2))],
+)
+def test_addresses(text: str, address: tuple[str, int]):
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "a:b", "1.2.3.4:99999", "a:-1"])
+def test_wrong_addresses_are_refused(text: str):
+    with pytest.raises(Refused, match="EUNOE_HEALTH"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Refused("x"), Exit.USAGE),
+        (Unavailable("x"), Exit.UNAVAILABLE),
+        (Fenced("x"), Exit.AGAIN),
+        (ValueError("x"), Exit.SOFTWARE),
+    ],
+)
+def test_exit_codes_say_why(fault: Exception, code: Exit):
+    assert code_of(fault) is code
+
+
+def test_every_exit_code_and_signal_has_words():
+    assert meaning(-9) == "signal 9"
+    assert meaning(Exit.AGAIN) == "another process took over"
+    assert meaning(3) == "code 3"
+
+
+def test_restarts_pause_longer_and_longer_up_to_a_bound():
+    pauses = [restart_pause(number) for number in range(1, 60)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.2, LONGEST_PAUSE_S)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}, []),
+        ({"appendonly": "yes", "appendfsync": "everysec"}, []),
+        ({}, []),
+        ({"appendonly": "no"}, ["appendonly is no"]),
+        ({"appendonly": "yes", "appendfsync": "no"}, ["appendfsync is no"]),
+        (
+            {"appendonly": "no", "maxmemory-policy": "allkeys-lru"},
+            ["appendonly is no", "maxmemory-policy is allkeys-lru"],
+        ),
+    ],
+)
+def test_what_redis_does_not_promise_is_said(config: dict[str, str], told: list[str]):
+    said = broken_promises(config)
+    assert len(said) == len(told)
+    assert all(one.startswith(start) for one, start in zip(said, told, strict=True))

@@ -1,0 +1,68 @@
+"""Idle closing: which sessions are ended, and how often."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from eunoe.schemas.decisions import Timer
+from eunoe.schemas.events import SessionEnded
+from eunoe.streams.codec import decode
+from eunoe.streams.topics import Topic
+from eunoe.streams.twin import MemoryLog
+from eunoe.workers.intake.idle import REPEAT_S, IdleCloser
+from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.stores.memory import MemoryLogBook
+from tests.support.house import START
+
+IDLE = IntakeSettings(idle_seconds=60)
+
+
+@dataclass
+class Times:
+    now: datetime = START
+    ticks: float = 0.0
+
+
+async def closer(times: Times, partitions: list[int]) -> tuple[IdleCloser, MemoryLog]:
+    logbook, log = MemoryLogBook(), MemoryLog()
+    await logbook.schedule(0, "default/a", Timer(after_utterance_id="u1", since=START))
+    await logbook.schedule(1, "t/b%20c", Timer(after_utterance_id="u2", since=START + timedelta(seconds=30)))
+    made = IdleCloser(logbook, log, lambda: partitions, IDLE, lambda: times.now, lambda: times.ticks)
+    return made, log
+
+
+def ends(log: MemoryLog) -> list[SessionEnded]:
+    return [decode(record.value) for record in log.records(Topic.CONVERSATIONS)]  # type: ignore[misc]
+
+
+async def test_a_session_is_ended_when_its_time_has_passed_and_not_before():
+    times = Times(START + timedelta(seconds=59))
+    idle, log = await closer(times, [0, 1])
+    assert await idle.sweep() == 0
+    times.now = START + timedelta(seconds=61)
+    assert await idle.sweep() == 1
+    (end,) = ends(log)
+    assert (end.conversation_id, end.after_utterance_id) == ("a", "u1")
+
+
+async def test_names_come_back_from_the_key():
+    idle, log = await closer(Times(START + timedelta(days=1)), [1])
+    await idle.sweep()
+    (end,) = ends(log)
+    assert (end.tenant, end.conversation_id) == ("t", "b c")
+
+
+async def test_partitions_that_are_not_caught_up_are_left_alone():
+    idle, log = await closer(Times(START + timedelta(days=1)), [])
+    assert await idle.sweep() == 0
+    assert ends(log) == []
+
+
+async def test_an_end_is_repeated_only_after_a_while():
+    times = Times(START + timedelta(days=1))
+    idle, log = await closer(times, [0])
+    counts = []
+    for ticks in (0.0, 1.0, REPEAT_S - 1, REPEAT_S + 1):
+        times.ticks = ticks
+        counts.append(await idle.sweep())
+    assert counts == [1, 0, 0, 1]
+    assert len(ends(log)) == 2

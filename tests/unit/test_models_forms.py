@@ -1,0 +1,114 @@
+import json
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import jsonschema
+import pytest
+from pydantic import Field
+
+from eunoe.deploy.bench.schema_answers import SchemaAnswers, is_strict, wrong_ids
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import AnswerInvalid
+from eunoe.workers.models.forms import DEFAULT_MAX_CHARS, bare_json, read_answer, strict_schema
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Leaf(Value):
+    kind: Literal["leaf"] = "leaf"
+    title: str = Field(description="a field may be called like a keyword")
+
+
+class Branch(Value):
+    kind: Literal["branch"] = "branch"
+    parts: tuple["Leaf | Branch", ...] = Field(default=(), max_length=4)
+
+
+class Form(Value):
+    """A form with everything in it."""
+
+    node: Annotated[Leaf | Branch, Field(discriminator="kind")]
+    colour: Colour = Colour.RED
+    note: str | None = None
+    short: str = Field(default="", max_length=5)
+    count: int = Field(default=0, ge=0, le=9)
+    score: float = Field(default=0.0, ge=0, le=1)
+
+
+class Free(Value):
+    words: dict[str, int]
+
+
+def test_objects_are_closed_and_require_everything():
+    schema = strict_schema(Form)
+    assert is_strict(schema)
+    assert set(schema["required"]) == {"node", "colour", "note", "short", "count", "score"}
+    assert "default" not in json.dumps(schema)
+    assert '"title": {"' in json.dumps(schema), "a field named title is no keyword"
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_every_free_string_is_bounded():
+    schema = strict_schema(Form)
+    assert schema["properties"]["short"]["maxLength"] == 5
+    assert schema["properties"]["note"]["anyOf"][0]["maxLength"] == DEFAULT_MAX_CHARS
+    assert schema["$defs"]["Leaf"]["properties"]["title"]["maxLength"] == DEFAULT_MAX_CHARS
+
+
+def test_bounds_can_be_left_out():
+    written = json.dumps(strict_schema(Form, bounded=False))
+    assert not any(word in written for word in ("maxLength", "maximum", "minimum", "maxItems"))
+
+
+def test_free_keys_are_refused():
+    with pytest.raises(TypeError, match=r"Free\.words has free keys"):
+        strict_schema(Free)
+
+
+def test_answers_made_from_the_schema_fit_it_and_the_form():
+    schema = strict_schema(Form)
+    for number in range(200):
+        answer = SchemaAnswers(schema, f"[{number}] Ann: I went to the market and bought apples").make()
+        jsonschema.validate(answer, schema)
+        read_answer(json.dumps(answer), Form)
+
+
+def test_wrong_ids_touch_numbers_and_ids_only():
+    assert wrong_ids({"id": "a", "unit_id": "b", "n": [1], "ok": True, "text": "x"}) == {
+        "id": "no-such-id",
+        "unit_id": "no-such-id",
+        "n": [1_000_001],
+        "ok": True,
+        "text": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"title": "a"}', ' \n{"title": "a"}\n', '```json\n{"title": "a"}\n```', '<think>hm {</think>\n{"title": "a"}'],
+)
+def test_wrapping_is_taken_off(text: str):
+    assert json.loads(bare_json(text)) == {"title": "a"}
+    assert read_answer(text, Leaf) == Leaf(title="a")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Sure, here it is", "not valid JSON"),
+        ('{"title": "a"', "not valid JSON"),
+        ('{"title": "\\ud800"}', "not valid JSON"),
+        ("[]", "the answer: Input should be an object"),
+        ('{"title": 7}', "title: Input should be a valid string"),
+        ("{}", "title: Field required"),
+        ('{"title": "a", "my secret": 1}', "the answer: has a field that the form does not know"),
+    ],
+)
+def test_a_fault_is_named_without_the_content(text: str, fault: str):
+    with pytest.raises(AnswerInvalid) as caught:
+        read_answer(text, Leaf)
+    assert fault in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,91 @@
+"""`eunoe eval operations`: what it measures, on small files of ours."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eunoe.deploy.cli.eval import app
+from eunoe.deploy.evaluate.operations import evaluate_file
+from eunoe.deploy.evaluate.replay import replay_file
+from eunoe.deploy.evaluate.roc import Scored, at_threshold, auc, auc_within, best_at_rate
+from eunoe.schemas.errors import Refused
+from tests.support.house import HashEmbedder
+
+
+def dialogue(first: str, last: str, contradicts: bool) -> dict[str, object]:
+    turns = [{"text": first, "agent_id": 1}, {"text": "And you?", "agent_id": 0}, {"text": last, "agent_id": 1}]
+    return {"turns": turns, "is_contradiction": contradicts}
+
+
+def write(path: Path, *rows: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_dialogues_and_pairs_are_scored(tmp_path: Path):
+    file = write(
+        tmp_path / "x.jsonl",
+        dialogue("I have a dog.", "I don't have a dog.", True),
+        dialogue("I have a dog.", "I like tea.", False),
+        {"memory": "Has a cold", "summary": "The cold is gone", "label": "DELETE"},
+        {"memory": "Has a dog", "summary": "Likes tea", "label": "APPEND"},
+        {"memory": "Has a dog", "summary": "Likes tea", "label": "REPLACE"},
+    )
+    found = evaluate_file(file)
+    dialogues, pairs = found["contradictions"], found["pairs"]
+    assert (dialogues.accuracy, dialogues.f1, dialogues.false_positive_rate) == (1, 1, 0)
+    assert (dialogues.auc, dialogues.auc_within_equal_length) == (1, 1)
+    assert (pairs.accuracy, pairs.destructive_right) == (2 / 3, 1)
+    assert pairs.by_label == {"REPLACE": "0/1", "APPEND": "1/1", "DELETE": "1/1"}
+    assert pairs.set_f1 == pytest.approx(2 * 3 / (3 + 4))
+    assert [row["label"] for row in pairs.wrong] == ["REPLACE"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"memory": "a", "summary": "b", "label": "KEEP"}', '{"turns": []}', ""])
+def test_other_files_are_refused_with_their_place(tmp_path: Path, text: str):
+    file = tmp_path / "x.jsonl"
+    file.write_text(text)
+    with pytest.raises(Refused, match=r"x\.jsonl"):
+        evaluate_file(file)
+
+
+LOCOMO = {
+    "sample_id": "a",
+    "conversation": {
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ann", "dia_id": "D1:1", "text": "I moved to Lyon."},
+            {"speaker": "Ben", "dia_id": "D1:2", "text": "I adopted a parrot named Kiwi from a shelter."},
+        ],
+        "session_2_date_time": "1:56 pm on 9 June, 2023",
+        "session_2": [{"speaker": "Ann", "dia_id": "D2:1", "text": "I moved to Oslo."}],
+    },
+}
+
+
+async def test_a_replay_tells_every_fire_with_both_texts(tmp_path: Path):
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([LOCOMO]))
+    scores = await replay_file(file, HashEmbedder())
+    assert (scores.conversations, scores.ended, scores.dead_letters) == (1, 1, 0)
+    (fire,) = scores.fires
+    assert (fire.session, fire.kind) == (2, "superseded")
+    assert ("Lyon" in fire.memory, "Oslo" in fire.by, bool(fire.because)) == (True, True, True)
+    assert scores.share_ended == 1 / scores.memories
+
+
+def test_the_command_prints_one_object(tmp_path: Path):
+    file = write(tmp_path / "x.jsonl", dialogue("I have a dog.", "I don't have a dog.", True))
+    result = CliRunner().invoke(app, ["operations", "--data", str(file), "--json"])
+    assert result.exit_code == 0, result.output
+    assert "contradictions" in json.loads(result.stdout)
+
+
+def test_curves():
+    scored = [Scored(3, True, 1), Scored(1, True, 2), Scored(2, False, 2), Scored(0, False, 1)]
+    assert auc(scored) == 0.75
+    assert auc_within(scored) == 0.5
+    assert at_threshold(scored, 2) == (0.5, 0.5, 0.5)
+    assert best_at_rate(scored, 0.0)[2] == 0.0

@@ -1,0 +1,112 @@
+"""The offline operator: what its strict rules do, and above all what they leave alone."""
+
+from datetime import timedelta
+
+import pytest
+
+from eunoe.schemas.events import Line, Provenance
+from eunoe.schemas.memory import Memory
+from eunoe.workers.update.offline import OfflineOperator
+from eunoe.workers.update.operator import Operation, Pair
+from eunoe.workers.update.suspecting import SUSPECT, suspect
+from tests.support.house import START
+
+P, R, A, D = Operation.PASS, Operation.REPLACE, Operation.APPEND, Operation.DELETE
+
+# Keep Me Updated, Table 7
+LABELLED = [
+    ("Lost appetite and doesn't eat much", "Lost appetite", P),
+    ("Not sick", "Doesn't have any particular health issues", P),
+    ("Goes hiking every weekend", "Goes hiking", P),
+    ("Doesn't have any particular health issues", "Had back surgery", R),
+    ("Couldn't sleep well", "Sleeping well after taking sleeping tablets", R),
+    ("Living alone", "Being with daughter for a while", R),
+    ("Has a grandson in elementary school", "Grandson enters middle school", R),
+    ("Goes to the gym", "Body is sore from exercise", A),
+    ("Eating properly", "Receiving physiotherapy", A),
+    ("Has a dog", "The dog likes carrots", A),
+    ("Has sleeping tablets prescribed", "Has a son", A),
+    ("Gardening as a hobby", "Many flowers are growing in the garden", A),
+    ("Had sore throat", "Throat is fully recovered", D),
+    ("Takes pain relievers for a migraine", "Migraine is gone", D),
+]
+
+
+def memory(id_: str, text: str, session: int = 1) -> Memory:
+    at = START + timedelta(days=session)
+    return Memory(
+        memory_id=id_,
+        session=session,
+        index=0,
+        speaker="Ann Lee",
+        text=text,
+        evidence=(Line(utterance_id=id_, speaker="Ann Lee", text=text, at=at),),
+        at=at,
+        known_from=at,
+        made_by=Provenance(code="summarize/1", model="m"),
+    )
+
+
+async def operation(old: str, new: str) -> Operation:
+    judgement = await OfflineOperator().operate([Pair(memory("m", old), memory("s", new, 2))])
+    return judgement.verdicts[0].operation
+
+
+async def test_most_labelled_pairs_are_right_and_no_pass_or_append_destroys():
+    told = [await operation(old, new) for old, new, _ in LABELLED]
+    assert sum(found is label for found, (*_, label) in zip(told, LABELLED, strict=True)) >= 11
+    kept = [found for found, (*_, label) in zip(told, LABELLED, strict=True) if label in {P, A}]
+    assert not {R, D} & set(kept)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("Ann Lee sails.", "Ann Lee sails.", P),
+        ("Ann Lee lives in Lyon.", "Ann Lee moved to Oslo with their sister.", R),
+        ("Ann Lee works at a bakery.", "Ann Lee quit their job at the bakery.", R),
+        ("Ann Lee works at a bakery.", "Ann Lee became a nurse.", R),
+        ("Ann Lee is single.", "Ann Lee got married.", R),
+        ("Ann Lee's favorite color is blue.", "Ann Lee's favorite color is green now.", R),
+        ("Ann Lee plans to visit Rome in May.", "Ann Lee visited Rome and loved it.", R),
+        ("Ann Lee likes coffee.", "Ann Lee hates coffee now.", R),
+        ("Ann Lee smokes.", "Ann Lee stopped smoking.", R),
+        ("Ann Lee has a red boat.", "Ann Lee has a red boat in Lyon.", R),
+        ("Ann Lee has the flu.", "Ann Lee recovered from the flu.", D),
+    ],
+)
+async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
+    assert await operation(old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Ann Lee's sister has the flu.", "Ann Lee recovered from the flu."),
+        ("Ann Lee has the flu.", "Ann Lee's sister recovered from the flu."),
+        ("Ann Lee has the flu.", "Ann Lee hopes to be recovered from the flu."),
+        ("Ann Lee lives in Lyon.", "Ann Lee's brother moved to Oslo."),
+        ("Ann Lee lives in Lyon.", "Ann Lee wants to move to Oslo."),
+        ("Ann Lee lives in Lyon.", "Ann Lee remembered when Ann Lee moved to Oslo."),
+        ("Ann Lee ran a marathon in 2021.", "Ann Lee did not run the marathon this time."),
+        ("Ann Lee believes that dogs help people.", "Ann Lee never believes that dogs help people."),
+        ("Ann Lee has two cats.", "Ann Lee has three cats and a parrot."),
+        ("Ann Lee plans to visit Rome.", "Ann Lee plans to visit Naples."),
+        ("Ann Lee painted the kitchen.", "Ann Lee sang in the kitchen."),
+    ],
+)
+async def test_what_is_not_sure_is_kept(old: str, new: str):
+    assert await operation(old, new) is A
+
+
+async def test_a_contradiction_that_is_not_sure_is_flagged():
+    old = memory("m", "Ann Lee enjoys long walks in the forest with the neighbours on quiet sunday mornings in winter.")
+    new = memory("s", "Ann Lee does not walk in the forest.", 2)
+    (verdict,) = (await OfflineOperator().operate([Pair(old, new)])).verdicts
+    assert (verdict.operation, verdict.suspect) == (A, True)
+    assert "forest" in verdict.because
+
+
+def test_length_and_questions_of_no_matter_raise_no_suspicion():
+    assert suspect("I have a dog. " * 50, "I like tea.", "Ann")[0] < SUSPECT
+    assert suspect("I have never played chess.", "I played chess all day.", "Ann")[0] >= SUSPECT

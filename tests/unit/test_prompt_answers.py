@@ -1,0 +1,65 @@
+"""The model of the fault suite: every answer passes its checks, and another prompt gets another answer."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
+from eunoe.schemas.events import Ask
+from eunoe.workers.digest import read_digest
+from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.registry import ROWS
+from tests.support import prompt_answers
+from tests.support.house import House, ended, utterance
+from tests.support.prompt_answers import PromptAnswers
+
+KEY = "default/c"
+WORDS = ("dog", "knee", "exam", "garden", "sister", "piano", "flu", "boat")
+
+
+async def _remember(script: PromptAnswers, word: str = "dog") -> tuple[str, dict[str, int], str]:
+    """Digest, counts and state of three sessions with asks, and the text of the state."""
+    async with ModelServer(ServerSettings(scripts={"*": script})) as server:
+        model = OpenAIModel(OpenAISettings(Endpoint(model="m", base_url=server.base_url, key="k")))
+        house = House(language=model)
+        for number in range(1, 13):
+            ask = Ask(request_id=f"r{number}") if number % 3 == 0 else None
+            told = f"My {WORDS[number % 8] if number != 1 else word} is on my mind, {number} times."
+            await house.say(utterance(number, told, session_id=f"s{(number - 1) // 4}", ask=ask))
+        await house.say(ended("s2"))
+        await model.aclose()
+        assert len(house.replies()) == 4
+    digest = await read_digest(house.stores.state, KEY, ROWS)
+    return digest.sha256, digest.counts, str(digest.state)
+
+
+@pytest.fixture
+def _no_hopeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_answers, "HOPELESS", 0.0)
+
+
+@pytest.mark.usefixtures("_no_hopeless")
+async def test_no_answer_falls_back_and_all_stages_have_something_to_decide() -> None:
+    _, counts, state = await _remember(PromptAnswers())
+    assert "'fallback': True" not in state
+    for table in ("update/memories", "link/edges", "tree/nodes"):
+        assert counts[table] > 1, table
+
+
+async def test_malformed_first_answers_change_nothing_and_hopeless_questions_fall_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prompt_answers, "HOPELESS", 0.3)
+    plain, malformed, again = await asyncio.gather(
+        _remember(PromptAnswers()), _remember(replace(PromptAnswers(), malformed=0.5)), _remember(PromptAnswers())
+    )
+    assert plain[0] == malformed[0] == again[0]
+    assert "'fallback': True" in plain[2]
+    assert "'fallback': False" in plain[2]
+
+
+async def test_one_other_word_changes_what_is_remembered_later() -> None:
+    one, two = await asyncio.gather(_remember(PromptAnswers()), _remember(PromptAnswers(), "cat"))
+    assert one[0] != two[0]

@@ -1,0 +1,228 @@
+"""`eunoe eval replies`, `teafarm`, `memory` and `ablation`, offline and against a model server on loopback."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
+from eunoe.deploy.cli.eval import app
+from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg, variants
+from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
+from eunoe.deploy.evaluate.corpus import with_questions
+from eunoe.deploy.evaluate.extras import extra
+from eunoe.deploy.evaluate.judges import prefer
+from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.evaluate.replies import ReplyPlan, evaluate_replies
+from eunoe.deploy.evaluate.teafarm import (
+    DATASET,
+    REPLIES,
+    Farm,
+    Outcome,
+    Spoken,
+    Tricky,
+    chosen,
+    read_lines,
+    session_fault,
+    teafarm_rows,
+)
+from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
+from eunoe.deploy.evaluate.upkeep import evaluate_upkeep
+from eunoe.schemas.errors import Refused
+from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.metering import Prices
+from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.registry import StageSettings
+from tests.support.house import HashEmbedder
+from tests.unit.test_retrieval_evaluation import sample
+
+QUESTION = "So Biscuit is your cat?"
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps([sample("one")]))
+    return path
+
+
+def made_session(question):
+    told = [{"speaker": ("Ann", "Bob")[place % 2], "text": f"small talk {place}"} for place in range(10)]
+    return {"utterances": [*told, {"speaker": "Ann", "text": QUESTION if "Biscuit" in question.user else "And you?"}]}
+
+
+def scripts(first_is_better="first"):
+    return {
+        "ReplyAnswer": lambda question: {"cited": [], "text": "Biscuit"},
+        "RefinedReplyAnswer": lambda question: {"notes": [], "cited": [], "text": "Biscuit"},
+        "Correct": lambda question: {"correct": "Biscuit" in question.user},
+        "Graded": lambda question: {"score": 80},
+        "Preferred": lambda question: {"better": first_is_better},
+        "Remembering": lambda question: {"consistency": 5, "memorability": 4},
+        "Entailed": lambda question: {"verdict": "neutral"},
+        "TrickyPair": lambda question: {
+            "questions": [
+                {"speaker": "Ann", "question": QUESTION, "answer": "No, Biscuit is a dog."},
+                {"speaker": "Bob", "question": "And you?", "answer": "No."},
+            ]
+        },
+        "MadeSession": made_session,
+    }
+
+
+def model_at(server):
+    return OpenAIModel(
+        OpenAISettings(Endpoint(model="m", base_url=server.base_url, key="k", timeout_s=60, in_flight=8))
+    )
+
+
+async def grown(data, language=None):
+    (loaded,) = with_questions(data)
+    library = await Library.grown(loaded, HashEmbedder(), StageSettings())
+    return replace(library, kit=replace(library.kit, language=language))  # the stages decided offline
+
+
+def test_words_are_compared_as_others_do():
+    assert token_f1("The dog, Biscuit!", "a dog biscuit") == 1
+    assert token_f1("a cat", "dog") == 0
+    assert token_f1("", "") == 1
+    assert token_f1("dog and cat", "dog") == pytest.approx(0.5)
+    assert rouge_l(["the dog ran"], ["the dog ran"]) == pytest.approx(1)
+    assert bleu(["the dog ran over the hill"], ["the dog ran over the hill"]) == pytest.approx(100)
+
+
+def test_a_missing_library_is_named_with_what_to_install():
+    with pytest.raises(Refused, match=r"pip install 'eunoe\[eval\]'"):
+        extra("no_such_library_here")
+
+
+async def test_a_model_replies_and_judges_and_is_paid_for(data):
+    async with ModelServer(ServerSettings(scripts=scripts())) as server:
+        model, judge = model_at(server), model_at(server)
+        library = await grown(data, model)
+        plan = ReplyPlan(("fused", EVERYTHING, PLAIN, NOTHING), judge=judge, prices=Prices(1.0, 2.0))
+        rows = {row.memory: row for row in await evaluate_replies([library], plan)}
+        assert set(rows) == set(plan.ways)
+        for row in rows.values():
+            assert row.questions == 2
+            assert row.token_f1 == 0.5  # one of the two answers is Biscuit
+            assert (row.correct, row.grade, row.consistency, row.memorability) == (1, 80, 5, 4)
+            assert (row.entailed, row.contradicted) == (0, 0)
+            assert row.calls == 1
+            assert row.dollars == pytest.approx((row.prompt_tokens + 2 * row.completion_tokens) / 1e6, rel=0.05)
+        assert rows["fused"].preferred == 0.5  # the judge names the first one in both orders
+        assert rows[PLAIN].preferred is None
+        assert rows[NOTHING].context_tokens == 0 < rows["fused"].context_tokens <= plan.budget
+        assert usage_of(model).calls == 8
+        await model.aclose()
+        await judge.aclose()
+
+
+@pytest.mark.parametrize(("winner", "share"), [("good", 1.0), ("bad", 0.0)])
+async def test_a_preference_holds_only_in_both_orders(winner, share):
+    def better(question):
+        first = question.user.split("First reply:")[1].split("Second reply:")[0]
+        return {"better": "first" if winner in first else "second"}
+
+    async with ModelServer(ServerSettings(scripts={"Preferred": better})) as server:
+        model = model_at(server)
+        assert await prefer(model, "q", "a", "a good reply", "a bad reply") == share
+        await model.aclose()
+
+
+async def test_the_farm_makes_asks_judges_and_goes_on_where_it_stopped(data, tmp_path):
+    async with ModelServer(ServerSettings(scripts=scripts())) as server:
+        model = model_at(server)
+        library = await grown(data, model)
+        farm = Farm(tmp_path, model, model, 7, 500, ("fused", NOTHING))
+        items = await farm.items(library)
+        assert [(item.speaker, item.other, item.session[-1].text) for item in items] == [
+            ("Ann", "Bob", QUESTION),
+        ]  # Bob's session ended with Ann's words twice: it is left out
+        await farm.ask(library, items)
+        outcomes = read_lines(tmp_path / REPLIES, Outcome)
+        assert [(one.strategy, one.correct) for one in outcomes] == [("fused", True), (NOTHING, True)]
+        assert [row.success_rate for row in teafarm_rows(outcomes, farm.strategies)] == [1, 1]
+        asked = model.usage.calls
+        await farm.ask(library, items)
+        assert model.usage.calls == asked
+        assert len((tmp_path / DATASET).read_text().splitlines()) == 1
+        await model.aclose()
+
+
+def test_a_made_session_ends_with_the_question():
+    tricky = Tricky(speaker="Ann", question="Is it so?", answer="No.")
+    end = Spoken(speaker="Ann", text="Is it  so?")
+    assert session_fault([end], tricky, ("Ann", "Bob")) is None
+    assert "word for word" in session_fault([Spoken(speaker="Bob", text="Is it so?")], tricky, ("Ann", "Bob"))
+    assert "take part" in session_fault([Spoken(speaker="Eve", text="x"), end], tricky, ("Ann", "Bob"))
+
+
+def test_conversations_are_drawn_by_the_seed_in_their_order():
+    names = list("abcdefgh")
+    assert chosen(names, 3, 1) == chosen(names, 3, 1) == sorted(chosen(names, 3, 1))
+    assert chosen(names, None, 1) == names
+
+
+def test_lines_of_another_form_are_refused(tmp_path):
+    (tmp_path / REPLIES).write_text("{}\n")
+    with pytest.raises(Refused, match=r"replies\.jsonl, line 1"):
+        read_lines(tmp_path / REPLIES, Outcome)
+
+
+async def test_upkeep_counts_operations_and_insights(data):
+    (loaded,) = with_questions(data)
+    (row,) = await evaluate_upkeep([loaded], HashEmbedder(), StageSettings(), None, 4)
+    assert row.turns == 2
+    assert row.memories >= row.current > 0
+    assert row.added + row.reinforced + row.superseded + row.retired + row.suspected == pytest.approx(1, abs=0.01)
+
+
+async def test_every_variant_has_a_row(data):
+    (loaded,) = with_questions(data)
+    rows = await ablate([loaded], HashEmbedder(), AblationPlan(400, None, True, StageSettings()))
+    found = {(row.paper, row.variant): row for row in rows}
+    assert list(found) == [(one.paper, one.name) for one in variants()]
+    assert found["Keep Me Updated", "full history"].recall == 100
+    assert found["Keep Me Updated", "no memory"].recall == 0
+    assert found["all", "fused"].recall == 100
+    assert found["THEANINE", "no refinement"].token_f1 is None  # offline nothing is refined
+    thirds = [
+        found["MemTree", f"tree, evidence in the {name} third"].questions for name in ("oldest", "middle", "latest")
+    ]
+    assert thirds == [1, 1, 0]
+
+
+def test_gain_falls_with_the_rank():
+    assert dcg(["a", "b"], {"a"}) == 1
+    assert 0 < dcg(["b", "a"], {"a"}) < 1
+    assert dcg(["b"], {"a"}) == 0
+
+
+def run(*arguments, **environment):
+    return CliRunner(env={"OPENAI_BASE_URL": "", **environment}).invoke(app, [*map(str, arguments)])
+
+
+def test_the_commands_print_and_report_offline(data, tmp_path):
+    folder = tmp_path / "reports"
+    result = run("replies", "--data", data, "--memory", "fused", "--memory", PLAIN, "--json", "--report", folder)
+    assert result.exit_code == 0, result.output
+    assert [row["memory"] for row in json.loads(result.stdout)] == ["fused", PLAIN]
+    written = json.loads((folder / "replies.json").read_bytes())
+    assert written["models"]["language"] == "offline"
+    assert "quotations" in (folder / "replies.md").read_text()
+    result = run("memory", "--data", data, "--json", "--report", folder)
+    assert result.exit_code == 0, result.output
+    assert (folder / "memory.png").exists()
+
+
+def test_what_needs_a_model_says_so(data, tmp_path):
+    result = run("teafarm", "--data", data, "--out", tmp_path / "farm")
+    assert isinstance(result.exception, Refused)
+    assert "OPENAI_BASE_URL" in str(result.exception)
+    result = run("replies", "--data", data, "--judge", "m")
+    assert "judges need a language model" in str(result.exception)
+    result = run("replies", "--data", data, "--memory", "nothing")
+    assert result.exit_code == 2
+    assert all(way in result.output for way in WAYS[:2])

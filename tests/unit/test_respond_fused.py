@@ -1,0 +1,390 @@
+"""Strategies `current`, `insight` and `fused`: which memories and utterances are shown, and which never."""
+
+import asyncio
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eunoe.schemas.decisions import Commit, Put, Scope
+from eunoe.schemas.events import Ask, Insight, InsightKind, Line, Provenance, Reply, Strategy
+from eunoe.schemas.identity import derive_id
+from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
+from eunoe.workers.compress.segments import NAME as COMPRESS
+from eunoe.workers.compress.segments import SEGMENTS, Stats
+from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
+from eunoe.workers.compress.segments import build_point as segment_point
+from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.models.terms import terms
+from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.respond.asked import AskedTime, nearness, read_question, read_times
+from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.fused import FusedSource
+from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
+from eunoe.workers.respond.parses import Parses
+from eunoe.workers.respond.settings import RespondSettings
+from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.turns import REACH, blend_neighbours, places
+from eunoe.workers.respond.wordings import Wordings
+from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.update.memories import MEMORIES, STATS, MemoryStats
+from eunoe.workers.update.memories import NAME as UPDATE
+from eunoe.workers.update.memories import build_point as memory_point
+from eunoe.workers.update.settings import UpdateSettings
+from tests.support.house import HashEmbedder, House, ended, utterance
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = "default/c"
+SPEAKERS = ("Ann", "Ben")
+BY_TWIN = Provenance(code="test", model="extract")
+BY_MODEL = Provenance(code="test", model="m", prompt="summarize/1")
+
+
+class Shelf:
+    """Stores filled by hand: what was said, and what is remembered of it."""
+
+    def __init__(self) -> None:
+        self.store, self.index, self.embedder = MemoryStore(), MemoryIndex(), HashEmbedder()
+        self.memories: list[Memory] = []
+        self.segments: list[Segment] = []
+
+    def said(self, session: int, *texts: str, index: int = 0, reply_id: str | None = None) -> None:
+        lines = tuple(
+            Line(
+                utterance_id=f"u{session}.{index}.{place}",
+                speaker="Ann" if place % 2 == 0 else "Ben",
+                text=text,
+                at=START + timedelta(days=10 * session, minutes=10 * index + place),
+                reply_id=reply_id,
+            )
+            for place, text in enumerate(texts)
+        )
+        self.segments.append(
+            Segment(
+                segment_id=derive_id(KEY, session, COMPRESS, index),
+                session=session,
+                index=index,
+                lines=lines,
+                denoised=" ".join(texts),
+                known_from=START,
+                made_by=BY_TWIN,
+            )
+        )
+
+    def noted(self, name: str, text: str, cites: str, *, by: str | None = None, made_by: Provenance = BY_TWIN) -> None:
+        """A memory; ``by`` names its successor (``-``: it was retired)."""
+        line = next(one for segment in self.segments for one in segment.lines if one.utterance_id == cites)
+        session = int(cites[1:].split(".", maxsplit=1)[0])
+        status = MemoryStatus.RETIRED if by == "-" else MemoryStatus.SUPERSEDED
+        successor = None if by == "-" else by
+        ending = by and Ending(
+            status=status, by=successor, session=session + 1, at=line.at + timedelta(days=9), because=""
+        )
+        self.memories.append(
+            Memory(
+                memory_id=name,
+                session=session,
+                index=len(self.memories),
+                speaker=line.speaker,
+                text=text,
+                evidence=(line,),
+                at=line.at,
+                known_from=START,
+                made_by=made_by,
+                ending=ending or None,
+            )
+        )
+
+    async def fill(self) -> None:
+        stats = Stats(segments=len(self.segments), session=9, speakers=SPEAKERS)
+        writes = [Put.of(SEGMENTS, one.segment_id, one) for one in self.segments]
+        await self._commit(COMPRESS, [*writes, Put.of(SEGMENT_STATS, SEGMENT_STATS, stats)])
+        kept = MemoryStats(memories=len(self.memories), session=9, speakers=SPEAKERS)
+        await self._commit(
+            UPDATE, [*(Put.of(MEMORIES, one.memory_id, one) for one in self.memories), Put.of(STATS, STATS, kept)]
+        )
+        for segment in self.segments:
+            (vector,) = await self.embedder.embed([segment.denoised])
+            words = terms(segment.denoised, drop=SPEAKERS)
+            await self.index.upsert([segment_point(KEY, segment, vector, words, CompressSettings())])
+        for memory in self.memories:
+            (vector,) = await self.embedder.embed([memory.text])
+            await self.index.upsert([memory_point(KEY, memory, vector, terms(memory.text), UpdateSettings())])
+
+    async def _commit(self, name: str, writes: list[Put]) -> None:
+        assert await self.store.commit(Scope(name, KEY), Commit(expect=0, applied=1, writes=tuple(writes)))
+
+    async def ask(self, kind: Strategy, text: str, budget: int = 500, insights: tuple[Insight, ...] = ()) -> Context:
+        finder = Finder(self.index, self.embedder, RespondSettings())
+        search = MemorySearch(self.store, finder)
+        source = {
+            Strategy.CURRENT: CurrentSource(search, 5),
+            Strategy.INSIGHT: InsightSource(search, 10),
+            Strategy.FUSED: FusedSource(self.store, finder, Wordings(self.embedder), TimelineSettings(), 1000),
+        }[kind]
+        context = await source.recall(Query(KEY, text, SPEAKERS, budget, "Ann", 9, insights))
+        assert context.tokens == count_tokens(context.text) <= budget
+        assert [row.number for row in context.rows] == list(range(1, len(context.rows) + 1))
+        return context
+
+
+def insight(text: str, *replaces: str, number: int = 1) -> Insight:
+    line = Line(utterance_id=f"now{number}", speaker="Ann", text=text, at=START + timedelta(days=100))
+    kind = InsightKind.UPDATED if replaces else InsightKind.NEW
+    return Insight(kind=kind, speaker="Ann", text=text, evidence=(line,), replaces=replaces)
+
+
+async def moved(made_by: Provenance = BY_TWIN) -> Shelf:
+    shelf = Shelf()
+    shelf.said(1, "I live in Paris these days", "how nice")
+    shelf.said(2, "we cooked a soup with leeks", "I prefer bread")
+    shelf.said(3, "I live in Lyon since monday", "good luck there")
+    shelf.noted("m1", "Ann lives in Paris", "u1.0.0", by="m3", made_by=made_by)
+    shelf.noted("m2", "Ann cooked a soup with leeks", "u2.0.0", made_by=made_by)
+    shelf.noted("m3", "Ann lives in Lyon", "u3.0.0", made_by=made_by)
+    await shelf.fill()
+    return shelf
+
+
+def texts(context: Context) -> list[str]:
+    return [row.text for row in context.rows]
+
+
+async def test_current_shows_what_holds_in_time_order_with_days():
+    context = await (await moved()).ask(Strategy.CURRENT, "where do I live?")
+    assert context.text == "21 January 2026\n1 Ann cooked a soup with leeks\n31 January 2026\n2 Ann lives in Lyon"
+    assert [source.memory_ids for source in context.sources] == [("m2",), ("m3",)]
+    assert {source.kind for source in context.sources} == {Strategy.CURRENT}
+
+
+async def test_current_shows_no_more_than_its_limit():
+    shelf = Shelf()
+    shelf.said(1, *(f"the boat number {number} is red" for number in range(12)))
+    for number in range(12):
+        shelf.noted(f"m{number:02}", f"the boat number {number} is red", f"u1.0.{number}")
+    await shelf.fill()
+    assert len((await shelf.ask(Strategy.CURRENT, "which boat is red?")).rows) == 5
+    assert len((await shelf.ask(Strategy.INSIGHT, "which boat is red?")).rows) == 10
+
+
+async def test_insights_come_last_and_what_they_replace_is_not_shown():
+    new = (insight("Ann lives in Nice", "m3"), insight("Ann likes soup", number=2))
+    context = await (await moved()).ask(Strategy.INSIGHT, "where do I live?", insights=new)
+    assert texts(context) == ["Ann cooked a soup with leeks", "Ann lives in Nice", "Ann likes soup"]
+    assert context.rows[1].cites == ("now1",)
+    assert context.rows[1].is_memory
+
+
+async def test_under_a_small_budget_the_latest_insight_stays():
+    new = (insight("Ann lives in Nice", "m3"), insight("Ann likes soup", number=2))
+    context = await (await moved()).ask(Strategy.INSIGHT, "where do I live?", 7, new)
+    assert texts(context) == ["Ann likes soup"]
+
+
+async def test_an_insight_told_twice_stands_once():
+    twice = (insight("Ann lives in Nice"), insight("Ann lives in Nice", number=2))
+    context = await (await moved()).ask(Strategy.INSIGHT, "soup?", insights=twice)
+    assert texts(context).count("Ann lives in Nice") == 1
+
+
+@pytest.mark.parametrize("made_by", [BY_TWIN, BY_MODEL])
+async def test_what_holds_no_more_stands_in_a_timeline_only(made_by):
+    context = await (await moved(made_by)).ask(Strategy.FUSED, "where do I live?")
+    assert "I live in Paris these days" not in texts(context)
+    before, timeline = context.text.split("Timeline\n")
+    assert "Paris" not in before
+    assert timeline.splitlines()[0].endswith("Ann lives in Paris (11 January 2026, held until 20 January 2026)")
+    assert timeline.splitlines()[1] == "Changed"
+    assert timeline.splitlines()[2].endswith(" Ann lives in Lyon (31 January 2026)")
+    (source,) = (source for source in context.sources if source.kind is Strategy.TIMELINE)
+    assert source.memory_ids == ("m1", "m3")
+
+
+async def test_a_model_s_memory_stands_for_its_utterance_and_an_extract_does_not():
+    asked = "what was cooked?"
+    by_model = texts(await (await moved(BY_MODEL)).ask(Strategy.FUSED, asked))
+    assert "Ann cooked a soup with leeks" in by_model
+    assert "we cooked a soup with leeks" not in by_model
+    by_twin = texts(await (await moved()).ask(Strategy.FUSED, asked))
+    assert "we cooked a soup with leeks" in by_twin
+    assert "Ann cooked a soup with leeks" not in by_twin
+
+
+async def test_fused_shows_insights_last_and_drops_what_they_replace():
+    context = await (await moved()).ask(Strategy.FUSED, "soup?", insights=(insight("Ann hates soup", "m2"),))
+    assert texts(context)[-1] == "Ann hates soup"
+    assert "we cooked a soup with leeks" not in texts(context)
+
+
+async def test_the_responder_s_own_words_are_not_shown():
+    shelf = Shelf()
+    shelf.said(1, "my boat is in Oslo", "fine")
+    shelf.said(1, "the boat is in Rome", index=1, reply_id="r1")
+    await shelf.fill()
+    assert "the boat is in Rome" not in texts(await shelf.ask(Strategy.FUSED, "where is the boat?"))
+
+
+async def test_nothing_is_remembered_of_an_empty_conversation():
+    shelf = Shelf()
+    for kind in (Strategy.CURRENT, Strategy.INSIGHT, Strategy.FUSED):
+        assert await shelf.ask(kind, "where do I live?") == Context()
+
+
+async def test_an_answer_is_found_by_the_question_before_it():
+    shelf = Shelf()
+    shelf.said(1, "did you sell the sailing boat in spring", "to a man from Oslo")
+    for session in range(2, 9):
+        shelf.said(session, "we spoke of the garden again", "and of bread and cheese")
+    await shelf.fill()
+    context = await shelf.ask(Strategy.FUSED, "who bought the sailing boat in spring?", 24)
+    assert "to a man from Oslo" in texts(context)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 60), st.sampled_from(["where do I live now?", "soup", "", "?", "Paris Lyon leeks"]))
+def test_no_budget_is_exceeded(budget, asked):
+    async def run() -> None:
+        shelf = await moved()
+        for kind in (Strategy.CURRENT, Strategy.INSIGHT, Strategy.FUSED):
+            context = await shelf.ask(kind, asked, budget, (insight("Ann lives in Nice", "m3"),))
+            assert len({id_ for row in context.rows for id_ in row.cites}) <= len(context.rows) + 2
+
+    asyncio.run(run())
+
+
+# ---- what a question says
+
+
+def test_a_question_names_people_times_and_kinds():
+    asked = read_question("When did Ann go to Oslo in May 2023?", SPEAKERS)
+    assert (asked.speakers, asked.times, asked.when) == ({"Ann"}, (AskedTime(2023, 5),), True)
+    assert read_question("where do I live now?", SPEAKERS, "Ben").speakers == {"Ben"}
+    assert read_question("where do I live now?", SPEAKERS, "Ben").present
+    assert not read_question("where was I before now?", SPEAKERS).present
+    assert read_question("how many dogs?", SPEAKERS).count
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("on 7 May 2023", [AskedTime(2023, 5, 7)]),
+        ("on May 7th, 2023", [AskedTime(2023, 5, 7)]),
+        ("on the 7th of may", [AskedTime(None, 5, 7)]),
+        ("in June", [AskedTime(None, 6)]),
+        ("2023-05-07", [AskedTime(2023, 5, 7)]),
+        ("in 2022", [AskedTime(2022)]),
+        ("you may march on", []),
+        ("nothing", []),
+    ],
+)
+def test_times_are_read(text, times):
+    assert read_times(text) == times
+
+
+def test_days_near_a_named_time_fit_it():
+    named = (AskedTime(2023, 5, 7),)
+    fits = [nearness(named, date(2023, 5, day)) for day in (7, 8, 16, 30)]
+    assert fits[0] == 1
+    assert fits == sorted(fits, reverse=True)
+    assert fits[-1] == 0
+    assert nearness((AskedTime(None, 5),), date(2023, 5, 20)) == 1
+    assert nearness((AskedTime(2023, 2, 31),), date(2023, 2, 28)) == 0
+    assert nearness((), date(2023, 5, 7)) == 0
+
+
+# ---- neighbours
+
+
+def test_neighbours_count_within_touching_segments_only():
+    shelf = Shelf()
+    shelf.said(1, "a", "b")
+    shelf.said(1, "c", index=1)
+    shelf.said(1, "d", index=3)
+    shelf.said(2, "e")
+    where = places(shelf.segments)
+    blended = blend_neighbours(np.eye(5), where, (0.3, 0.6, 1.0, 0.4, 0.2))
+    assert blended[2].tolist() == [0.3, 0.6, 1.0, 0.0, 0.0]
+    assert blended[0].tolist() == [1.0, 0.4, 0.2, 0.0, 0.0]
+    assert blended[3].tolist() == [0, 0, 0, 1.0, 0]
+    assert blended[4].tolist() == [0, 0, 0, 0, 1.0]
+    assert REACH == 2
+    assert places([]).shape == (0,)
+
+
+async def test_a_text_is_embedded_once():
+    counted: list[int] = []
+
+    class Counting(HashEmbedder):
+        async def embed(self, texts):
+            counted.append(len(texts))
+            return await super().embed(texts)
+
+    wordings = Wordings(Counting())
+    first = await wordings.read(["a boat", "a dog"], SPEAKERS)
+    again = await wordings.read(["a dog", "a cat"], SPEAKERS)
+    assert counted == [2, 1]
+    assert again["a dog"][0] == first["a dog"][0]
+    await wordings.read(["a dog"], ("Dog",))
+    assert counted == [2, 1, 1]
+
+
+async def test_a_segment_is_read_once_and_again_when_it_is_another():
+    counted: list[int] = []
+
+    class Counting(HashEmbedder):
+        async def embed(self, texts):
+            counted.append(len(texts))
+            return await super().embed(texts)
+
+    shelf = Shelf()
+    shelf.said(1, "a boat", "a dog")
+    shelf.said(2, "as the responder said", reply_id="r1")
+    boat, reply = shelf.segments
+    wordings = Wordings(Counting())
+    first = await wordings.read_segments([boat, reply], SPEAKERS)
+    assert await wordings.read_segments([reply, boat], SPEAKERS) == first[::-1]
+    assert counted == [2]
+    assert not first[1].vectors.any()
+    assert [turn.tokens for turn in first[0].turns] == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
+    changed = boat.model_copy(update={"lines": boat.lines[:1]})
+    assert [len(one.turns) for one in await wordings.read_segments([changed], SPEAKERS)] == [1]
+
+
+def test_parses_are_equal_bounded_and_kept(monkeypatch):
+    monkeypatch.setattr("eunoe.workers.respond.parses.KEPT", 2)
+    asked: list[str] = []
+
+    def parse(text: str) -> int:
+        asked.append(text)
+        return int(text)
+
+    parses = Parses(parse)
+    assert [parses(text) for text in ("1", "2", "1", "3", "1", "2")] == [1, 2, 1, 3, 1, 2]
+    assert asked == ["1", "2", "3", "2"]  # 2 was forgotten: 1 was used after it
+
+
+# ---- the whole house
+
+
+async def answered(question: str) -> Reply:
+    house = House()
+    told = ("I live in Paris.", "We had soup with leeks.", "I live in Lyon.", "The garden is green.")
+    for number, text in enumerate(told):
+        await house.say(utterance(2 * number + 1, text), utterance(2 * number + 2, "I see."), ended())
+    await house.say(utterance(9, question, ask=Ask(request_id="r1", speak_as="Ben")))
+    (reply,) = house.replies()
+    assert reply.strategy is Strategy.FUSED
+    return reply
+
+
+async def test_where_do_i_live_now_cites_the_new_fact_only():
+    assert (await answered("Where do I live now?")).cited == ("u5",)
+
+
+async def test_where_did_i_live_before_cites_the_old_fact_too():
+    reply = await answered("Where did I live before?")
+    assert "u1" in reply.cited
+    assert "u3" not in reply.cited

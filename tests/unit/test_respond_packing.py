@@ -1,0 +1,148 @@
+"""What a prompt shows of memory: never over the budget, in time order, and no row that nobody said."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunoe.schemas.events import Ask, Line, Provenance, Source, Strategy
+from eunoe.schemas.memory import Segment
+from eunoe.schemas.ports import Hit, Prompt
+from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.respond.context import latest, line_row, make_context, pack, write_row
+from eunoe.workers.respond.fusion import reciprocal_rank_fusion
+from eunoe.workers.respond.model import ModelReplier
+from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.respond.prompt import Note, RefineAnswer, ReplyAnswer
+from eunoe.workers.respond.replier import ReplyTask
+from eunoe.workers.respond.segments import GAP, Excerpt, lay_out_excerpts, least_tokens, shorter
+from eunoe.workers.respond.settings import Refine
+from tests.support.house import START, HashEmbedder, House, ended, utterance
+
+TEXTS = st.text(min_size=1, max_size=60).filter(str.strip)
+
+
+def segment(session: int, index: int, texts: list[str]) -> Segment:
+    at = START + timedelta(days=session)
+    lines = tuple(
+        Line(utterance_id=f"{session}.{index}.{number}", speaker="Ann", text=text, at=at)
+        for number, text in enumerate(texts)
+    )
+    return Segment(
+        segment_id=f"s{session}.{index}",
+        session=session,
+        index=index,
+        lines=lines,
+        denoised="x",
+        known_from=at,
+        made_by=Provenance(code="x", model="y"),
+    )
+
+
+def excerpts(*segments: Segment) -> list[Excerpt]:
+    return [Excerpt(one, 1.0, len(one.lines)) for one in segments]
+
+
+@given(st.lists(st.lists(TEXTS, min_size=1, max_size=6), max_size=6), st.integers(1, 120))
+def test_the_budget_is_never_exceeded_and_counts_exactly_what_is_shown(texts: list[list[str]], budget: int):
+    ranked = excerpts(*(segment(number % 3 + 1, number, part) for number, part in enumerate(texts)))
+    context = pack(ranked, budget, lay_out_excerpts, shorter)
+    assert context.tokens == count_tokens(context.text) <= budget
+    assert pack(ranked, budget, lay_out_excerpts, shorter, least_tokens) == context
+    shown = [id_ for source in context.sources for id_ in source.utterance_ids]
+    assert [row.cites for row in context.rows] == [(id_,) for id_ in shown]
+    assert [source.session for source in context.sources] == sorted(source.session for source in context.sources)
+
+
+def test_the_day_stands_once_a_session_and_a_gap_is_marked():
+    context = lay_out_excerpts(excerpts(segment(2, 0, ["later"]), segment(1, 0, ["first"]), segment(1, 2, ["third"])))
+    assert context.text.splitlines() == [
+        "2 January 2026",
+        "1 Ann: first",
+        GAP,
+        "2 Ann: third",
+        "3 January 2026",
+        "3 Ann: later",
+    ]
+
+
+def test_what_does_not_fit_is_passed_over_and_smaller_ones_still_come():
+    big, small = segment(1, 0, ["word " * 50]), segment(2, 0, ["short"])
+    assert [source.id for source in pack(excerpts(big, small), 12, lay_out_excerpts, shorter).sources] == ["s2.0"]
+
+
+def test_where_not_even_one_fits_the_best_gives_its_first_lines():
+    context = pack(excerpts(segment(1, 0, ["one two", "three four", "five six"])), 13, lay_out_excerpts, shorter)
+    assert [row.text for row in context.rows] == ["one two", "three four"]
+
+
+def test_no_text_can_pass_for_another_row():
+    context = lay_out_excerpts(excerpts(segment(1, 0, ["hello\n2 Ben: I owe you a thousand"])))
+    assert context.text.splitlines() == ["2 January 2026", "1 Ann: hello 2 Ben: I owe you a thousand"]
+
+
+@given(st.lists(TEXTS, max_size=12), st.integers(0, 60))
+def test_the_latest_lines_stay(texts: list[str], budget: int):
+    lines = [Line(utterance_id=f"u{n}", speaker="Ann", text=text, at=START) for n, text in enumerate(texts)]
+    rows = latest(lines, budget, 5)
+    assert [row.cites[0] for row in rows] == [line.utterance_id for line in lines[len(lines) - len(rows) :]]
+    assert [row.number for row in rows] == list(range(5, 5 + len(rows)))
+
+
+def test_ranks_are_fused_and_ties_go_by_id():
+    fused = reciprocal_rank_fusion([[Hit("a", 9), Hit("b", 8)], [Hit("b", 3), Hit("c", 1)]], k=60)
+    assert [hit.id for hit in fused] == ["b", "a", "c"]
+    assert [hit.id for hit in reciprocal_rank_fusion([[Hit("y", 1)], [Hit("x", 1)]])] == ["x", "y"]
+
+
+async def test_a_reply_names_what_it_rests_on_and_a_cited_reply_resolves_to_it():
+    house = House()
+    await house.say(utterance(1, "My greyhound is called Pepper."), utterance(2, "Lovely."), ended())
+    await house.say(utterance(3, "What is the greyhound called?", ask=Ask(request_id="r1")))
+    (first,) = house.replies()
+    assert (first.cited, first.known_session) == (("u1",), 1)
+    said = utterance(4, "Your greyhound is called Pepper, I believe.", speaker="agent", reply_id=first.reply_id)
+    await house.say(said, ended())
+    stored = await house.stores.state.scan("compress", "default/c", "segments")
+    denoised = [Segment.from_json(text).denoised for text in stored.values()]
+    assert not any("I believe" in text for text in denoised)
+
+
+async def test_an_ask_s_own_budget_is_kept():
+    house = House()
+    await house.say(*(utterance(n, f"the harbour has boat number {n}") for n in range(1, 9)), ended())
+    await house.say(utterance(20, "which boat is in the harbour?", ask=Ask(request_id="r", budget_tokens=30)))
+    (reply,) = house.replies()
+    assert 0 < reply.context_tokens <= 30
+
+
+async def test_a_question_that_was_asked_before_is_no_answer():
+    house = House()
+    ask = {"speaker": "Ann", "ask": Ask(request_id="r1", record=True)}
+    await house.say(utterance(1, "I live in the old harbour house."), utterance(3, "Where do I live?", **ask), ended())
+    await house.say(utterance(5, "Where do I live?", ask=Ask(request_id="r2", record=False)))
+    assert [reply.cited for reply in house.replies()] == [("u1",), ("u1",)]
+
+
+async def test_notes_stand_beside_rows_that_are_no_timelines():
+    asked: list[str] = []
+
+    class Scripted:
+        name = "scripted"
+
+        async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False) -> object:
+            asked.append(prompt.user)
+            if form is RefineAnswer:
+                return RefineAnswer(notes=(Note(cited=(1,), text="It rained."),))
+            return ReplyAnswer(cited=(1,), text="It did.")
+
+    at = START
+    source = Source(kind=Strategy.TIMELINE, id="t", session=1, at=at, utterance_ids=("u1",), score=1.0)
+    other = source.model_copy(update={"kind": Strategy.SEGMENT, "id": "s"})
+    row = line_row(1, Line(utterance_id="u1", speaker="Ann", text="The roof leaked.", at=at))
+    context = make_context([write_row(row)], [source, other], [row])
+    question = Line(utterance_id="q", speaker="Ben", text="Did it rain?", at=at)
+    replier = ModelReplier(Scripted(), OfflineReplier(HashEmbedder()), Refine.SEPARATE)
+    await replier.reply(ReplyTask("agent", question, (), context, ("Ann", "Ben")))
+    assert "The roof leaked." in asked[1]
+    assert "It rained. (rows 1)" in asked[1]

@@ -1,0 +1,263 @@
+"""Replies: what a model may say and what becomes of its faults, what the offline twin quotes, what is cited."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eunoe.schemas.decisions import Commit, Put, Scope, Work
+from eunoe.schemas.errors import AnswerInvalid, Unavailable
+from eunoe.schemas.events import Ask, Line, Provenance, Reply, ReplyContext, Source, Strategy
+from eunoe.schemas.ports import Prompt
+from eunoe.workers.compress.segments import NAME as COMPRESS
+from eunoe.workers.compress.segments import STATS, Stats
+from eunoe.workers.models.asking import is_correcting
+from eunoe.workers.respond.asked import read_question
+from eunoe.workers.respond.context import Context, Row, make_context, write_row
+from eunoe.workers.respond.model import ModelReplier
+from eunoe.workers.respond.offline import NOTHING, OfflineReplier, choose_lines
+from eunoe.workers.respond.prompt import Note, RefineAnswer, RefinedReplyAnswer, ReplyAnswer
+from eunoe.workers.respond.replier import Answer, ReplyTask
+from eunoe.workers.respond.settings import Refine, RespondSettings
+from eunoe.workers.respond.sources import Query
+from eunoe.workers.respond.stage import CITED, NAME, Cited, RespondStage, apologize
+from eunoe.workers.stores.memory import MemoryStore
+from tests.support.house import HashEmbedder
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = "default/c"
+SPEAKERS = ("Ann", "Ben")
+
+
+def row(number: int, text: str, *, speaker: str = "Ann", day: int = 0, **more: object) -> Row:
+    return Row(number, speaker, text, START + timedelta(days=day), (f"u{number}",), **more)
+
+
+def line(text: str, speaker: str = "Ann") -> Line:
+    return Line(utterance_id="q", speaker=speaker, text=text, at=START + timedelta(days=90))
+
+
+def context(*rows: Row, kind: Strategy = Strategy.SEGMENT) -> Context:
+    source = Source(kind=kind, id="s1", session=1, at=START, utterance_ids=("u1",), score=1)
+    return make_context(list(map(write_row, rows)), [source], rows)
+
+
+def task(*rows: Row, asked: str = "where is my boat?", kind: Strategy = Strategy.SEGMENT) -> ReplyTask:
+    return ReplyTask("Ben", line(asked), (), context(*rows, kind=kind), SPEAKERS)
+
+
+class Scripted:
+    """Answers as it was told to, in order; the last one for ever."""
+
+    name = "scripted"
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.prompts: list[Prompt] = []
+
+    async def answer(self, prompt, form, *, urgent=False):
+        assert urgent
+        self.prompts.append(prompt)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, form)
+        return answer
+
+
+BOAT = row(1, "my boat is in Oslo")
+GOOD = ReplyAnswer(cited=(1,), text="In Oslo.")
+FAULTS = [
+    ReplyAnswer(cited=(7,), text="In Oslo."),
+    ReplyAnswer(cited=(1,), text="  "),
+    AnswerInvalid("not JSON"),
+    AnswerInvalid("cut off"),
+]
+
+
+def replier(model: Scripted, refine: Refine = Refine.OFF) -> ModelReplier:
+    return ModelReplier(model, OfflineReplier(HashEmbedder()), refine)
+
+
+async def test_a_good_answer_takes_one_call_and_cites_the_row():
+    model = Scripted(GOOD)
+    answer = await replier(model).reply(task(BOAT))
+    assert (answer.text, answer.cited, answer.made_by.fallback) == ("In Oslo.", (BOAT,), False)
+    assert len(model.prompts) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_is_named_in_one_correcting_retry(fault):
+    model = Scripted(fault, GOOD)
+    answer = await replier(model).reply(task(BOAT))
+    assert answer.text == "In Oslo."
+    assert [is_correcting(prompt) for prompt in model.prompts] == [False, True]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_after_two_faults_the_offline_twin_answers_and_says_so(fault):
+    model = Scripted(fault)
+    answer = await replier(model).reply(task(BOAT))
+    assert len(model.prompts) == 2
+    assert answer.made_by.fallback
+    assert answer.cited == (BOAT,)
+    assert "Oslo" in answer.text
+
+
+async def test_an_endpoint_that_is_down_is_no_bad_answer():
+    with pytest.raises(Unavailable):
+        await replier(Scripted(Unavailable("down"))).reply(task(BOAT))
+
+
+NOTES = (Note(cited=(1,), text="the boat is in Oslo"),)
+
+
+@pytest.mark.parametrize(
+    ("refine", "answers", "calls"),
+    [
+        (Refine.SEPARATE, (RefineAnswer(notes=NOTES), GOOD), 2),
+        (Refine.FUSED, (RefinedReplyAnswer(notes=NOTES, cited=(1,), text="In Oslo."),), 1),
+        (Refine.OFF, (GOOD,), 1),
+    ],
+)
+async def test_refining_costs_the_calls_that_its_setting_says(refine, answers, calls):
+    model = Scripted(*answers)
+    answer = await replier(model, refine).reply(task(BOAT, kind=Strategy.TIMELINE))
+    assert (answer.text, len(model.prompts)) == ("In Oslo.", calls)
+    if refine is Refine.SEPARATE:
+        assert "- the boat is in Oslo (rows 1)" in model.prompts[-1].user
+
+
+@pytest.mark.parametrize("refine", Refine)
+async def test_what_has_no_timelines_is_not_refined(refine):
+    model = Scripted(GOOD)
+    await replier(model, refine).reply(task(BOAT))
+    assert len(model.prompts) == 1
+
+
+async def test_notes_at_fault_twice_leave_the_raw_timelines():
+    model = Scripted(
+        RefineAnswer(notes=(Note(cited=(), text="x"),)), RefineAnswer(notes=(Note(cited=(9,), text="x"),)), GOOD
+    )
+    answer = await replier(model, Refine.SEPARATE).reply(task(BOAT, kind=Strategy.TIMELINE))
+    assert answer.text == "In Oslo."
+    assert len(model.prompts) == 3
+    assert write_row(BOAT) in model.prompts[-1].user
+
+
+# ---- offline
+
+
+async def offline(asked: str, *rows: Row) -> Answer:
+    return await OfflineReplier(HashEmbedder()).reply(task(*rows, asked=asked))
+
+
+async def test_the_offline_twin_quotes_what_answers_with_speaker_and_day():
+    answer = await offline("where is my boat?", row(1, "the weather was fine"), row(2, "my boat is in Oslo", day=3))
+    assert [one.number for one in answer.cited] == [2]
+    assert answer.text == "On 4 January 2026 Ann said: “my boat is in Oslo”"
+
+
+async def test_it_says_so_when_nothing_answers():
+    answer = await offline("who won the race?", row(1, "soup tastes fine"))
+    assert (answer.text, answer.cited) == (NOTHING, ())
+    assert (await offline("who won the race?")).text == NOTHING
+
+
+async def test_its_own_words_are_never_quoted():
+    answer = await offline("where is my boat?", row(1, "my boat is in Oslo", reply_id="r1"))
+    assert answer.text == NOTHING
+
+
+LIVED = (row(1, "I live in Paris"), row(2, "I live in Lyon", day=40), row(3, "we had soup", day=50))
+
+
+async def test_what_holds_now_is_the_latest_alone():
+    assert [one.number for one in (await offline("where do I live now?", *LIVED)).cited] == [2]
+    assert [one.number for one in (await offline("where do I live now?", *LIVED[1::-1])).cited] == [2]
+
+
+async def test_what_was_before_is_told_with_what_came_after():
+    assert [one.number for one in (await offline("where did I live before?", *LIVED)).cited] == [1, 2]
+
+
+def test_a_memory_that_holds_no_more_is_never_what_holds_now():
+    rows = (row(1, "lives in Paris"), row(2, "lives in Rome", day=9, holds=False))
+    assert choose_lines(rows, [0.9, 0.9], read_question("where now?", ())) == [0]
+    assert choose_lines(rows, [0.9, 0.9], read_question("where before?", ())) == [0, 1]
+    assert choose_lines(rows, [0.1, 0.1], read_question("where now?", ())) == []
+
+
+# ---- the stage
+
+
+class Fixed:
+    """A source that gives what it was given, and notes what it was asked."""
+
+    def __init__(self, found: Context) -> None:
+        self.found = found
+        self.asked: list[Query] = []
+
+    async def recall(self, query: Query) -> Context:
+        self.asked.append(query)
+        return self.found
+
+
+class Echo:
+    """Cites every row."""
+
+    async def reply(self, task: ReplyTask) -> Answer:
+        return Answer("so it is", tuple(task.rows.values()), Provenance(code="test", model="test"))
+
+
+def asked(dialogue: tuple[Line, ...] = (), **ask: object) -> Work[ReplyContext]:
+    request = Ask(request_id="r9", speak_as="Ben", **ask)
+    event = ReplyContext(conversation_id="c", session=4, request=request, question=line("so?"), dialogue=dialogue)
+    return Work(KEY, (event,), 4, START)
+
+
+async def stage(sources: dict[Strategy, Fixed], **settings: object) -> RespondStage:
+    store = MemoryStore()
+    stats = Stats(segments=3, session=3, speakers=SPEAKERS)
+    await commit(store, COMPRESS, (Put.of(STATS, STATS, stats),))
+    await commit(store, NAME, (Put.of(CITED, "r1", Cited(utterance_ids=("u5", "u6"))),))
+    return RespondStage(store, sources, Echo(), RespondSettings(**settings))
+
+
+async def commit(store: MemoryStore, name: str, writes: tuple[Put, ...]) -> None:
+    assert await store.commit(Scope(name, KEY), Commit(expect=0, applied=1, writes=writes))
+
+
+async def test_a_citation_resolves_to_what_it_cited():
+    found = context(row(1, "a"), row(2, "b", reply_id="r1"), row(3, "c", reply_id="unknown"), row(4, "d"))
+    decision = await (await stage({Strategy.FUSED: Fixed(found)})).decide(asked())
+    (reply,) = decision.events
+    assert isinstance(reply, Reply)
+    assert reply.cited == ("u1", "u5", "u6", "u4")
+    (write,) = decision.writes
+    assert Cited.from_json(write.text).utterance_ids == reply.cited
+
+
+async def test_an_ask_may_bring_its_own_strategy_and_budget():
+    sources = {strategy: Fixed(Context()) for strategy in Strategy}
+    room = await stage(sources, budget_tokens=700)
+    await room.decide(asked())
+    await room.decide(asked(strategy=Strategy.TREE, budget_tokens=33))
+    assert [query.budget_tokens for query in sources[Strategy.FUSED].asked] == [700]
+    (query,) = sources[Strategy.TREE].asked
+    assert (query.budget_tokens, query.asker, query.session, query.speakers) == (33, "Ann", 4, SPEAKERS)
+
+
+async def test_the_dialogue_is_numbered_on_from_the_memory():
+    said = Line(utterance_id="u8", speaker="Ben", text="hm", at=START)
+    decision = await (await stage({Strategy.FUSED: Fixed(context(row(1, "a")))})).decide(asked((said,)))
+    (reply,) = decision.events
+    assert isinstance(reply, Reply)
+    assert reply.cited == ("u1", "u8")
+    assert (reply.strategy, reply.known_session) == (Strategy.FUSED, 3)
+
+
+def test_an_apology_answers_the_request_without_a_text():
+    (reply,) = apologize(asked(strategy=Strategy.TREE), "x" * 900)
+    assert isinstance(reply, Reply)
+    assert (reply.request_id, reply.text, reply.strategy) == ("r9", "", Strategy.TREE)
+    assert reply.error == "x" * 500

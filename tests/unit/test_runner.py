@@ -1,0 +1,247 @@
+"""The runner: what it does with outcomes, gaps, failures, and servers that are away."""
+
+import pytest
+
+from eunoe.schemas.decisions import Decision, Outcome, Park, Put, Scope, Wait, Work
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import (
+    Ask,
+    CloseReason,
+    DeadLetterReason,
+    Line,
+    Reply,
+    SessionClosed,
+    SessionSegmented,
+    SessionSkipped,
+)
+from eunoe.streams.codec import decode, encode
+from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.record import GiveWay, Message, Record
+from eunoe.streams.topics import Topic
+from eunoe.streams.twin import MemoryLog
+from eunoe.workers.deciding import RunnerSettings
+from eunoe.workers.errors import Fenced
+from eunoe.workers.inbound import LogPlace, NewerSchema
+from eunoe.workers.outbound import Sender
+from eunoe.workers.patience import Backoff
+from eunoe.workers.registry import ROWS
+from eunoe.workers.rows import Order, StageRow, skip_session
+from eunoe.workers.runner import Runner
+from tests.support.house import START, House, Stores, ended, utterance
+
+QUICK = RunnerSettings(attempts=2, patience_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
+
+
+class Lease:
+    """Never waits; ``pauses`` pauses are allowed before the partition is taken away."""
+
+    def __init__(self, pauses: int = 1000) -> None:
+        self.left = pauses
+        self.revoked = False
+
+    async def pause(self, seconds: float) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise GiveWay
+
+
+class Script:
+    """A stage that plays outcomes one after the other; the last one goes on for ever."""
+
+    def __init__(self, *outcomes: Outcome | Exception) -> None:
+        self.outcomes = list(outcomes)
+        self.asked: list[Work] = []
+
+    async def decide(self, work: Work) -> Outcome:
+        self.asked.append(work)
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def closed(session: int) -> SessionClosed:
+    line = Line(utterance_id=f"u{session}", speaker="Ann", text="hello", at=START)
+    return SessionClosed(
+        conversation_id="c", session=session, lines=(line,), known_from=START, reason=CloseReason.ENDED
+    )
+
+
+class Bench:
+    """One stage on a log, its records handed over by hand."""
+
+    def __init__(self, stage: object, row: StageRow = ROWS["segment"], topic: Topic = Topic.SESSIONS) -> None:
+        self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
+        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
+        self.runner = Runner(row, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
+        self.scope = Scope(row.name, "default/c")
+
+    def record(self, event: SessionClosed | bytes, key: bytes = b"default/c") -> Record:
+        value = event if isinstance(event, bytes) else encode(event)
+        return self.log.append(Message(self.topic, key, value))
+
+    async def handle(self, *events: SessionClosed, pauses: int = 1000) -> None:
+        for event in events:
+            await self.runner.handle(self.record(event), Lease(pauses))
+
+    def letters(self) -> list[DeadLetterReason]:
+        return [read_dead_letter(record)[0].reason for record in self.log.records(Topic.DEAD_LETTERS)]
+
+    def out(self) -> list[object]:
+        return [decode(record.value) for record in self.log.records(Topic.SEGMENTS)]
+
+    async def applied(self) -> int:
+        return (await self.stores.state.ledger(self.scope)).applied
+
+
+async def test_a_session_is_decided_once_however_often_it_comes():
+    stage = Script(Decision(writes=(Put(table="t", id="a", text="1"),)))
+    bench = Bench(stage)
+    await bench.handle(closed(1), closed(1), closed(2), closed(1))
+    assert [work.number for work in stage.asked] == [1, 2]
+    assert await bench.applied() == 2
+
+
+async def test_a_gap_holds_the_conversation_loudly_and_lets_the_partition_go_on(caplog: pytest.LogCaptureFixture):
+    bench = Bench(Script(Decision()))
+    await bench.handle(closed(1), closed(3), closed(4))
+    assert await bench.applied() == 1
+    assert bench.letters() == [DeadLetterReason.HELD, DeadLetterReason.HELD]
+    assert "HELD default/c" in caplog.text
+
+
+async def test_a_failing_session_becomes_a_dead_letter_and_is_passed_on_as_skipped():
+    stage = Script(ValueError("first"), ValueError("second"), Decision())
+    bench = Bench(stage)
+    await bench.handle(closed(1), closed(2))
+    (skipped,) = bench.out()
+    assert isinstance(skipped, SessionSkipped)
+    assert (skipped.session, skipped.stage, skipped.error) == (1, "segment", "ValueError: second")
+    letter, raw = read_dead_letter(bench.log.records(Topic.DEAD_LETTERS)[0])
+    assert (letter.reason, letter.attempts, decode(raw)) == (DeadLetterReason.FAILED, 2, closed(1))
+    ledger = await bench.stores.state.ledger(bench.scope)
+    assert (ledger.applied, ledger.skipped) == (2, frozenset({1}))
+
+
+async def test_a_skipped_session_is_passed_over_without_asking_the_stage():
+    stage = Script(Decision())
+    bench = Bench(stage)
+    skipped = SessionSkipped(conversation_id="c", session=1, stage="before", error="x", turns=(4,))
+    await bench.runner.handle(bench.record(encode(skipped)), Lease())
+    await bench.handle(closed(2))
+    assert [work.number for work in stage.asked] == [2]
+    assert bench.out() == [skipped]
+
+
+async def test_waiting_asks_again_and_gives_way_to_a_rebalance():
+    stage = Script(Wait("not yet"), Wait("not yet"), Decision())
+    bench = Bench(stage)
+    await bench.handle(closed(1), pauses=2)
+    assert len(stage.asked) == 3
+    with pytest.raises(GiveWay):
+        await Bench(Script(Wait("never"))).handle(closed(1), pauses=5)
+
+
+async def test_a_server_that_is_away_is_waited_for_and_never_makes_a_dead_letter():
+    stage = Script(Unavailable("away"), Unavailable("away"), Unavailable("away"), Decision())
+    bench = Bench(stage)
+    await bench.handle(closed(1))
+    assert (await bench.applied(), bench.letters()) == (1, [])
+
+
+async def test_an_internal_event_of_a_newer_version_waits_for_the_deploy():
+    bench = Bench(Script(Decision()))
+    newer = encode(closed(1)).replace(b'"schema_version":1', b'"schema_version":2')
+    with pytest.raises(GiveWay):
+        await bench.runner.handle(bench.record(newer), Lease(pauses=4))
+    assert bench.letters() == []
+    assert issubclass(NewerSchema, Unavailable)
+
+
+async def test_a_commit_that_another_process_overtook_is_fenced():
+    bench = Bench(Script(Decision()))
+
+    class Overtaken:
+        async def decide(self, work: Work) -> Outcome:
+            await bench.handle(closed(1))
+            return Decision()
+
+    slow = Runner(
+        ROWS["segment"],
+        Overtaken(),
+        Sender(bench.stores.state, bench.stores.index, bench.stores.logbook, bench.log),
+        bench.stores.state,
+        LogPlace(0, 1),
+        QUICK,
+    )
+    with pytest.raises(Fenced):
+        await slow.handle(bench.record(closed(1)), Lease())
+
+
+class Together:
+    """Decides a session when the events of all its expected kinds are there."""
+
+    def __init__(self) -> None:
+        self.applied: list[tuple[int, list[str]]] = []
+
+    async def decide(self, work: Work) -> Outcome:
+        kinds = [event.type_tag() for event in work.events]
+        if len(kinds) < 2:
+            return Park("one half is missing")
+        self.applied.append((work.number, kinds))
+        return Decision()
+
+
+GATHERING = StageRow(
+    "gather", (SessionClosed, SessionSegmented), (SessionSegmented,), Order.SESSION, skip_session("gather"), True
+)
+
+
+def segmented(session: int) -> SessionSegmented:
+    whole = closed(session)
+    return SessionSegmented.model_validate(
+        {
+            "conversation_id": "c",
+            "session": session,
+            "lines": whole.lines,
+            "known_from": START,
+            "spans": [{"first": 0, "last": 0}],
+            "made_by": {"code": "x", "model": "y"},
+        }
+    )
+
+
+async def test_a_gathering_stage_parks_what_comes_early_and_applies_in_order():
+    stage = Together()
+    bench = Bench(stage, GATHERING)
+    halves = Bench(stage, GATHERING, Topic.SEGMENTS)
+    halves.runner, halves.log, halves.stores = bench.runner, bench.log, bench.stores
+    await bench.handle(closed(2), closed(1))
+    assert await bench.applied() == 0
+    await halves.handle(segmented(2))  # type: ignore[arg-type]
+    assert stage.applied == []
+    await halves.handle(segmented(1))  # type: ignore[arg-type]
+    kinds = ["session_closed", "session_segmented"]
+    assert stage.applied == [(1, kinds), (2, kinds)]
+    assert await bench.stores.state.parked_numbers(bench.scope) == []
+
+
+async def test_what_would_be_parked_beyond_the_bound_holds_the_conversation():
+    bench = Bench(Together(), GATHERING)
+    await bench.handle(closed(4))
+    assert bench.letters() == [DeadLetterReason.HELD]
+
+
+async def test_an_ask_that_fails_is_answered_with_its_error():
+    class Broken:
+        def __init__(self, inner: object) -> None:
+            self.inner = inner
+
+        async def decide(self, work: Work) -> Outcome:
+            raise RuntimeError("no words")
+
+    house = House(runner_settings=QUICK, wrap=lambda name, stage: Broken(stage) if name == "respond" else stage)
+    await house.say(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
+    (reply,) = house.replies()
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.error) == ("", "RuntimeError: no words")

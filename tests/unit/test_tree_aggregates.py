@@ -1,0 +1,196 @@
+"""Aggregates: extracts around the centroid, and a model's answers believed node by node."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunoe.schemas.errors import AnswerInvalid
+from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.tree.aggregates import ALSO, AggregateTask
+from eunoe.workers.tree.model import ModelAggregator
+from eunoe.workers.tree.offline import FORMERLY, OfflineAggregator, around_centroid
+from eunoe.workers.tree.prompt import (
+    AggregateContext,
+    NodeSummary,
+    SummariesAnswer,
+    aggregate_prompt,
+    fault_of,
+    split_tasks,
+    usable,
+)
+from eunoe.workers.tree.settings import TreeSettings
+from tests.support.house import HashEmbedder
+from tests.support.tree import FakeModel
+
+SETTINGS = TreeSettings(extract_tokens=20, aggregate_tokens=12)
+OFFLINE = OfflineAggregator(HashEmbedder(), SETTINGS)
+
+
+async def task(
+    text: str = "",
+    news: tuple[str, ...] = (),
+    drop: tuple[str, ...] = (),
+    speakers: tuple[str, ...] = (),
+    id_: str = "n",
+) -> AggregateTask:
+    rows = await HashEmbedder().embed([*text.splitlines(), *news] or ["nothing"])
+    return AggregateTask(id_, text, news, drop, max(len(news), 2), speakers, rows.sum(axis=0))
+
+
+async def test_an_extract_keeps_the_sentences_around_the_centroid_in_their_order():
+    flowers = tuple(f"Ann grows {flower} in her garden" for flower in ("roses", "tulips", "lilies", "irises", "asters"))
+    news = ("the train to Oslo was late", *flowers)
+    aggregator = OfflineAggregator(HashEmbedder(), TreeSettings(extract_tokens=13))
+    (made,) = await aggregator.aggregate([await task(news=news)], ())
+    kept = made.text.splitlines()
+    assert len(kept) == 2
+    assert kept == [flower for flower in flowers if flower in kept]
+    assert made.made_by.fallback is False
+
+
+async def test_an_extract_names_every_speaker_but_is_not_embedded_for_their_names():
+    (made,) = await OFFLINE.aggregate([await task(news=("Ann grows roses",), speakers=("Ann", "Ben", "Cy"))], ())
+    assert made.text == f"Ann grows roses\n{ALSO}Ben, Cy."
+    assert made.topic == "Ann grows roses"
+
+
+async def test_the_line_of_names_is_no_sentence_of_the_next_extract():
+    first = await task(text=f"Ann grows roses\n{ALSO}Ben.", news=("Ben rows",), speakers=("Ann", "Ben"))
+    (made,) = await OFFLINE.aggregate([first], ())
+    assert made.text == "Ann grows roses\nBen rows"
+
+
+async def test_an_extract_drops_what_no_longer_holds():
+    dropped = await task(
+        text="Ann lives in Rome\nAnn paints", news=("Ann lives in Bern",), drop=("Ann lives in  Rome",)
+    )
+    (made,) = await OFFLINE.aggregate([dropped], ())
+    assert made.text == "Ann paints\nAnn lives in Bern"
+
+
+async def test_where_nothing_holds_the_text_says_what_was():
+    (made,) = await OFFLINE.aggregate([await task(text="Ann paints", drop=("Ann paints",))], ())
+    assert made.text == f"{FORMERLY}Ann paints"
+
+
+words = st.text(alphabet="abc .!\n", min_size=1, max_size=60).filter(str.strip)
+
+
+@given(
+    st.lists(words, max_size=5),
+    st.lists(words, max_size=3),
+    st.lists(words, min_size=1, max_size=3),
+    st.lists(st.sampled_from(["Ann", "Ben", "Cy"]), unique=True),
+)
+async def test_an_extract_is_never_empty_nor_long(present, news, drop, speakers):
+    (made,) = await OFFLINE.aggregate([await task("\n".join(present), tuple(news), tuple(drop), tuple(speakers))], ())
+    assert made.text.strip()
+    assert count_tokens(made.topic) <= SETTINGS.extract_tokens
+    if not made.text.startswith(FORMERLY):
+        assert all(name.casefold() in made.text.casefold() for name in speakers)
+
+
+def test_the_first_sentence_is_taken_whatever_it_costs():
+    assert around_centroid([50], np.eye(1, 3, dtype=np.float32), np.ones(3, np.float32), 10) == [0]
+
+
+async def test_one_question_holds_all_nodes_and_writes_an_entry_once():
+    tasks = (await task("old", ("new one", "new two"), ("gone",)), await task("", ("new one",), id_="m"))
+    prompt = aggregate_prompt(AggregateContext(tasks, 90))
+    assert prompt.name == "tree/1"
+    assert prompt.user.count("new one") == 1
+    assert "[e1] new one\n[e2] new two\n[e3] gone" in prompt.user
+    assert "Node 1, 2 entries below it. Said before: old New: e1, e2. Must drop: e3." in prompt.user
+    assert "Node 2, 2 entries below it. Said nothing before. New: e1." in prompt.user
+
+
+async def test_only_the_budget_splits_the_question():
+    tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(40)]
+    assert len(split_tasks(tasks, 90, 16_000)) == 1
+    parts = split_tasks(tasks, 90, 2_000)
+    assert len(parts) > 1
+    assert [one for part in parts for one in part] == tasks
+    assert [len(part) for part in split_tasks(tasks, 90, 1)] == [1] * 40
+
+
+def summaries(*pairs: tuple[int, str]) -> SummariesAnswer:
+    return SummariesAnswer(summaries=tuple(NodeSummary(node=node, summary=text) for node, text in pairs))
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault", "good"),
+    [
+        (summaries((1, "a"), (2, "b")), None, {1: "a", 2: "b"}),
+        (summaries((1, "a"), (3, "b")), "there is no node 3; node 2 has no summary", {1: "a"}),
+        (summaries((1, "a"), (2, " \n")), "the summary of node 2 is empty", {1: "a"}),
+        (summaries((1, "a"), (2, "w " * 13)), "the summary of node 2 has 13 words, at most 12 may be", {1: "a"}),
+        (summaries((1, "a"), (2, "b"), (1, "c")), "node 1 has several summaries", {2: "b"}),
+        (summaries(), "node 1 has no summary; node 2 has no summary", {}),
+    ],
+)
+def test_an_answer_is_checked_node_by_node(answer, fault, good):
+    assert fault_of(answer, 2, 12) == fault
+    assert usable(answer, 2, 12) == good
+
+
+async def test_what_is_wrong_twice_falls_back_node_by_node():
+    model = FakeModel(lambda number, row: None if number == 2 else "" if number == 3 else f"theme {number}")
+    tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(1, 5)]
+    made = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate(tasks, ())
+    assert [one.text for one in made] == ["theme 1", "entry 2", "entry 3", "theme 4"]
+    assert [one.made_by.fallback for one in made] == [False, True, True, False]
+    assert [one.made_by.prompt for one in made] == ["tree/1"] * 4
+    assert model.calls == 2
+
+
+async def test_a_fault_that_is_corrected_leaves_no_fallback():
+    texts = iter(["w " * 40, "fine", "short", "fine"])
+    model = FakeModel(lambda number, row: next(texts))
+    tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(2)]
+    made = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate(tasks, ())
+    assert [one.text for one in made] == ["short", "fine"]
+    assert not any(one.made_by.fallback for one in made)
+    assert "40 words" in model.prompts[1].user
+
+
+class Babble(FakeModel):
+    async def answer(self, prompt, form, *, urgent=False):
+        self.calls += 1
+        raise AnswerInvalid("the answer is not valid JSON")
+
+
+async def test_a_model_that_babbles_leaves_all_to_the_offline_twin():
+    model = Babble()
+    (made,) = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate([await task(news=("entry",))], ())
+    assert (made.text, made.made_by.fallback, model.calls) == ("entry", True, 2)
+
+
+async def test_nobody_is_asked_about_a_node_below_which_nothing_is_known_to_hold():
+    model = FakeModel()
+    (made,) = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate([await task(drop=("Ann rows",))], ())
+    assert made.text == f"{FORMERLY}Ann rows"
+    assert not made.made_by.fallback
+    assert model.calls == 0
+
+
+class Kept(dict):
+    """Answers by their hash."""
+
+    async def get(self, key):
+        return dict.get(self, key)
+
+    async def put(self, key, text):
+        self[key] = text
+
+
+@pytest.mark.parametrize("missing", [0, 2])
+async def test_a_replay_with_recorded_answers_believes_the_same_and_asks_nobody(missing):
+    model = FakeModel(lambda number, row: None if number == missing else f"theme {number}")
+    tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(1, 4)]
+    aggregator = ModelAggregator(RecordedModel(model, Kept()), OFFLINE, SETTINGS)
+    first = await aggregator.aggregate(tasks, ())
+    asked = model.calls
+    assert await aggregator.aggregate(tasks, ()) == first
+    assert model.calls == asked

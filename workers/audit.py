@@ -1,0 +1,92 @@
+"""Compares the vector index with the state store, which alone says what is known, and tells what is not done yet."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from eunoe.schemas.decisions import Collection, Scope
+from eunoe.schemas.ports import ParkingLot, StateStore, VectorIndex
+from eunoe.workers.keeping import IndexEntry
+from eunoe.workers.rows import Order, StageRow
+
+
+class Disagreement(StrEnum):
+    """How a point of the index and its document differ."""
+
+    MISSING = "missing"
+    """The document has no point: it cannot be found."""
+    UNKNOWN = "unknown"
+    """The point has no document: searches drop it."""
+    OTHER_TEXT = "other-text"
+    """The point says something else."""
+    STALE = "stale"
+    """The point is of another session than the document: what ended or changed since does not show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One point that disagrees with the state store."""
+
+    collection: Collection
+    id: str
+    kind: Disagreement
+    detail: str
+
+
+async def compare_index(store: StateStore, index: VectorIndex, key: str, rows: Mapping[str, StageRow]) -> list[Finding]:
+    """Every disagreement about a conversation, by collection and id; raises `Unavailable` when a server is."""
+    expected: dict[Collection, dict[str, IndexEntry]] = {collection: {} for collection in Collection}
+    for row in rows.values():
+        for indexed in row.keeping.indexed:
+            documents = await store.scan(row.name, key, indexed.table)
+            entries = (indexed.entry(text) for text in documents.values())
+            expected[indexed.collection] |= {entry.id: entry for entry in entries if entry is not None}
+    found: list[Finding] = []
+    for collection, entries_of in expected.items():
+        texts = await index.texts(collection, key)
+        found += disagreements(collection, entries_of, texts, await index.seqs(collection, key))
+    return found
+
+
+def disagreements(
+    collection: Collection, expected: Mapping[str, IndexEntry], texts: Mapping[str, str], seqs: Mapping[str, int]
+) -> Iterator[Finding]:
+    """What differs between the expected entries and the points: id → text, id → seq. Pure."""
+    for id_ in sorted({*expected, *texts}):
+        entry, text, seq = expected.get(id_), texts.get(id_), seqs.get(id_, 0)
+        if entry is None:
+            yield Finding(collection, id_, Disagreement.UNKNOWN, f"the index says {text!r:.120}")
+        elif text is None:
+            yield Finding(collection, id_, Disagreement.MISSING, f"the state store says {entry.text!r:.120}")
+        elif text != entry.text:
+            yield Finding(collection, id_, Disagreement.OTHER_TEXT, f"{text!r:.120} instead of {entry.text!r:.120}")
+        elif not entry.oldest <= seq <= entry.newest:
+            wanted = str(entry.newest) if entry.oldest == entry.newest else f"{entry.oldest} to {entry.newest}"
+            yield Finding(collection, id_, Disagreement.STALE, f"of session {seq} instead of {wanted}")
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A stage that is not done with a conversation."""
+
+    stage: str
+    why: str
+
+
+async def unfinished(
+    store: StateStore, parking: ParkingLot, key: str, rows: Mapping[str, StageRow]
+) -> Sequence[Unfinished]:
+    """What is under way: decisions that are not sent, events that wait for others. Raises `Unavailable`."""
+    found = []
+    for row in rows.values():
+        if row.order is Order.REQUEST:
+            continue
+        scope = Scope(row.name, key)
+        ledger = await store.ledger(scope)
+        if ledger.outbox is not None:
+            found.append(Unfinished(row.name, f"what {row.order.value} {ledger.applied} brought is not sent yet"))
+        waiting = await parking.parked_numbers(scope) if row.gathers else []
+        if waiting:
+            told = ", ".join(map(str, waiting[:8])) + (" …" if len(waiting) > 8 else "")
+            found.append(Unfinished(row.name, f"{len(waiting)} sessions wait for session {ledger.applied + 1}: {told}"))
+    return found

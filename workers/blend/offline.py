@@ -1,0 +1,76 @@
+"""The blender that needs no language model: what the last utterances state, said to be new unless memory says it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from eunoe.schemas.events import Insight, InsightKind, Line, Provenance
+from eunoe.schemas.memory import Memory, MemoryDraft
+from eunoe.workers.blend.scene import CODE, Blend, Scene, speakers_of
+from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.models.terms import STOPWORDS
+from eunoe.workers.summarize.drafts import told_once
+from eunoe.workers.summarize.offline import MODEL, choose, draft_of, statements_in
+from eunoe.workers.summarize.settings import SummarizeSettings
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_FILLERS = frozenset(["a", "an", "the", "really", "just", "very", "also", "too", "now", "and", "so", "well"])
+
+
+class OfflineBlender:
+    """Extractive and deterministic. It never says Updated: that is left to the strict rules of update."""
+
+    def __init__(self, settings: BlendSettings) -> None:
+        self._settings = settings
+        self._extraction = SummarizeSettings(max_memories=settings.max_insights)
+
+    async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
+        """The content words of the last utterance that has any, names left out."""
+        del urgent
+        return search_words(lines)
+
+    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
+        """The statements of the last two utterances that are worth remembering."""
+        del urgent
+        statements = choose(statements_in(scene.latest), len(scene.latest), self._extraction)
+        fresh = untold((draft_of(statement) for statement in statements), scene.earlier)
+        insights = tuple(_insight(draft, scene.memories) for draft in fresh)
+        return Blend(insights, Provenance(code=CODE, model=MODEL))
+
+
+def search_words(lines: Sequence[Line]) -> str:
+    """The words to search by: of the last line that has content words; the last line itself where none has."""
+    names = {word.casefold() for speaker in speakers_of(lines) for word in _WORD.findall(speaker)}
+    for line in reversed(lines):
+        words = [word for word in _WORD.findall(line.text) if _is_content(word, names)]
+        if words:
+            return " ".join(words)
+    return lines[-1].text if lines else ""
+
+
+def _is_content(word: str, names: set[str]) -> bool:
+    plain = word.casefold().replace("’", "'")
+    return plain not in STOPWORDS and plain.removesuffix("'s") not in names
+
+
+def untold(drafts: Iterable[MemoryDraft], earlier: Sequence[Insight]) -> list[MemoryDraft]:
+    """The drafts in order, without those that earlier insights of the session, or earlier drafts, tell."""
+    before = told_once(
+        MemoryDraft(speaker=insight.speaker, text=insight.text, evidence=insight.evidence) for insight in earlier
+    )
+    return told_once([*before, *drafts])[len(before) :]
+
+
+def _insight(draft: MemoryDraft, memories: Sequence[Memory]) -> Insight:
+    same = tuple(memory.memory_id for memory in memories if is_near_identical(draft, memory))
+    kind = InsightKind.REDUNDANT if same else InsightKind.NEW
+    return Insight(kind=kind, speaker=draft.speaker, text=draft.text, evidence=draft.evidence, replaces=same)
+
+
+def is_near_identical(draft: MemoryDraft, memory: Memory) -> bool:
+    """True: the same words of the same speaker, but for case, marks and fillers; a negation is no filler."""
+    return draft.speaker == memory.speaker and _plain(draft.text) == _plain(memory.text)
+
+
+def _plain(text: str) -> list[str]:
+    words = (word.casefold().replace("’", "'") for word in _WORD.findall(text))
+    return [word for word in words if word not in _FILLERS]

@@ -1,0 +1,83 @@
+"""What blend reads: whether memory is ready, what it holds for a dialogue, and blend's own proposals. Thin."""
+
+from collections.abc import Collection as Ids
+from collections.abc import Sequence
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Collection, Ledger, Scope
+from eunoe.schemas.events import Insight, Line
+from eunoe.schemas.memory import Memory
+from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.workers.blend.scene import LAST, speakers_of
+from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.keeping import Keeping
+from eunoe.workers.models.names import without_names
+from eunoe.workers.update.memories import NAME as UPDATE
+from eunoe.workers.update.reads import read_memories
+
+NAME = "blend"
+TURNS = "turns"
+KEEPING = Keeping(digested=(TURNS,))
+
+
+class TurnInsights(Value):
+    """What one turn of a session proposed."""
+
+    session: int
+    insights: tuple[Insight, ...]
+
+
+async def read_proposals(store: StateStore, key: str) -> list[TurnInsights]:
+    """The proposals of the last session that proposed anything, in the order of turns."""
+    rows = await store.scan(NAME, key, TURNS)
+    return [TurnInsights.from_json(text) for _, text in sorted(rows.items())]
+
+
+async def known_session(store: StateStore, key: str) -> int:
+    """The last session whose memories can all be found: applied, and its points written."""
+    ledger: Ledger = await store.ledger(Scope(UPDATE, key))
+    return ledger.applied if ledger.outbox is None else ledger.applied - 1
+
+
+def held_before(memory: Memory, session: int) -> bool:
+    """True: it was born before the session and no earlier session ended it. What later ones did decides nothing."""
+    return memory.session < session and (memory.ending is None or memory.ending.session >= session)
+
+
+class Recall:
+    """Contextual search among the memories of earlier sessions (CREEM, section 3.1)."""
+
+    def __init__(self, store: StateStore, index: VectorIndex, embedder: Embedder, settings: BlendSettings) -> None:
+        self._store = store
+        self._index = index
+        self._embedder = embedder
+        self._settings = settings
+
+    async def past(
+        self, key: str, session: int, question: str, lines: Sequence[Line], spent: Ids[str]
+    ) -> tuple[Memory, ...]:
+        """The best by the question and the best by the last two utterances, each memory once, oldest first.
+
+        As memory stood before the session; those in ``spent`` are left out.
+        """
+        hits = await self._search(key, session, question, lines)
+        ids = sorted({hit.id for row in hits for hit in row} - set(spent))
+        held = {m.memory_id: m for m in await read_memories(self._store, key, ids) if held_before(m, session)}
+        chosen = {id_ for row in hits for id_ in _first(row, held, self._settings.retrieved)}
+        return tuple(sorted((held[id_] for id_ in chosen), key=lambda memory: memory.order))
+
+    async def _search(self, key: str, session: int, question: str, lines: Sequence[Line]) -> list[list[Hit]]:
+        speakers = speakers_of(lines)
+        said = " ".join(line.text for line in lines[-LAST:])
+        vectors = await self._embedder.embed([without_names(text, speakers) for text in (question, said)])
+        limit = max(self._settings.searched, self._settings.retrieved)
+        return await self._index.search(
+            [
+                Search(Collection.MEMORIES, key, limit, dense=vector.astype("<f4").tobytes(), born_before=session)
+                for vector in vectors
+            ]
+        )
+
+
+def _first(hits: Sequence[Hit], held: Ids[str], limit: int) -> list[str]:
+    return [hit.id for hit in hits if hit.id in held][:limit]

@@ -1,0 +1,35 @@
+"""What other stages may read of compress's state. Thin."""
+
+from collections.abc import Callable, Sequence
+
+from eunoe.schemas.memory import Segment
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.compress.segments import NAME, SEGMENTS, STATS, TERMS, Frequency, Stats
+
+
+async def read_stats(store: StateStore, key: str) -> Stats:
+    """What compress knows of a conversation; empty where it knows nothing."""
+    (text,) = await store.fetch(NAME, key, STATS, [STATS])
+    return Stats() if text is None else Stats.from_json(text)
+
+
+async def read_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
+    """Term → in how many segments it stands, for the wanted terms that stand in any."""
+    if not wanted:
+        return {}
+    ordered = sorted(wanted)
+    rows = await store.fetch(NAME, key, TERMS, ordered)
+    return {term: Frequency.from_json(row).segments for term, row in zip(ordered, rows, strict=True) if row is not None}
+
+
+async def read_segments(
+    store: StateStore, key: str, ids: Sequence[str], parse: Callable[[str], Segment] = Segment.from_json
+) -> list[Segment]:
+    """The segments with these ids that Redis knows, in the order asked; a hit that it does not know is dropped.
+
+    ``parse`` may remember what it parsed.
+    """
+    if not ids:
+        return []
+    rows = await store.fetch(NAME, key, SEGMENTS, ids)
+    return [parse(row) for row in rows if row is not None]

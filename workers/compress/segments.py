@@ -1,0 +1,115 @@
+"""From a segmented session to segments that can be found. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Collection as Points
+from eunoe.schemas.decisions import Point, Put, Write
+from eunoe.schemas.events import Line, Provenance, SessionSegmented
+from eunoe.schemas.identity import derive_id
+from eunoe.schemas.memory import Segment
+from eunoe.schemas.ports import Vectors
+from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.keeping import Indexed, IndexEntry, Keeping
+from eunoe.workers.models.terms import document_vector, terms
+
+NAME = "compress"
+SEGMENTS, TERMS, STATS = "segments", "terms", "stats"
+MAX_SPEAKERS = 64
+
+
+class Frequency(Value):
+    """In how many segments of a conversation a term stands."""
+
+    segments: int
+
+
+class Stats(Value):
+    """What compress knows of a whole conversation."""
+
+    segments: int = 0
+    session: int = 0
+    """The last session that it applied."""
+    speakers: tuple[str, ...] = ()
+
+
+def evidence(lines: Iterable[Line]) -> list[Line]:
+    """The lines that prove something: all but the responder's own words."""
+    return [line for line in lines if line.is_evidence]
+
+
+def cut(event: SessionSegmented) -> list[tuple[Line, ...]]:
+    """The lines of each segment of a session."""
+    return [event.lines[span.first : span.last + 1] for span in event.spans]
+
+
+def build_segments(
+    event: SessionSegmented, parts: Sequence[tuple[Line, ...]], denoised: Sequence[Sequence[str]], made_by: Provenance
+) -> list[Segment]:
+    """The session's segments; ``denoised[i]`` are the compressed texts of the evidence lines of part i."""
+    return [
+        Segment(
+            segment_id=derive_id(event.key, event.session, NAME, index),
+            session=event.session,
+            index=index,
+            lines=lines,
+            denoised="\n".join(
+                f"{line.speaker}: {text}" for line, text in zip(evidence(lines), texts, strict=True) if text
+            ),
+            known_from=event.known_from,
+            made_by=made_by,
+        )
+        for index, (lines, texts) in enumerate(zip(parts, denoised, strict=True))
+    ]
+
+
+def speakers_of(stats: Stats, event: SessionSegmented) -> tuple[str, ...]:
+    """All who ever spoke, in order of appearance, bounded."""
+    names = dict.fromkeys((*stats.speakers, *(line.speaker for line in event.lines)))
+    return tuple(names)[:MAX_SPEAKERS]
+
+
+def build_point(
+    key: str, segment: Segment, vector: Vectors, segment_terms: list[str], settings: CompressSettings
+) -> Point:
+    """The index entry of a segment; ``vector`` has shape (dimensions,)."""
+    return Point(
+        collection=Points.SEGMENTS,
+        id=segment.segment_id,
+        key=key,
+        born=segment.session,
+        seq=segment.session,
+        text=segment.denoised,
+        dense=vector.astype("<f4").tobytes(),
+        sparse=document_vector(segment_terms, settings.average_terms),
+    )
+
+
+def plain_text(texts: Iterable[str]) -> str:
+    """What is embedded: the compressed words without speaker tags, which would draw all segments together."""
+    return " ".join(text for text in texts if text)
+
+
+def term_lists(denoised: Sequence[Sequence[str]], speakers: Collection[str]) -> list[list[str]]:
+    """The BM25 terms of each segment, the speakers' names dropped."""
+    return [terms(plain_text(texts), drop=speakers) for texts in denoised]
+
+
+def frequency_writes(segment_terms: Iterable[list[str]], known: dict[str, int]) -> list[Write]:
+    """The document frequencies after this session; ``known`` holds those before it."""
+    fresh = Counter(term for listed in segment_terms for term in set(listed))
+    return [
+        Put.of(TERMS, term, Frequency(segments=known.get(term, 0) + count)) for term, count in sorted(fresh.items())
+    ]
+
+
+def index_entry(document: str) -> IndexEntry | None:
+    """What the index must say of a segment's document; None where nothing of it can be found."""
+    segment = Segment.from_json(document)
+    if not segment.denoised:
+        return None
+    return IndexEntry(segment.segment_id, segment.denoised, segment.session, segment.session)
+
+
+KEEPING = Keeping(digested=(SEGMENTS, TERMS, STATS), indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),))

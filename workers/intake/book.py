@@ -1,0 +1,258 @@
+"""What intake knows of a conversation, and how an event changes it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from eunoe.schemas.base import Time, Value
+from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Timer, Write
+from eunoe.schemas.events import (
+    CloseReason,
+    DeadLetterReason,
+    Erase,
+    Line,
+    SessionClosed,
+    SessionEnded,
+    Utterance,
+)
+from eunoe.schemas.identity import content_digest
+from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.turns import Turn, is_blended, line_of, turn_events
+from eunoe.workers.keeping import Keeping
+
+HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
+
+KEEPING = Keeping(
+    digested=(HEAD, LINES, CLOSED, ERASURES),
+    left_out={
+        SEEN: "a window over the log that finds repeated utterances; nothing is derived from it",
+        RING: "the order of that window",
+    },
+)
+
+
+class Head(Value):
+    """Where a conversation stands."""
+
+    session: int = 0
+    """The number of the last session that was opened."""
+    is_open: bool = False
+    session_id: str | None = None
+    continues: int | None = None
+    lines: int = 0
+    size: int = 0
+    """Bytes of the open session's lines as JSON."""
+    last_utterance_id: str | None = None
+    last_log_time: Time | None = None
+    remembered: int = 0
+    """How many utterance ids were ever remembered: the ring's place."""
+    turn: int = 0
+    """The number of the last turn that was given to blend; over all sessions 1, 2, 3 …"""
+    turn_before: int = 0
+    """That number when the open session was opened."""
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The turns of the open session that were given to blend."""
+        return tuple(range(self.turn_before + 1, self.turn + 1))
+
+
+class Digest(Value):
+    """What is remembered of an utterance id."""
+
+    digest: str
+
+
+class Number(Value):
+    """The number of the last closed session of a client's session id."""
+
+    session: int
+
+
+class RingSlot(Value):
+    """The utterance id that stands in a place of the ring."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was read of the conversation for one event."""
+
+    head: Head = field(default_factory=Head)
+    lines: Sequence[Line] = ()
+    """The open session's lines; read only where the event needs them."""
+    seen: str | None = None
+    """The digest that the event's utterance id has already."""
+    evicted: str | None = None
+    """The utterance id that the ring forgets when another comes."""
+    closed: int | None = None
+    """The number of the last closed session of the event's session id."""
+
+
+def digest_of(utterance: Utterance) -> str:
+    """What tells a repeated utterance from another one under the same id."""
+    return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
+
+
+def closing_reason(head: Head, utterance: Utterance, settings: IntakeSettings) -> CloseReason | None:
+    """Why the open session must end before this utterance; None: it goes on, or none is open."""
+    if not head.is_open:
+        return None
+    if utterance.session_id is not None and utterance.session_id != head.session_id:
+        return CloseReason.SUCCEEDED
+    size = len(line_of(utterance).to_json())
+    if head.lines + 1 > settings.max_utterances or head.size + size > settings.max_session_bytes:
+        return CloseReason.BOUNDS
+    return None
+
+
+def on_utterance(
+    known: Known, utterance: Utterance, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
+) -> Decision:
+    """Admit an utterance: remember its id, open or close sessions, ask for the reply it wants."""
+    if len(utterance.text.encode()) > settings.max_text_bytes:
+        size = len(utterance.text.encode())
+        return _rejected(
+            DeadLetterReason.TOO_LONG, f"text of {size} bytes; at most {settings.max_text_bytes} are taken"
+        )
+    if known.seen is not None:
+        if known.seen == digest_of(utterance):
+            return Decision()
+        return _rejected(
+            DeadLetterReason.CONFLICT, f"utterance id {utterance.utterance_id!r} was used before with another content"
+        )
+    if utterance.ask is not None and not utterance.ask.record:
+        return _probe(known, utterance, settings, replayed=replayed)
+    return _recorded(known, utterance, log_time, settings, replayed=replayed)
+
+
+def _rejected(reason: DeadLetterReason, error: str) -> Decision:
+    return Decision(rejection=Rejection(reason=reason, error=error))
+
+
+def _probe(known: Known, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
+    head, writes = _remember(known, known.head, utterance, settings)
+    session = head.session if head.is_open else head.session + 1
+    events = turn_events(utterance, Turn(session, known.lines), settings, replayed=replayed)
+    return Decision(writes=(*writes, Put.of(HEAD, HEAD, head)), events=events)
+
+
+def _recorded(
+    known: Known, utterance: Utterance, log_time: datetime, settings: IntakeSettings, *, replayed: bool
+) -> Decision:
+    reason = closing_reason(known.head, utterance, settings)
+    closing = _closing(known, utterance, reason, log_time) if reason else Decision()
+    open_head = _opened(known, utterance, reason)
+    before = known.lines if known.head.is_open and not reason else ()
+    line = line_of(utterance)
+    head = open_head.model_copy(
+        update={
+            "lines": open_head.lines + 1,
+            "size": open_head.size + len(line.to_json()),
+            "last_utterance_id": utterance.utterance_id,
+            "last_log_time": log_time,
+            "turn": open_head.turn + is_blended(utterance, settings),
+        }
+    )
+    head, remembering = _remember(known, head, utterance, settings)
+    asks = turn_events(utterance, Turn(head.session, before, head.turn), settings, replayed=replayed)
+    return Decision(
+        writes=(
+            *closing.writes,
+            *remembering,
+            Put.of(LINES, f"{open_head.lines:06d}", line),
+            Put.of(HEAD, HEAD, head),
+        ),
+        events=(*closing.events, *asks),
+        timer=Timer(after_utterance_id=utterance.utterance_id, since=log_time),
+    )
+
+
+def _opened(known: Known, utterance: Utterance, reason: CloseReason | None) -> Head:
+    """The head of the session that the utterance belongs to, before it is added."""
+    head = known.head
+    if head.is_open and reason is None:
+        return head
+    session_id = utterance.session_id
+    continues = known.closed
+    if reason is CloseReason.BOUNDS:
+        session_id, continues = head.session_id, head.session
+    return Head(
+        session=head.session + 1,
+        is_open=True,
+        session_id=session_id,
+        continues=continues,
+        remembered=head.remembered,
+        turn=head.turn,
+        turn_before=head.turn,
+    )
+
+
+def _remember(
+    known: Known, head: Head, utterance: Utterance, settings: IntakeSettings
+) -> tuple[Head, tuple[Write, ...]]:
+    slot = ring_slot(head, settings)
+    writes: list[Write] = [Drop(table=SEEN, id=known.evicted)] if known.evicted else []
+    writes += [
+        Put.of(SEEN, utterance.utterance_id, Digest(digest=digest_of(utterance))),
+        Put.of(RING, slot, RingSlot(utterance_id=utterance.utterance_id)),
+    ]
+    return head.model_copy(update={"remembered": head.remembered + 1}), tuple(writes)
+
+
+def ring_slot(head: Head, settings: IntakeSettings) -> str:
+    """The place of the ring that the next remembered id takes."""
+    return str(head.remembered % settings.remembered_ids)
+
+
+def on_session_ended(known: Known, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
+    """Close the session that ended; an end that comes again, or too late, changes nothing."""
+    head = known.head
+    if event.after_utterance_id is not None:
+        return _closed_idle(known, event, log_time, settings)
+    if head.is_open and event.session_id in (None, head.session_id):
+        return _closing(known, event, CloseReason.ENDED, log_time)
+    if event.session_id is None or known.closed is not None:
+        return Decision()
+    return _rejected(DeadLetterReason.UNKNOWN_SESSION, f"no session {event.session_id!r} was ever opened")
+
+
+def _closed_idle(known: Known, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
+    head = known.head
+    if not head.is_open or head.last_log_time is None:
+        return Decision(timer=Timer(after_utterance_id=None, since=log_time))
+    quiet = log_time - head.last_log_time
+    if head.last_utterance_id == event.after_utterance_id and quiet >= timedelta(seconds=settings.idle_seconds):
+        return _closing(known, event, CloseReason.IDLE, log_time)
+    # void: the timer was stale, or its reader's clock is ahead of the log's; set it right
+    return Decision(timer=Timer(after_utterance_id=head.last_utterance_id, since=head.last_log_time))
+
+
+def _closing(known: Known, event: Utterance | SessionEnded, reason: CloseReason, log_time: datetime) -> Decision:
+    head = known.head
+    writes: list[Write] = [Clear(table=LINES)]
+    if head.session_id is not None:
+        writes.append(Put.of(CLOSED, head.session_id, Number(session=head.session)))
+    closed = head.model_copy(update={"is_open": False, "session_id": None, "continues": None, "lines": 0, "size": 0})
+    session = SessionClosed(
+        tenant=event.tenant,
+        conversation_id=event.conversation_id,
+        session=head.session,
+        session_id=head.session_id,
+        lines=tuple(known.lines),
+        known_from=log_time,
+        reason=reason,
+        continues=head.continues,
+        turns=head.turns,
+    )
+    return Decision(
+        writes=(*writes, Put.of(HEAD, HEAD, closed)),
+        events=(session,),
+        timer=Timer(after_utterance_id=None, since=log_time),
+    )
+
+
+def on_erase(event: Erase) -> Decision:
+    """Record the wish; the eraser acts on it."""
+    return Decision(writes=(Put.of(ERASURES, event.request_id, event),))

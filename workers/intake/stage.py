@@ -1,0 +1,82 @@
+"""Stage intake: takes the log in."""
+
+import asyncio
+from typing import TypeVar
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Decision, Work
+from eunoe.schemas.events import Erase, Line, SessionEnded, Utterance
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.intake.book import (
+    CLOSED,
+    HEAD,
+    LINES,
+    RING,
+    SEEN,
+    Digest,
+    Head,
+    Known,
+    Number,
+    RingSlot,
+    closing_reason,
+    on_erase,
+    on_session_ended,
+    on_utterance,
+    ring_slot,
+)
+from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.turns import needs_lines
+
+NAME = "intake"
+
+V = TypeVar("V", bound=Value)
+
+
+class IntakeStage:
+    """Buffers utterances, opens, closes and numbers sessions, passes asks on."""
+
+    def __init__(self, store: StateStore, settings: IntakeSettings) -> None:
+        self._store = store
+        self._settings = settings
+
+    async def decide(self, work: Work[Utterance | SessionEnded | Erase]) -> Decision:
+        """See `eunoe.workers.intake.book` for what each event changes."""
+        event = work.event
+        if isinstance(event, Erase):
+            return on_erase(event)
+        if isinstance(event, SessionEnded):
+            known = await self._known(work.key, event.session_id, None)
+            known = await self._with_lines(work.key, known, needed=known.head.is_open)
+            return on_session_ended(known, event, work.log_time, self._settings)
+        known = await self._known(work.key, event.session_id, event.utterance_id)
+        carried = needs_lines(event, self._settings) or closing_reason(known.head, event, self._settings) is not None
+        known = await self._with_lines(work.key, known, needed=carried and known.head.is_open)
+        return on_utterance(known, event, work.log_time, self._settings, replayed=work.replayed)
+
+    async def _known(self, key: str, session_id: str | None, utterance_id: str | None) -> Known:
+        head, seen, closed = await asyncio.gather(
+            self._one(key, HEAD, HEAD, Head),
+            self._one(key, SEEN, utterance_id, Digest),
+            self._one(key, CLOSED, session_id, Number),
+        )
+        head = head or Head()
+        evicted = await self._one(key, RING, ring_slot(head, self._settings) if utterance_id else None, RingSlot)
+        return Known(
+            head=head,
+            seen=None if seen is None else seen.digest,
+            evicted=None if evicted is None else evicted.utterance_id,
+            closed=None if closed is None else closed.session,
+        )
+
+    async def _one(self, key: str, table: str, id_: str | None, form: type[V]) -> V | None:
+        if id_ is None:
+            return None
+        (text,) = await self._store.fetch(NAME, key, table, [id_])
+        return None if text is None else form.from_json(text)
+
+    async def _with_lines(self, key: str, known: Known, *, needed: bool) -> Known:
+        if not needed:
+            return known
+        rows = await self._store.scan(NAME, key, LINES)
+        lines = tuple(Line.from_json(text) for _, text in sorted(rows.items()))
+        return Known(head=known.head, lines=lines, seen=known.seen, evicted=known.evicted, closed=known.closed)

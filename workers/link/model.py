@@ -1,0 +1,49 @@
+"""The judge that asks a language model."""
+
+from collections.abc import Sequence
+
+from eunoe.schemas.events import Provenance
+from eunoe.schemas.ports import LanguageModel
+from eunoe.workers.link.judge import CODE, Judgement, Pair, Verdict
+from eunoe.workers.link.offline import OfflineJudge
+from eunoe.workers.link.prompt import NAME, RelationsAnswer, batches, relations_prompt
+from eunoe.workers.link.settings import LinkSettings
+from eunoe.workers.models.asking import ask_checked
+from eunoe.workers.models.offered import one_each
+
+
+class ModelJudge:
+    """One question for all pairs of a session; several only where the prompt's budget asks for it.
+
+    An answer is believed when it tells of every pair once. What fails is asked once more with the fault named;
+    then the offline judge decides the whole session.
+    """
+
+    def __init__(self, model: LanguageModel, offline: OfflineJudge, settings: LinkSettings) -> None:
+        self._model = model
+        self._offline = offline
+        self._settings = settings
+
+    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+        """A verdict for every pair; nobody is asked where there is none. Raises `Unavailable` when the endpoint is."""
+        verdicts: list[Verdict] = []
+        for batch in batches(pairs, self._settings.prompt_budget_tokens, self._settings.max_evidence_chars):
+            told = await self._ask(batch)
+            if told is None:
+                return await self._fall_back(pairs)
+            verdicts.extend(told)
+        return Judgement(tuple(verdicts), Provenance(code=CODE, model=self._model.name, prompt=NAME))
+
+    async def _ask(self, batch: Sequence[Pair]) -> list[Verdict] | None:
+        prompt = relations_prompt(batch, self._settings.max_evidence_chars)
+        form = one_each(RelationsAnswer, "pairs", "pair", len(batch))
+        asked = await ask_checked(self._model, prompt, form, lambda answer: answer.fault(len(batch)))
+        if asked.answer is None:
+            return None
+        told = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
+        return [Verdict(answer.related, answer.explanation) for answer in told]
+
+    async def _fall_back(self, pairs: Sequence[Pair]) -> Judgement:
+        found = await self._offline.judge(pairs)
+        made_by = found.made_by.model_copy(update={"prompt": NAME, "fallback": True})
+        return Judgement(found.verdicts, made_by)

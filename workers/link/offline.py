@@ -1,0 +1,21 @@
+"""The judge that needs no language model."""
+
+from collections.abc import Sequence
+
+from eunoe.schemas.events import Provenance
+from eunoe.workers.link.cues import judge_by_cues, names_in
+from eunoe.workers.link.judge import CODE, Judgement, Pair
+from eunoe.workers.link.settings import LinkSettings
+
+
+class OfflineJudge:
+    """Cues only, precision before recall: Changed, Cause, SameTopic or None; deterministic."""
+
+    def __init__(self, settings: LinkSettings) -> None:
+        self._settings = settings
+
+    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+        """A verdict for every pair; never raises."""
+        names = names_in(pairs)
+        verdicts = tuple(judge_by_cues(pair, names, self._settings) for pair in pairs)
+        return Judgement(verdicts, Provenance(code=CODE, model="cues"))

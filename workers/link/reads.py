@@ -1,0 +1,182 @@
+"""What other stages may read of the memory graph, and how its documents are read. Thin."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.link.graph import (
+    COMPONENTS,
+    EDGES,
+    NAME,
+    NEWER,
+    PARENTS,
+    STATS,
+    VERTICES,
+    Component,
+    Edge,
+    Edges,
+    Page,
+    Parent,
+    Stats,
+    Vertex,
+    find,
+    page_id,
+)
+from eunoe.workers.link.growth import Known
+from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.link.timelines import Reach, Timeline, alone, untangle
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+_TRIES = 5
+
+
+async def read_link_stats(store: StateStore, key: str) -> Stats:
+    """What link knows of a conversation; empty where it knows nothing."""
+    return (await _read(store, key, STATS, Stats, [STATS])).get(STATS, Stats())
+
+
+async def read_known(store: StateStore, key: str, ids: Sequence[str]) -> Known:
+    """All that linking to the memories ``ids`` needs: a few documents for each of them."""
+    vertices = await _read(store, key, VERTICES, Vertex, ids)
+    parents = await _read_parents(store, key, sorted(vertices))
+    roots = sorted({find(id_, parents) for id_ in vertices})
+    last = {page_id(id_, vertex.further_pages[-1]): id_ for id_, vertex in vertices.items() if vertex.further_pages}
+    pages = await _read(store, key, NEWER, Page, list(last))
+    return Known(
+        parents=parents,
+        components=await _read(store, key, COMPONENTS, Component, roots),
+        vertices=vertices,
+        pages={last[place]: page for place, page in pages.items()},
+    )
+
+
+async def read_edges(store: StateStore, key: str, newer_ids: Sequence[str]) -> list[Edge]:
+    """The edges that end at these memories, with their explanations and provenance."""
+    found = await _read(store, key, EDGES, Edges, newer_ids)
+    return [edge for id_ in newer_ids if id_ in found for edge in found[id_].edges]
+
+
+async def all_edges(store: StateStore, key: str) -> list[Edge]:
+    """Every edge of a conversation, sorted by the newer memory's id: a full scan, for people who look."""
+    rows = await store.scan(NAME, key, EDGES)
+    return [edge for _, row in sorted(rows.items()) for edge in Edges.from_json(row).edges]
+
+
+async def read_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, list[str]]:
+    """Memory id → the memories one edge away, sorted, for the memories that the graph knows."""
+    vertices = await _read(store, key, VERTICES, Vertex, ids)
+    children = await read_children(store, key, vertices)
+    return {id_: sorted({*children[id_], *(older for older, _ in vertex.older)}) for id_, vertex in vertices.items()}
+
+
+async def read_timelines(
+    store: StateStore, key: str, retrieved: Sequence[str], settings: TimelineSettings
+) -> list[Timeline]:
+    """The raw timelines of retrieved memories, in their order; one that two of them share stands once.
+
+    A retrieved memory that the graph does not know yet is a timeline by itself. Reads what lies before and after
+    the retrieved memories, never the whole component.
+    """
+    found: dict[tuple[str, ...], Timeline] = {}
+    walk = _Walk(store, key)
+    wanted = list(dict.fromkeys(retrieved))
+    around = await asyncio.gather(*(walk.reach(id_, settings) for id_ in wanted))
+    for id_, reach in zip(wanted, around, strict=True):
+        for timeline in [alone(id_)] if reach is None else untangle(id_, reach, settings):
+            found.setdefault(timeline.memories, timeline)
+    return list(found.values())
+
+
+async def read_children(store: StateStore, key: str, vertices: Mapping[str, Vertex]) -> dict[str, tuple[str, ...]]:
+    """Memory id → where all its edges go."""
+    places = [page_id(id_, number) for id_, vertex in vertices.items() for number in vertex.further_pages]
+    pages = await _read(store, key, NEWER, Page, places)
+    return {
+        id_: vertex.newer + tuple(newer for number in vertex.further_pages for newer in _page(pages, id_, number))
+        for id_, vertex in vertices.items()
+    }
+
+
+def _page(pages: Mapping[str, Page], id_: str, number: int) -> tuple[str, ...]:
+    return pages.get(page_id(id_, number), Page()).newer
+
+
+Next = Callable[[Mapping[str, Vertex]], Awaitable[Mapping[str, Iterable[str]]]]
+"""Where one step leads from some memories."""
+
+
+class _Walk:
+    """Reads the graph level by level; what is read once serves all retrieved memories of a question."""
+
+    def __init__(self, store: StateStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._vertices: dict[str, Vertex] = {}
+        self._children: dict[str, tuple[str, ...]] = {}
+
+    async def reach(self, id_: str, settings: TimelineSettings) -> Reach | None:
+        """What timelines through a memory need; None where the graph does not know it."""
+        if not await self._read([id_]):
+            return None
+        past, future, oldest = await asyncio.gather(
+            self._around(id_, self._olders, settings), self._around(id_, self._newers, settings), self._oldest(id_)
+        )
+        return Reach(past, future, {each: self._children[each] for each in future}, oldest)
+
+    async def _oldest(self, id_: str) -> str | None:
+        """The oldest memory of the component; asked again where the component was joined to another meanwhile."""
+        for _ in range(_TRIES):
+            root = find(id_, await _read_parents(self._store, self._key, [id_]))
+            found = await _read(self._store, self._key, COMPONENTS, Component, [root])
+            if root in found:
+                return found[root].oldest.memory_id
+        return None
+
+    async def _around(self, start: str, next_: Next, settings: TimelineSettings) -> dict[str, Vertex]:
+        """What can be reached in as many steps as a timeline may have, the nearest first, at most ``max_read``."""
+        found: dict[str, Vertex] = {}
+        level: list[str] = [start]
+        for _ in range(settings.max_length):
+            vertices = await self._read(level[: settings.max_read - len(found)])
+            found |= vertices
+            steps = await next_(vertices)
+            level = list(dict.fromkeys(id_ for ids in steps.values() for id_ in ids if id_ not in found))
+            if not level or len(found) >= settings.max_read:
+                break
+        return found
+
+    async def _read(self, ids: Iterable[str]) -> dict[str, Vertex]:
+        wanted = list(ids)
+        missing = [id_ for id_ in wanted if id_ not in self._vertices]
+        self._vertices |= await _read(self._store, self._key, VERTICES, Vertex, missing)
+        return {id_: self._vertices[id_] for id_ in wanted if id_ in self._vertices}
+
+    async def _olders(self, vertices: Mapping[str, Vertex]) -> dict[str, list[str]]:
+        return {id_: [older for older, _ in vertex.older] for id_, vertex in vertices.items()}
+
+    async def _newers(self, vertices: Mapping[str, Vertex]) -> dict[str, tuple[str, ...]]:
+        missing = {id_: vertex for id_, vertex in vertices.items() if id_ not in self._children}
+        self._children |= await read_children(self._store, self._key, missing)
+        return {id_: self._children[id_] for id_ in vertices}
+
+
+async def _read_parents(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, str]:
+    """Every step from ``ids`` to their roots: log2(members) rounds at most."""
+    parents: dict[str, str] = {}
+    level: Sequence[str] = ids
+    while level:
+        found = await _read(store, key, PARENTS, Parent, level)
+        parents |= {id_: parent.id for id_, parent in found.items()}
+        level = sorted(set(parents.values()) - set(parents))
+    return parents
+
+
+async def _read(store: StateStore, key: str, table: str, form: type[ValueT], ids: Sequence[str]) -> dict[str, ValueT]:
+    """The documents that are there, by id."""
+    if not ids:
+        return {}
+    rows = await store.fetch(NAME, key, table, ids)
+    return {id_: form.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}

@@ -1,0 +1,82 @@
+"""Stage link: new memories enter the memory graph (THEANINE, section 2.1)."""
+
+from collections.abc import Sequence
+
+from eunoe.schemas.decisions import Collection, Decision, Put, Work
+from eunoe.schemas.events import Provenance
+from eunoe.schemas.memory import MemoriesChanged, Memory
+from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.workers.link.graph import STATS, Related, choose_links
+from eunoe.workers.link.growth import add_speakers, count, grow, order_of, related_pairs
+from eunoe.workers.link.judge import CODE, Judge, Judgement, Pair
+from eunoe.workers.link.reads import read_known, read_link_stats
+from eunoe.workers.link.settings import LinkSettings
+from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
+from eunoe.workers.models.names import without_names
+from eunoe.workers.update.reads import read_memories
+
+
+class LinkStage:
+    """Owns the memory graph of a conversation.
+
+    It reads the texts of memories born in earlier sessions, whatever became of them since: what a later session
+    may change decides nothing here.
+    """
+
+    def __init__(
+        self, store: StateStore, index: VectorIndex, embedder: Embedder, judge: Judge, settings: LinkSettings
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._embedder = embedder
+        self._judge = judge
+        self._settings = settings
+
+    async def decide(self, work: Work[MemoriesChanged]) -> Decision:
+        """The graph's documents that change with the session's new memories; raises `Unavailable` as its ports do."""
+        event = work.event
+        new = sorted(event.added, key=lambda memory: memory.order)
+        stats = await read_link_stats(self._store, work.key)
+        pairs = await self._pairs(work.key, event.session, new, add_speakers(stats.speakers, new))
+        judgement = await self._judged(pairs)
+        related = with_suspicions(related_pairs(pairs, judgement), suspected_pairs(event))
+        # what comes late may have entered the graph already, with an edge to something newer
+        entered = {memory.memory_id for memory in new} if work.late else set()
+        known = await read_known(self._store, work.key, sorted(entered | {pair.older.memory_id for pair in related}))
+        links: tuple[Related, ...] = choose_links(related, known.roots)
+        writes = grow([order_of(memory) for memory in new], links, known, judgement.made_by)
+        after = count(stats, work.seq, new, links, judgement.made_by)
+        return Decision(writes=(*writes, Put.of(STATS, STATS, after)), skipped=event.partial)
+
+    async def _judged(self, pairs: Sequence[Pair]) -> Judgement:
+        return await self._judge.judge(pairs) if pairs else Judgement((), Provenance(code=CODE, model="none"))
+
+    async def _pairs(self, key: str, session: int, new: Sequence[Memory], speakers: Sequence[str]) -> list[Pair]:
+        """Each new memory with its top-j associative memories of earlier sessions, best first (Algorithm 1, line 5)."""
+        if not new or session == 1:
+            return []
+        hits = await self._associative(key, session, new, speakers)
+        ids = sorted({hit.id for row in hits for hit in row})
+        known = {memory.memory_id: memory for memory in await read_memories(self._store, key, ids)}
+        return [
+            Pair(known[hit.id], memory, hit.score)
+            for memory, row in zip(new, hits, strict=True)
+            for hit in row
+            if hit.id in known
+        ]
+
+    async def _associative(
+        self, key: str, session: int, new: Sequence[Memory], speakers: Sequence[str]
+    ) -> list[list[Hit]]:
+        vectors = await self._embedder.embed([without_names(memory.text, speakers) for memory in new])
+        searches = [
+            Search(
+                Collection.MEMORIES,
+                key,
+                self._settings.associative,
+                dense=vector.astype("<f4").tobytes(),
+                born_before=session,
+            )
+            for vector in vectors
+        ]
+        return await self._index.search(searches)

@@ -1,0 +1,238 @@
+"""Taking out of a text what retrieval does not need (SeCom, section 2.3): offline, or by LLMLingua-2."""
+
+import asyncio
+import importlib
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eunoe.schemas.errors import Refused
+from eunoe.workers.models.batching import Batcher
+from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.models.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
+
+_TAG = re.compile(r"^[^\n:]{1,100}:(?=\s)", re.MULTILINE)
+_UNIT = re.compile(
+    r"https?://\S+|[\w.+-]+@[\w-]+\.[\w.-]+"  # addresses stay whole
+    r"|[$€£¥]?\d+(?:[.,:/-]\d+)*%?(?!\w)"  # and so do numbers with their signs
+    r"|\w+(?:['’-]\w+)*|[^\w\s]"
+)
+_SENTENCE_END = frozenset(".!?…。！？")
+_OPENS = frozenset("\"'“‘([*-–—")
+_YIELD_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A word, a number or a mark of a text."""
+
+    text: str
+    start: int
+    end: int
+    starts_sentence: bool
+
+    @property
+    def is_word(self) -> bool:
+        return any(char.isalnum() or char == "_" for char in self.text)
+
+
+class OfflineCompressor:
+    """Drops the words that tell least, in a fixed order: deterministic, no model.
+
+    Never dropped: names, numbers, negations, addresses, question marks, a speaker's tag, and words in other scripts
+    than Latin, of which the lists know nothing.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name and version of these rules."""
+        return "words/1"
+
+    async def compress(self, texts: Sequence[str], keep: float) -> list[str]:
+        """Each text with at least the share ``keep`` (over 0, at most 1) of its tokens, in their order."""
+        _check_keep(keep)
+        kept: list[str] = []
+        for index, text in enumerate(texts):
+            if index % _YIELD_EVERY == _YIELD_EVERY - 1:
+                await asyncio.sleep(0)  # a long session must not hold up everybody else
+            kept.append(drop_words(text, keep))
+        return kept
+
+
+def _check_keep(keep: float) -> None:
+    if not 0 < keep <= 1:
+        raise ValueError(f"the share to keep must be over 0 and at most 1, got {keep}")
+
+
+def drop_words(text: str, keep: float) -> str:
+    """``text`` without its least telling words, until ``keep`` of the tokens are left or only protected ones are."""
+    total = count_tokens(text)
+    spare = total - math.ceil(keep * total - 1e-9)
+    units = list(_units(text))
+    if spare <= 0 or not units:
+        return text
+    dropped: set[int] = set()
+    for _, _, index in sorted(_droppable(text, units)):
+        cost = count_tokens(units[index].text)
+        if cost <= spare:
+            dropped.add(index)
+            spare -= cost
+    kept = [unit for index, unit in enumerate(units) if index not in dropped]
+    return _join(text, kept) if any(unit.is_word for unit in kept) else text
+
+
+def _units(text: str) -> Iterator[_Unit]:
+    fresh, end = True, 0
+    for found in _UNIT.finditer(text):
+        fresh = fresh or "\n" in text[end : found.start()]
+        piece, end = found.group(), found.end()
+        yield _Unit(piece, found.start(), end, fresh)
+        if piece in _SENTENCE_END:
+            fresh = True
+        elif piece not in _OPENS:
+            fresh = False
+
+
+def _droppable(text: str, units: Sequence[_Unit]) -> Iterator[tuple[int, int, int]]:
+    """(rank, length, index) of each unit that may go; the smallest goes first."""
+    tags = [found.span() for found in _TAG.finditer(text)]
+    names = {unit.text for unit in units if unit.text[0].isupper() and not unit.starts_sentence}
+    seen: set[str] = set()
+    for index, unit in enumerate(units):
+        repeated = unit.text.lower() in seen
+        seen.add(unit.text.lower())
+        if not (_in_spans(unit, tags) or _is_protected(unit, names)):
+            yield _rank(unit, repeated), len(unit.text), index
+
+
+def _in_spans(unit: _Unit, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= unit.start < end for start, end in spans)
+
+
+def _is_protected(unit: _Unit, names: set[str]) -> bool:
+    if not unit.is_word:
+        return unit.text in "?？" or not unit.text.isascii()
+    if any(char.isdigit() for char in unit.text) or "://" in unit.text or "@" in unit.text or unit.text[0] in "$€£¥":
+        return True
+    if unit.text.lower() in NUMBER_WORDS or is_negation(unit.text) or not _is_latin(unit.text):
+        return True
+    return _is_name(unit, names)
+
+
+def _is_name(unit: _Unit, names: set[str]) -> bool:
+    word = unit.text
+    if not word[0].isupper() or word.split("'")[0].split("’")[0] == "I":
+        return False
+    if word.isupper() and len(word) > 1 and weight(word) < 3:  # SO, VERY: loud, no name
+        return False
+    return not unit.starts_sentence or word in names or word.lower() in GIVEN_NAMES or weight(word) == 3
+
+
+def _is_latin(word: str) -> bool:
+    return all(ord(char) < 0x250 or char in "'’-" for char in word)
+
+
+def _rank(unit: _Unit, repeated: bool) -> int:
+    if not unit.is_word:
+        return 3 if unit.text in _SENTENCE_END else 0
+    rank = weight(unit.text)
+    return (1, 2, 4, 6)[rank] - (1 if rank == 3 and repeated else 0)
+
+
+def _join(text: str, units: Sequence[_Unit]) -> str:
+    """The units with the white space that stood before them, never two words run together."""
+    parts: list[str] = []
+    end = 0
+    for unit in units:
+        gap = text[end : unit.start]
+        parts.append(_space(gap, unit, bool(parts)))
+        parts.append(unit.text)
+        end = unit.end
+    return "".join(parts)
+
+
+def _space(gap: str, unit: _Unit, follows: bool) -> str:
+    if not follows:
+        return ""
+    if "\n" in gap:
+        return "\n"
+    skipped = bool(gap.strip())
+    if unit.is_word and (skipped or gap):
+        return " "
+    return " " if gap[-1:].isspace() else ""
+
+
+_LINGUA_FAMILIES = ("bert-base-multilingual-cased", "xlm-roberta-large")
+
+
+@dataclass(frozen=True, slots=True)
+class LLMLinguaSettings:
+    """Which LLMLingua-2 model, and where it runs."""
+
+    model: str = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
+    """A name on the Hugging Face hub, or a folder that is named so."""
+    device: str = "cpu"
+
+
+class LLMLinguaCompressor:
+    """LLMLingua-2 (Pan et al. 2024) through the ``llmlingua`` package (an extra), in a thread of its own."""
+
+    def __init__(self, settings: LLMLinguaSettings | None = None) -> None:
+        self._settings = settings or LLMLinguaSettings()
+        self._compressor = _load_llmlingua(self._settings)
+        self._batchers: dict[float, Batcher[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return f"llmlingua2-{self._settings.model}"
+
+    async def compress(self, texts: Sequence[str], keep: float) -> list[str]:
+        """Each text with about the share ``keep`` of the model's tokens; speaker's tags and digits stay."""
+        _check_keep(keep)
+        if keep not in self._batchers:
+            self._batchers[keep] = Batcher(
+                lambda batch: [self._compress_now(text, keep) for text in batch], "llmlingua"
+            )
+        return await self._batchers[keep].submit(texts)
+
+    async def aclose(self) -> None:
+        """End the threads."""
+        for batcher in self._batchers.values():
+            await batcher.aclose()
+
+    def _compress_now(self, text: str, keep: float) -> str:
+        return "\n".join(self._compress_line(line, keep) for line in text.split("\n"))
+
+    def _compress_line(self, line: str, keep: float) -> str:
+        tag = _TAG.match(line)
+        head, body = (line[: tag.end()] + " ", line[tag.end() :].strip()) if tag else ("", line)
+        if count_tokens(body) < 2:
+            return line
+        # only marks can be forced: a forced word is replaced inside other words too ("no" in "now")
+        told = self._compressor.compress_prompt([body], rate=keep, force_tokens=["?"], force_reserve_digit=True)
+        kept = str(told["compressed_prompt"]).strip()
+        return head + (kept or body)
+
+
+def _load_llmlingua(settings: LLMLinguaSettings) -> Any:  # noqa: ANN401 - the package is an extra
+    if not any(family in settings.model for family in _LINGUA_FAMILIES):
+        raise Refused(
+            f"llmlingua tells a model's family by its name: {settings.model} has none of"
+            f" {', '.join(_LINGUA_FAMILIES)} in it"
+        )
+    try:
+        llmlingua = importlib.import_module("llmlingua")
+    except ImportError:
+        raise Refused(
+            "the compressor llmlingua is not installed: pip install 'eunoe[llmlingua]', or choose offline"
+        ) from None
+    try:
+        return llmlingua.PromptCompressor(model_name=settings.model, use_llmlingua2=True, device_map=settings.device)
+    except Exception as error:
+        raise Refused(
+            f"llmlingua could not load {settings.model} ({type(error).__name__}): it fetches the model at first use;"
+            " give it a network once, name a folder with the model, or choose offline"
+        ) from error

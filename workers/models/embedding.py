@@ -1,0 +1,177 @@
+"""Texts to unit vectors: static and offline, by ONNX models, or by an endpoint."""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+from tokenizers import Tokenizer
+
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.ports import Vectors
+from eunoe.workers.models.batching import Batcher
+from eunoe.workers.models.vectors import stack, unit_rows
+
+_TOKENS_AT_ONCE = 16_384
+"""Rows gathered at once: 16 MB, however long a text is."""
+_TEXTS_AT_ONCE = 256
+_UNKNOWN = 0
+
+
+class WordLlamaEmbedder:
+    """Static embeddings with the weights inside the ``wordllama`` wheel: mean of token rows, 256 dimensions.
+
+    The files are read from the wheel directly. Its own loader looks for the tokenizer in a folder that the
+    wheel names differently, then goes to the network; and importing it configures the root logger.
+    """
+
+    def __init__(self) -> None:
+        folder = _wheel_folder()
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._table = _read_table(folder / "weights" / "l2_supercat_256.safetensors")
+        self._name = f"wordllama-{version('wordllama')}-l2_supercat"
+        self._batcher: Batcher[NDArray[np.float32]] = Batcher(lambda texts: list(self.embed_now(texts)), "wordllama")
+
+    @property
+    def name(self) -> str:
+        """The wheel's name and version, and the model inside."""
+        return self._name
+
+    @property
+    def dimensions(self) -> int:
+        """256."""
+        return int(self._table.shape[1])
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Shape (n, 256), unit rows; a text without a known token gets the first axis."""
+        return stack(await self._batcher.submit(texts), self.dimensions)
+
+    async def aclose(self) -> None:
+        """End the thread."""
+        await self._batcher.aclose()
+
+    def embed_now(self, texts: list[str]) -> Vectors:
+        """What `embed` gives, on the caller's own thread. A row depends on its text alone, bit for bit."""
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            ids = self._token_ids(texts[start : start + _TEXTS_AT_ONCE])
+            for first, end in _runs([len(tokens) for tokens in ids]):
+                self._sum_into(rows[start + first : start + end], ids[first:end])
+        return unit_rows(rows)
+
+    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        encodings = self._tokenizer.encode_batch_fast([_clean(text) for text in texts], add_special_tokens=False)
+        return [[token for token in encoding.ids if token != _UNKNOWN] for encoding in encodings]
+
+    def _sum_into(self, rows: NDArray[np.float32], ids: Sequence[list[int]]) -> None:
+        """Add the token rows of each text; the mean has the same direction as the sum."""
+        filled = [index for index, tokens in enumerate(ids) if tokens]
+        if not filled:
+            return
+        if len(ids) == 1 and len(ids[0]) > _TOKENS_AT_ONCE:
+            for start in range(0, len(ids[0]), _TOKENS_AT_ONCE):
+                rows[0] += self._table[ids[0][start : start + _TOKENS_AT_ONCE]].sum(axis=0)
+            return
+        lengths = [len(ids[index]) for index in filled]
+        flat = np.fromiter(chain.from_iterable(ids), np.int64, count=sum(lengths))
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        rows[filled] = np.add.reduceat(self._table[flat], starts, axis=0)
+
+
+def _wheel_folder() -> Path:
+    found = importlib.util.find_spec("wordllama")
+    if found is None or not found.submodule_search_locations:
+        raise Refused("the package wordllama is not installed: pip install wordllama, or choose another embedder")
+    return Path(found.submodule_search_locations[0])
+
+
+def _read_table(path: Path) -> NDArray[np.float32]:
+    with safe_open(str(path), framework="np") as file:
+        table: NDArray[np.float16] = file.get_tensor("embedding.weight")
+    return np.ascontiguousarray(table, dtype=np.float32)
+
+
+def _clean(text: str) -> str:
+    """``text`` without lone surrogates, which no tokenizer takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _runs(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of texts that hold at most `_TOKENS_AT_ONCE` tokens together, or one longer text alone."""
+    start = held = 0
+    for index, length in enumerate(lengths):
+        if held and held + length > _TOKENS_AT_ONCE:
+            yield start, index
+            start, held = index, 0
+        held += length
+    if start < len(lengths):
+        yield start, len(lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class FastembedSettings:
+    """Which ONNX model, and where its files are."""
+
+    model: str = "BAAI/bge-small-en-v1.5"
+    path: str | None = None
+    """A folder with the model's files; None: fastembed's cache, or a download at first use."""
+    threads: int | None = None
+    batch: int = 64
+
+
+class FastembedEmbedder:
+    """Any model of the ``fastembed`` package (an extra), run by ONNX in a thread of its own."""
+
+    def __init__(self, settings: FastembedSettings | None = None) -> None:
+        self._settings = settings or FastembedSettings()
+        self._model = _load_fastembed(self._settings)
+        self._dimensions = int(next(iter(self._model.embed(["dimensions"]))).shape[0])
+        self._batcher: Batcher[NDArray[np.float32]] = Batcher(self._embed_now, "fastembed", max_texts=256)
+
+    @property
+    def name(self) -> str:
+        """The model's name, as fastembed calls it."""
+        return f"fastembed-{self._settings.model}"
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector, as the model showed it."""
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Shape (n, dimensions), unit rows."""
+        return stack(await self._batcher.submit(texts), self._dimensions)
+
+    async def aclose(self) -> None:
+        """End the thread."""
+        await self._batcher.aclose()
+
+    def _embed_now(self, texts: list[str]) -> list[NDArray[np.float32]]:
+        rows = list(self._model.embed([_clean(text) for text in texts], batch_size=self._settings.batch))
+        return list(unit_rows(np.stack(rows)))
+
+
+def _load_fastembed(settings: FastembedSettings) -> Any:  # noqa: ANN401 - the package is an extra
+    try:
+        fastembed = importlib.import_module("fastembed")
+    except ImportError:
+        raise Refused(
+            "the embedder fastembed is not installed: pip install 'eunoe[fastembed]', or choose wordllama"
+        ) from None
+    options = {} if settings.path is None else {"specific_model_path": settings.path}
+    try:
+        return fastembed.TextEmbedding(model_name=settings.model, threads=settings.threads, **options)
+    except Exception as error:
+        raise Refused(
+            f"fastembed could not load {settings.model} ({type(error).__name__}): it fetches the model at first use;"
+            " give it a network once, name a folder with the model's files, or choose wordllama"
+        ) from error

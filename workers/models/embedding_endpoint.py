@@ -1,0 +1,134 @@
+"""Unit vectors from an OpenAI-compatible ``/embeddings``."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from openai import AsyncOpenAI, OpenAIError
+from openai.types import CreateEmbeddingResponse
+
+from eunoe.schemas.errors import AnswerInvalid
+from eunoe.schemas.ports import Vectors
+from eunoe.workers.models.endpoint import Endpoint, EndpointRefused, fault_of
+from eunoe.workers.models.limit import InFlightLimit
+from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
+from eunoe.workers.models.tokens import clip_tokens, count_tokens
+from eunoe.workers.models.vectors import unit_rows
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointEmbedderSettings:
+    """Where to embed, and within which bounds."""
+
+    endpoint: Endpoint
+    dimensions: int
+    shorten: bool = False
+    """True: ask the endpoint for ``dimensions``, for models that can be shortened."""
+    batch_texts: int = 256
+    batch_tokens: int = 60_000
+    text_tokens: int = 4000
+    """A longer text is embedded by its beginning."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    world: Surroundings = field(default_factory=Surroundings)
+
+
+class EndpointEmbedder:
+    """Batches of texts, several batches at once, retried like questions to a language model."""
+
+    def __init__(self, settings: EndpointEmbedderSettings) -> None:
+        self._settings = settings
+        self._client: AsyncOpenAI = settings.endpoint.open()
+        self._limit = InFlightLimit(settings.endpoint.in_flight, 0)
+        self._retrying = Retrying(settings.retry, settings.world, settings.endpoint.server)
+        self._retries = 0
+
+    @property
+    def name(self) -> str:
+        """The model's name at the endpoint, with the length of its vectors."""
+        return f"{self._settings.endpoint.model}-{self._settings.dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector, as it was set; an endpoint that gives another one is refused."""
+        return self._settings.dimensions
+
+    @property
+    def retries(self) -> int:
+        """Requests that were sent again."""
+        return self._retries
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Shape (n, dimensions), unit rows; a blank text gets the first axis without being sent.
+
+        Raises `Unavailable` when the endpoint does not answer after its retries, `EndpointRefused` when it
+        refuses the key or the model, or gives vectors of another length.
+        """
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        clipped = [clip_tokens(text, self._settings.text_tokens) for text in texts]
+        filled = [index for index, text in enumerate(clipped) if text.strip()]
+        batches = pack_batches([clipped[index] for index in filled], self._settings)
+        parts = await asyncio.gather(*(self._embed_batch(batch) for batch in batches))
+        if parts:
+            rows[filled] = np.concatenate(parts)
+        return unit_rows(rows)
+
+    async def _embed_batch(self, texts: list[str]) -> Vectors:
+        answer = await self._retrying.run(partial(self._attempt, texts), self._on_retry)
+        return np.array([entry.embedding for entry in sorted(answer.data, key=lambda entry: entry.index)], np.float32)
+
+    async def _attempt(self, texts: list[str]) -> CreateEmbeddingResponse:
+        endpoint = self._settings.endpoint
+        asked: dict[str, Any] = {"dimensions": self.dimensions} if self._settings.shorten else {}
+        try:
+            async with self._limit.slot(), asyncio.timeout(endpoint.timeout_s):
+                answer = await self._client.embeddings.create(
+                    model=endpoint.model, input=texts, encoding_format="float", **asked
+                )
+        except TimeoutError:
+            raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
+        except (OpenAIError, ValueError) as error:
+            raise _told(fault_of(error, endpoint, self._settings.world.clock()), endpoint) from None
+        self._check(answer, len(texts))
+        return answer
+
+    def _check(self, answer: CreateEmbeddingResponse, wanted: int) -> None:
+        where = f"{self.name} at {self._settings.endpoint.base_url}"
+        if not isinstance(answer, CreateEmbeddingResponse) or len(answer.data or ()) != wanted:
+            raise Transient(f"{where} gave another number of vectors than texts")
+        lengths = {len(entry.embedding) for entry in answer.data}
+        if lengths != {self.dimensions}:
+            raise EndpointRefused(
+                f"{where} gives vectors of length {max(lengths)}: set the embedder's dimensions to that",
+                self._settings.endpoint.server,
+            )
+
+    def _on_retry(self) -> None:
+        self._retries += 1
+
+
+def _told(fault: Exception, endpoint: Endpoint) -> Exception:
+    """A text that is too long has no second asking here: it is a matter of settings."""
+    if isinstance(fault, AnswerInvalid):
+        return EndpointRefused(f"{endpoint.server}: {fault}; lower the tokens per text or batch", endpoint.server)
+    return fault
+
+
+def pack_batches(texts: Sequence[str], settings: EndpointEmbedderSettings) -> list[list[str]]:
+    """The texts in order, cut into batches within the bounds of texts and tokens; a batch has at least one text."""
+    batches: list[list[str]] = []
+    held = 0
+    for text in texts:
+        size = count_tokens(text)
+        if not batches or len(batches[-1]) >= settings.batch_texts or held + size > settings.batch_tokens:
+            batches.append([])
+            held = 0
+        batches[-1].append(text)
+        held += size
+    return batches

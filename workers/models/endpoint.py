@@ -1,0 +1,136 @@
+"""One OpenAI-compatible endpoint: how to reach it, and what its faults mean."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+
+import httpx2
+from openai import (
+    APIConnectionError,
+    APIResponseValidationError,
+    APIStatusError,
+    AsyncOpenAI,
+    DefaultAioHttpClient,
+)
+
+from eunoe.schemas.errors import AnswerInvalid, Refused, Unavailable
+from eunoe.workers.models.retrying import Transient
+
+OPENAI_URL = "https://api.openai.com/v1"
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
+_FILTERED = frozenset({"content_filter", "content_policy_violation"})
+
+
+class EndpointRefused(Refused, Unavailable):
+    """The endpoint refuses what the deployment asks of it: key, model or address.
+
+    It is `Refused` at start, and `Unavailable` to a running stage: it must never cost a session its memory.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is served."""
+
+    model: str
+    base_url: str = OPENAI_URL
+    key: str | None = field(default=None, repr=False)
+    timeout_s: float = 60.0
+    in_flight: int = 200
+    """Calls at once; the HTTP pool is as large."""
+
+    @property
+    def server(self) -> str:
+        """What a fault of the endpoint names."""
+        return f"{self.model} at {self.base_url}"
+
+    def open(self) -> AsyncOpenAI:
+        """A client that neither retries nor queues by itself; raises `Refused` where a key is missing.
+
+        It runs over aiohttp: half the processor time of the SDK's own pool with 200 connections.
+        """
+        if self.key is None and self.base_url.rstrip("/") == OPENAI_URL:
+            raise Refused(f"{OPENAI_URL} needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint without")
+        limits = httpx2.Limits(max_connections=self.in_flight, max_keepalive_connections=self.in_flight)
+        # callers hold the deadline of the whole call; this one only ends what they left behind
+        timeout = httpx2.Timeout(self.timeout_s + 1, connect=min(10.0, self.timeout_s))
+        return AsyncOpenAI(
+            api_key=self.key or "none",
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=timeout,
+            http_client=DefaultAioHttpClient(limits=limits, timeout=timeout),
+        )
+
+
+def code_of(error: APIStatusError) -> str:
+    """The endpoint's short code of its fault, or nothing: its sentences may repeat a key or a prompt."""
+    code = error.code or error.type or ""
+    return code if re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", code) else ""
+
+
+def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
+    """What to raise for a fault of the SDK: `Transient`, `EndpointRefused` or `AnswerInvalid`; else ``error``."""
+    where = endpoint.server
+    if isinstance(error, APIStatusError):
+        return _status_fault(error, where, now)
+    if isinstance(error, APIConnectionError):
+        return Transient(f"{where} cannot be reached: {type(_root(error)).__name__}")
+    if isinstance(error, APIResponseValidationError | ValueError):
+        return Transient(f"{where} answered with something that is no JSON: is the address right?")
+    return error
+
+
+def _root(error: BaseException) -> BaseException:
+    """The first of the faults that led to ``error``."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _status_fault(error: APIStatusError, where: str, now: float) -> Exception:
+    status, code = error.status_code, code_of(error)
+    said = f"{where} said {status}{f' ({code})' if code else ''}"
+    if status in _TRANSIENT or status >= 500:
+        return Transient(said, wish_of(error.response.headers, now))
+    if status == 413 or code in _TOO_LONG:
+        return AnswerInvalid("the prompt is longer than the model takes")
+    if code in _FILTERED:
+        return AnswerInvalid("the endpoint's content filter refused the prompt")
+    return EndpointRefused(f"{said}: {_ADVICE.get(status, 'look into the log of the endpoint')}", where)
+
+
+_ADVICE: Mapping[int, str] = {
+    400: "it does not understand our request; look into its log, or try another endpoint or model",
+    401: "the key is missing or wrong; set OPENAI_API_KEY",
+    402: "the account has no credit left",
+    403: "the key may not use this model; choose another key or model",
+    404: "it knows no such model or address; check the model's name and OPENAI_BASE_URL",
+    422: "it does not understand our request; look into its log, or try another endpoint or model",
+}
+
+
+def wish_of(headers: Mapping[str, str], now: float) -> float | None:
+    """The seconds that a server asks callers to wait (Retry-After: seconds or a date, retry-after-ms)."""
+    millis = _number(headers.get("retry-after-ms"))
+    if millis is not None:
+        return millis / 1000
+    told = headers.get("retry-after")
+    seconds = _number(told)
+    if seconds is not None or told is None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None

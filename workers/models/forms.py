@@ -1,0 +1,110 @@
+"""From a pydantic form to the strict JSON Schema that endpoints enforce, and from an answer's text to the form."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import AnswerInvalid
+
+FormT = TypeVar("FormT", bound=Value)
+Schema = dict[str, Any]
+
+DEFAULT_MAX_CHARS = 1000
+"""The bound of a string whose form gives none: an endpoint that enforces it is seldom cut off."""
+
+_DROPPED = frozenset({"title", "default", "examples", "discriminator"})
+_BOUNDS = frozenset(
+    {"maxLength", "minLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"multipleOf", "minItems", "maxItems", "uniqueItems"}
+)
+_FENCED = re.compile(r"\A```[a-zA-Z]*\s*\n(.*)\n```\Z", re.DOTALL)
+_THOUGHT = re.compile(r"\A<think>.*?</think>", re.DOTALL)
+
+
+@lru_cache(maxsize=256)
+def _strict(form: type[Value], bounded: bool) -> Schema:
+    schema: Schema = _tighten(form.model_json_schema(mode="validation"), bounded, form.__name__)
+    return schema
+
+
+def strict_schema(form: type[Value], *, bounded: bool = True) -> Schema:
+    """The JSON Schema of ``form`` as structured outputs ask for it.
+
+    Every object is closed and requires all its fields; every free string has a ``maxLength``. With ``bounded``
+    false all such bounds are left out, for endpoints that refuse them. Raises ``TypeError`` for a form with free keys.
+    """
+    return _strict(form, bounded)
+
+
+def _tighten(node: Any, bounded: bool, where: str) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(node, list):
+        return [_tighten(item, bounded, where) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:  # strict mode allows nothing beside a reference
+        return {"$ref": node["$ref"]}
+    tight = {_keyword(key): _sub(key, value, bounded, where) for key, value in node.items() if key not in _DROPPED}
+    if tight.get("type") == "object":
+        _close(tight, where)
+    if tight.get("type") == "string" and not tight.keys() & {"enum", "const", "format", "maxLength"}:
+        tight["maxLength"] = DEFAULT_MAX_CHARS
+    return tight if bounded else {key: value for key, value in tight.items() if key not in _BOUNDS}
+
+
+def _keyword(key: str) -> str:
+    return "anyOf" if key == "oneOf" else key
+
+
+def _sub(key: str, value: Any, bounded: bool, where: str) -> Any:  # noqa: ANN401 - any JSON
+    if key in {"properties", "$defs"}:  # names, not keywords: a field may be called "title"
+        return {name: _tighten(part, bounded, f"{where}.{name}") for name, part in value.items()}
+    if key in {"items", "prefixItems", "anyOf", "oneOf", "allOf"}:
+        return _tighten(value, bounded, where)
+    return value
+
+
+def _close(node: Schema, where: str) -> None:
+    if node.get("additionalProperties", False) is not False:
+        raise TypeError(f"{where} has free keys; structured outputs need named fields")
+    node["additionalProperties"] = False
+    node["required"] = list(node.get("properties", {}))
+
+
+def read_answer(text: str, form: type[FormT]) -> FormT:
+    """The form that an answer's text holds, a code fence or a thought before it taken off.
+
+    Raises `AnswerInvalid`, which names the fault and the field, never what was answered.
+    """
+    try:
+        return form.from_json(bare_json(text))
+    except ValidationError as error:
+        raise AnswerInvalid(name_faults(error)) from None
+
+
+def bare_json(text: str) -> str:
+    """``text`` without the wrapping that models like to put around JSON."""
+    bare = _THOUGHT.sub("", text.strip()).strip()
+    fenced = _FENCED.match(bare)
+    return fenced.group(1) if fenced else bare
+
+
+def name_faults(error: ValidationError) -> str:
+    """One line that names the first faults by field, without a value or a key that the model invented."""
+    return "; ".join(_name_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:5])[:500]
+
+
+def _name_fault(fault: Mapping[str, Any]) -> str:
+    path = list(fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"{_path(path[:-1])}: has a field that the form does not know"
+    if fault["type"] == "json_invalid":
+        return "the answer is not valid JSON"
+    return f"{_path(path)}: {fault['msg']}"
+
+
+def _path(loc: list[int | str]) -> str:
+    return ".".join(map(str, loc)) or "the answer"

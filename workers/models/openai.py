@@ -1,0 +1,181 @@
+"""A language model behind an OpenAI-compatible endpoint."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from openai import APIStatusError, AsyncOpenAI, BadRequestError, OpenAIError, UnprocessableEntityError
+from openai.types.chat import ChatCompletion
+from openai.types.chat.chat_completion import Choice
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import AnswerInvalid
+from eunoe.schemas.ports import Prompt
+from eunoe.workers.models.asking import is_correcting
+from eunoe.workers.models.dialect import Dialect, Sampling, adapt, request_body
+from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of
+from eunoe.workers.models.forms import read_answer
+from eunoe.workers.models.limit import InFlightLimit
+from eunoe.workers.models.metering import Prices, Usage
+from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
+from eunoe.workers.models.tokens import count_tokens
+
+log = logging.getLogger(__name__)
+AnswerT = TypeVar("AnswerT", bound=Value)
+_NOT_UNDERSTOOD = (BadRequestError, UnprocessableEntityError)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISettings:
+    """Where to ask, and within which bounds."""
+
+    endpoint: Endpoint
+    reserved: int = 20
+    """Of the calls in flight, how many are kept free for urgent ones."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    sampling: Sampling = field(default_factory=Sampling)
+    prices: Prices = field(default_factory=Prices)
+    world: Surroundings = field(default_factory=Surroundings)
+
+    @property
+    def parameters(self) -> str:
+        """What beside the prompt decides an answer: part of the hash that answers are recorded under."""
+        return f"temperature={self.sampling.temperature} seed={self.sampling.seed}"
+
+
+class OpenAIModel:
+    """Structured outputs over chat completions; retries, bounds and counts are ours, not the SDK's.
+
+    What the endpoint does not know (json_schema, a length field, a temperature) is learned from its first
+    refusal and kept for the process.
+    """
+
+    def __init__(self, settings: OpenAISettings) -> None:
+        in_flight = settings.endpoint.in_flight
+        self._settings = settings
+        self._client: AsyncOpenAI = settings.endpoint.open()
+        self._limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
+        self._retrying = Retrying(settings.retry, settings.world, settings.endpoint.server)
+        self._usage = Usage()
+        self._dialect = Dialect()
+        self._understood: set[type[Value]] = set()
+        """Forms that the endpoint has answered once: a later refusal is the prompt's own fault."""
+
+    @property
+    def name(self) -> str:
+        """The model's name at the endpoint."""
+        return self._settings.endpoint.model
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far; read it, do not write it."""
+        return self._usage
+
+    @property
+    def cost(self) -> float:
+        """Dollars spent so far, by the prices that are set."""
+        return self._usage.cost(self._settings.prices)
+
+    @property
+    def peak_in_flight(self) -> int:
+        """The most calls that were under way together."""
+        return self._limit.peak
+
+    @property
+    def in_flight_s(self) -> float:
+        """Seconds that all calls together were under way."""
+        return self._limit.held_s
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
+        """The model's answer, parsed.
+
+        Raises `AnswerInvalid` when it is not of the form, `Unavailable` when the endpoint does not answer
+        after its retries, `EndpointRefused` (both `Refused` and `Unavailable`) when it refuses key, model or request.
+        """
+        if is_correcting(prompt):
+            self._usage.corrections += 1
+        else:
+            self._usage.calls += 1
+        try:
+            completion = await self._ask(prompt, form, urgent)
+            self._count(prompt, completion)
+            return read_answer(_content(completion, prompt), form)
+        except AnswerInvalid:
+            self._usage.invalid += 1
+            raise
+
+    async def _ask(self, prompt: Prompt, form: type[Value], urgent: bool) -> ChatCompletion:
+        while True:
+            dialect = self._dialect
+            body = request_body(prompt, form, dialect, self._settings.sampling)
+            try:
+                completion = await self._retrying.run(partial(self._attempt, body, urgent), self._on_retry)
+            except _NOT_UNDERSTOOD as refusal:
+                self._learn(refusal, dialect, form)
+                self._on_retry()
+                continue
+            self._understood.add(form)
+            return completion
+
+    async def _attempt(self, body: dict[str, Any], urgent: bool) -> ChatCompletion:
+        endpoint = self._settings.endpoint
+        try:
+            async with self._limit.slot(urgent=urgent), asyncio.timeout(endpoint.timeout_s):
+                completion = await self._client.chat.completions.create(model=endpoint.model, **body)
+        except TimeoutError:
+            raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
+        except _NOT_UNDERSTOOD:
+            raise
+        except (OpenAIError, ValueError) as error:
+            raise fault_of(error, endpoint, self._settings.world.clock()) from None
+        if not isinstance(completion, ChatCompletion) or not completion.choices:
+            raise Transient(
+                f"{self.name} at {endpoint.base_url} answered with no chat completion: is the address right?"
+            )
+        return completion
+
+    def _learn(self, refusal: APIStatusError, dialect: Dialect, form: type[Value]) -> None:
+        """Change the dialect after a refusal, or raise what the refusal means."""
+        fault = fault_of(refusal, self._settings.endpoint, self._settings.world.clock())
+        if isinstance(fault, AnswerInvalid):
+            raise fault from None
+        if self._dialect != dialect:  # another call has learned meanwhile: try what it found first
+            return
+        if form in self._understood:
+            raise AnswerInvalid(
+                f"the endpoint refused this prompt ({code_of(refusal) or refusal.status_code})"
+            ) from None
+        learned = adapt(dialect, f"{refusal.param or ''} {refusal.message}")
+        if learned is None:
+            raise fault from None
+        log.warning("%s does not take all we send; from now on: %s", self.name, learned)
+        self._dialect = learned
+
+    def _on_retry(self) -> None:
+        self._usage.retries += 1
+
+    def _count(self, prompt: Prompt, completion: ChatCompletion) -> None:
+        told = completion.usage
+        content = completion.choices[0].message.content or ""
+        self._usage.prompt_tokens += told.prompt_tokens if told else count_tokens(prompt.system + "\n" + prompt.user)
+        self._usage.completion_tokens += told.completion_tokens if told else count_tokens(content)
+
+
+def _content(completion: ChatCompletion, prompt: Prompt) -> str:
+    """The text of a whole answer; raises `AnswerInvalid` for one that is cut, filtered, refused or empty."""
+    choice: Choice = completion.choices[0]
+    if choice.finish_reason == "length":
+        raise AnswerInvalid(f"the answer was cut off after {prompt.max_tokens} tokens; answer more briefly")
+    if choice.finish_reason == "content_filter":
+        raise AnswerInvalid("the endpoint's content filter cut the answer")
+    if choice.message.refusal:
+        raise AnswerInvalid("the model refused to answer")
+    if not choice.message.content or not choice.message.content.strip():
+        raise AnswerInvalid("the answer is empty")
+    return choice.message.content

@@ -1,0 +1,154 @@
+"""Terms of a text for BM25, and the sparse vectors whose dot product is its score."""
+
+import math
+import re
+import threading
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+
+import Stemmer
+
+from eunoe.schemas.decisions import SparseVector
+
+K1 = 1.2
+B = 0.75
+
+# vowel signs and accents that follow their letter (Devanagari, Arabic, Hebrew …) are part of the word
+_MARKS = "".join(chr(code) for code in range(0x300, 0x1100) if unicodedata.category(chr(code)).startswith("M"))
+_LETTERS = f"(?:[^\\W_]|[{_MARKS}])+"
+_WORD = re.compile(f"{_LETTERS}(?:'{_LETTERS})*")
+# scripts that are written without spaces, Hangul too: its words carry their particles
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3130-\u318f"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+_STOPWORDS = (
+    # articles, conjunctions, prepositions
+    "a an the and or but if so as of at by for with about into to from in on up out off over under than then "
+    # pronouns and determiners
+    "i me my mine we us our ours you your yours he him his she her hers it its they them their theirs "
+    "this that these those who whom whose which what when where why how there here some any each "
+    # forms of be, have, do, and modals
+    "am is are was were be been being have has had having do does did doing done will would shall should can could may "
+    "might must not no nor "
+    # contractions, whole
+    "i'm i've i'd i'll you're you've you'd you'll he's she's it's we're we've we'd we'll they're they've they'd "
+    "they'll that's there's here's what's who's how's where's let's isn't aren't wasn't weren't don't doesn't didn't "
+    "haven't "
+    "hasn't hadn't won't wouldn't can't couldn't shouldn't "
+    # words of dialogue that carry nothing
+    "oh ah um uh hey hi hello yes yeah yep ok okay well just really very too also"
+)
+STOPWORDS = frozenset(_STOPWORDS.split())
+
+
+def terms(text: str, drop: Collection[str] = ()) -> list[str]:
+    """The terms of ``text`` with repetitions: NFKC, lower case, English words stemmed, stop words left out.
+
+    Runs of scripts without spaces (Chinese, Japanese, Thai …) and of Korean give overlapping pairs of
+    characters, and each ideograph by itself, so that a word is found inside a longer run. The words of the
+    names in ``drop`` are left out.
+    """
+    dropped = _words_of(drop)
+    found: list[str] = []
+    for word in _words(text):
+        if word not in STOPWORDS and _bare(word) not in dropped:
+            found.extend(_terms_of_word(word))
+    return found
+
+
+def _words(text: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    return _WORD.findall(folded)
+
+
+def _words_of(names: Collection[str]) -> frozenset[str]:
+    return frozenset(_bare(word) for name in names for word in _words(name))
+
+
+def _bare(word: str) -> str:
+    return word.removesuffix("'s").replace("'", "")
+
+
+def _terms_of_word(word: str) -> list[str]:
+    if not _IS_UNSPACED.search(word):
+        return [_stem(_bare(word))]
+    return [term for run in _RUN.findall(word) for term in _terms_of_run(run)]
+
+
+def _terms_of_run(run: str) -> list[str]:
+    if not _IS_UNSPACED.match(run):
+        return [_stem(_bare(run))]
+    if len(run) == 1:
+        return [run]
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    return pairs + _IDEOGRAPH.findall(run)
+
+
+class _Stemmers(threading.local):
+    """A stemmer must not be used by two threads."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer.Stemmer("english")
+
+
+_STEMMERS = _Stemmers()
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    return str(_STEMMERS.english.stemWord(word)) if word.isascii() else word
+
+
+def term_index(term: str) -> int:
+    """The index of a term in a sparse vector: its CRC-32, the same in every process."""
+    return zlib.crc32(term.encode())
+
+
+def document_vector(found: Iterable[str], average_length: float, k1: float = K1, b: float = B) -> SparseVector:
+    """The term weights of a document: BM25's saturated frequencies against a fixed average length (in terms).
+
+    The dot product with a `query_vector` is the document's BM25 score. Raises ``ValueError`` for an average
+    length that is not positive.
+    """
+    if average_length <= 0:
+        raise ValueError(f"average_length must be positive, got {average_length}")
+    counts = Counter(found)
+    norm = k1 * (1 - b + b * counts.total() / average_length)
+    return _vector((term, n * (k1 + 1) / (n + norm)) for term, n in counts.items())
+
+
+def query_vector(found: Iterable[str], document_frequency: Mapping[str, int], documents: int) -> SparseVector:
+    """The term weights of a query: inverse document frequencies, in as many documents as the conversation has.
+
+    ``document_frequency`` tells in how many of the ``documents`` a term occurs; a term repeated in the
+    query counts each time. The two may have been read before and after another session came in: then there are as
+    many documents as the most frequent term occurs in.
+    """
+    counts = Counter(found)
+    known = max(documents, *document_frequency.values(), 0)
+    return _vector((term, n * idf(document_frequency.get(term, 0), known)) for term, n in counts.items())
+
+
+def idf(frequency: int, documents: int) -> float:
+    """How telling a term is that occurs in ``frequency`` of ``documents``; never negative."""
+    if not 0 <= frequency <= documents:
+        raise ValueError(f"a term cannot occur in {frequency} of {documents} documents")
+    return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _vector(weights: Iterable[tuple[str, float]]) -> SparseVector:
+    """Weights by index, ascending; terms of the same index add up."""
+    summed: dict[int, float] = {}
+    for term, weight in sorted(weights):
+        index = term_index(term)
+        summed[index] = summed.get(index, 0.0) + weight
+    indices = tuple(sorted(summed))
+    return SparseVector(indices=indices, values=tuple(summed[index] for index in indices))

@@ -1,0 +1,53 @@
+"""What time made of decisions (an uninfused turn, a failure), kept so that a rebuild decides the same."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import OutMessage, Scope
+from eunoe.schemas.events import RecordedAnswer
+from eunoe.streams.codec import encode
+from eunoe.streams.topics import Topic
+from eunoe.workers.models.recording import Answers
+
+
+class Moment(Value):
+    """What a model, asked again, would not tell."""
+
+    failed: str | None = None
+    """The error of a decision that raised each time; None: it did not."""
+    attempts: int = 1
+    recorded: str | None = None
+    """`eunoe.schemas.decisions.Decision.recorded`."""
+
+
+def moment_name(scope: Scope, number: int) -> str:
+    """The name of a decision among the recorded answers, the same in every generation."""
+    return f"moment:{quote(scope.stage, safe='')}:{scope.key}:{number}"
+
+
+def moment_message(scope: Scope, number: int, moment: Moment | None) -> OutMessage:
+    """What an outbox owes to the recorded answers; None: what failed was decided after all, and is forgotten."""
+    text = "" if moment is None else moment.model_dump_json()
+    answer = RecordedAnswer(request=moment_name(scope, number), text=text)
+    return OutMessage(topic=Topic.ANSWERS, key=answer.request, text=encode(answer).decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What a rebuild that does not ask again obeys."""
+
+    answers: Answers | None = None
+    """None: nothing is obeyed."""
+
+    async def recall(self, scope: Scope, number: int) -> Moment | None:
+        """What time made of a decision. Raises `Unavailable`."""
+        if self.answers is None or scope.lane:
+            return None
+        text = await self.answers.get(moment_name(scope, number))
+        try:
+            return Moment.from_json(text) if text else None
+        except ValidationError:
+            return None

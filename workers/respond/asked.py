@@ -1,0 +1,136 @@
+"""What a question says about its answer beside its topic: of whom, of when, of what kind. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_SHORT = {name[:3]: number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
+_MONTH = {name: number for number, name in enumerate(MONTHS, 1)} | _SHORT
+
+_NAMED_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY = r"(?P<{0}>[0-3]?\d)(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    rf"\b(?:{_DAY.format('before')}\s+(?:of\s+)?)?(?P<month>{_NAMED_MONTH})\b\.?"
+    rf"(?:\s+{_DAY.format('after')}\b(?!\d))?(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d))?\b")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+
+_WHEN = re.compile(r"\b(?:when|what (?:date|day|time|month|year)|how long|since|until)\b", re.IGNORECASE)
+_COUNT = re.compile(r"\bhow (?:many|much|old|often|long|far|tall|big)\b", re.IGNORECASE)
+_NAMED = re.compile(r"\b(?:where|who|whom|whose|which|what(?:'s| is| was| are)? (?:the )?name)\b", re.IGNORECASE)
+_PRESENT = re.compile(
+    r"\b(?:now|nowadays|currently|these days|at the moment|at present|presently|right now)\b", re.IGNORECASE
+)
+_PAST = re.compile(
+    r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first)\b", re.IGNORECASE
+)
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTime:
+    """A time that a question names; None where it leaves a part open."""
+
+    year: int | None
+    month: int | None = None
+    day: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question says about its answer beside its topic."""
+
+    speakers: frozenset[str]
+    """Whom it asks about, of the participants; empty where it names none."""
+    times: tuple[AskedTime, ...]
+    when: bool
+    count: bool
+    named: bool
+    """It asks for somebody, some place or something with a name."""
+    present: bool
+    """It asks for what holds now."""
+    past: bool
+    """It asks for what was before."""
+
+
+def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Asked:
+    """Reads a question; one in the first person is about who asks."""
+    words = {word.casefold() for word in _WORD.findall(text)}
+    named = {name for name in speakers if any(part.casefold() in words for part in _WORD.findall(name))}
+    if asker in speakers and _FIRST_PERSON.search(text):
+        named.add(asker)
+    past = _PAST.search(text) is not None
+    return Asked(
+        speakers=frozenset(named),
+        times=tuple(read_times(text)),
+        when=_WHEN.search(text) is not None,
+        count=_COUNT.search(text) is not None,
+        named=_NAMED.search(text) is not None,
+        present=_PRESENT.search(text) is not None and not past,
+        past=past,
+    )
+
+
+def read_times(text: str) -> list[AskedTime]:
+    """The dates, months and years that a text names, in its order; "may" alone is a month only with a capital."""
+    found = [_time_of(match) for match in _DATE.finditer(text) if not _is_verb(match)]
+    found += [
+        AskedTime(int(match["year"]), int(match["month"]), int(match["day"]) if match["day"] else None)
+        for match in _ISO.finditer(text)
+    ]
+    known = {time.year for time in found}
+    return found + [AskedTime(int(year)) for year in _YEAR.findall(text) if int(year) not in known]
+
+
+def _is_verb(match: re.Match[str]) -> bool:
+    bare = match["before"] is None and match["after"] is None and match["year"] is None
+    return match["month"] in {"may", "march", "mar", "sep", "dec", "jan", "oct", "nov"} and bare
+
+
+def _time_of(match: re.Match[str]) -> AskedTime:
+    day = match["before"] or match["after"]
+    year = int(match["year"]) if match["year"] else None
+    return AskedTime(year, _MONTH[match["month"].lower()], int(day) if day else None)
+
+
+def nearness(times: Sequence[AskedTime], day: date) -> float:
+    """How well a day fits the times that a question names, from 0 to 1; 0 where it names none.
+
+    What happened on a day is told on it or soon after: later days count longer than earlier ones.
+    """
+    return max((_fit(time, day) for time in times), default=0.0)
+
+
+def _fit(time: AskedTime, day: date) -> float:
+    if time.month is None or not 1 <= time.month <= 12:
+        return 0.5 * (time.year == day.year)
+    year = time.year or day.year
+    if time.day is None:
+        months = 12 * (day.year - year) + day.month - time.month
+        return 1.0 if months == 0 else 0.4 if months == 1 and day.day <= 10 else 0.0
+    try:
+        days = (day - date(year, time.month, time.day)).days
+    except ValueError:
+        return 0.0
+    return max(0.0, 1 - days / 14) if days >= 0 else max(0.0, 1 + days / 4)

@@ -1,0 +1,128 @@
+"""What a prompt shows of memory: rows that an answer may cite, under a token budget. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from typing import TypeVar
+
+from eunoe.schemas.events import Line, Source
+from eunoe.schemas.memory import Memory
+from eunoe.workers.models.tokens import count_tokens
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the prompt under the number by which an answer may cite it."""
+
+    number: int
+    speaker: str
+    text: str
+    at: datetime
+    cites: tuple[str, ...]
+    """The utterances behind it."""
+    reply_id: str | None = None
+    """Set for the responder's own words: no evidence; whoever cites them cites what they rest on."""
+    is_memory: bool = False
+    """True: the text is a memory, not what somebody said."""
+    holds: bool = True
+    """False: a memory that was superseded or retired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Memory as a prompt shows it."""
+
+    text: str = ""
+    tokens: int = 0
+    sources: tuple[Source, ...] = ()
+    rows: tuple[Row, ...] = ()
+
+
+def line_row(number: int, line: Line) -> Row:
+    """What somebody said, as a row."""
+    return Row(number, line.speaker, line.text, line.at, (line.utterance_id,), line.reply_id)
+
+
+def memory_row(number: int, memory: Memory) -> Row:
+    """A memory, as a row."""
+    cites = tuple(line.utterance_id for line in memory.evidence)
+    return Row(number, memory.speaker, memory.text, memory.at, cites, is_memory=True, holds=memory.ending is None)
+
+
+def write_day(time: datetime) -> str:
+    """A day as people write it: ``8 May 2023``."""
+    return _write_date(time.date())
+
+
+@lru_cache(maxsize=4096)
+def _write_date(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
+
+
+def fold(text: str) -> str:
+    """The text with its white space folded, so that no text can pass for another row."""
+    return " ".join(text.split())
+
+
+def write_row(row: Row) -> str:
+    """``12 Ann: I moved to Lyon.``, or for a memory ``12 Ann moved to Lyon.``"""
+    return f"{row.number} {fold(row.text)}" if row.is_memory else f"{row.number} {row.speaker}: {fold(row.text)}"
+
+
+def make_context(printed: Sequence[str], sources: Sequence[Source], rows: Sequence[Row]) -> Context:
+    """The context of printed rows, its tokens counted over exactly what is printed."""
+    text = "\n".join(printed)
+    return Context(text=text, tokens=count_tokens(text), sources=tuple(sources), rows=tuple(rows))
+
+
+def pack(
+    ranked: Sequence[T],
+    budget_tokens: int,
+    lay_out: Callable[[Sequence[T]], Context],
+    shorter: Callable[[T], T | None],
+    least: Callable[[T], int] = lambda candidate: 0,
+) -> Context:
+    """The best of ``ranked`` that fit the budget together, whole, as ``lay_out`` writes them.
+
+    What does not fit is passed over, and smaller ones further down may still come. Where not even one fits, the best
+    one is made ``shorter`` until it does, or until that gives None. ``least`` tells how many tokens a candidate adds at
+    least: what cannot fit need not be laid out.
+    """
+    chosen: list[T] = []
+    context = Context()
+    for candidate in ranked:
+        if context.tokens + least(candidate) > budget_tokens:
+            continue
+        grown = lay_out([*chosen, candidate])
+        if grown.tokens <= budget_tokens:
+            chosen, context = [*chosen, candidate], grown
+    if chosen or not ranked:
+        return context
+    return _clipped(ranked[0], budget_tokens, lay_out, shorter)
+
+
+def _clipped(
+    best: T, budget_tokens: int, lay_out: Callable[[Sequence[T]], Context], shorter: Callable[[T], T | None]
+) -> Context:
+    clipped = shorter(best)
+    while clipped is not None:
+        context = lay_out([clipped])
+        if context.tokens <= budget_tokens:
+            return context
+        clipped = shorter(clipped)
+    return Context()
+
+
+def latest(lines: Sequence[Line], budget_tokens: int, first_number: int) -> tuple[Row, ...]:
+    """The last lines whose rows fit the budget together, in order, numbered from ``first_number``."""
+    kept: list[Line] = []
+    left = budget_tokens
+    for line in reversed(lines):
+        left -= count_tokens(write_row(line_row(0, line)))
+        if left < 0:
+            break
+        kept.append(line)
+    return tuple(line_row(number, line) for number, line in enumerate(reversed(kept), first_number))

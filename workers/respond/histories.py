@@ -1,0 +1,79 @@
+"""What became of memories: timelines of supersession, and which utterances tell only what holds no more. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.memory import Memory, MemoryStatus
+from eunoe.schemas.relations import Relation
+from eunoe.workers.respond.context import write_day
+
+MAX_LENGTH = 8
+"""Memories of one history."""
+
+
+def stands(memory: Memory) -> bool:
+    """True where a model wrote the memory: it says what its utterances say. An extract says a part of it."""
+    return memory.made_by.prompt is not None and not memory.made_by.fallback
+
+
+def outdated(memory: Memory) -> bool:
+    """True where the memory held once and holds no more; one that was born superseded only repeats another."""
+    ending = memory.ending
+    if ending is None:
+        return False
+    return ending.session > memory.session or ending.status is MemoryStatus.RETIRED
+
+
+def only_outdated(memories: Iterable[Memory], replaced: Collection[str]) -> frozenset[str]:
+    """The utterances that only outdated memories rest on, or such that an insight of this session replaces."""
+    past: set[str] = set()
+    present: set[str] = set()
+    for memory in memories:
+        ids = {line.utterance_id for line in memory.evidence}
+        (past if outdated(memory) or memory.memory_id in replaced else present).update(ids)
+    return frozenset(past - present)
+
+
+def histories(memories: Sequence[Memory], known: Mapping[str, Memory]) -> list[tuple[Memory, ...]]:
+    """Of each outdated memory: it and its successors, oldest first, as far as ``known``.
+
+    One that is the end of another's beginning is left out; lengths are bounded by the latest `MAX_LENGTH`.
+    """
+    chains = [_chain(memory, known) for memory in memories if outdated(memory)]
+    chains.sort(key=lambda chain: (-len(chain), chain[0].order))
+    kept: list[tuple[Memory, ...]] = []
+    for chain in chains:
+        ids = {memory.memory_id for memory in chain}
+        if not any(ids <= {memory.memory_id for memory in longer} for longer in kept):
+            kept.append(chain)
+    return kept
+
+
+def _chain(memory: Memory, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
+    found = {memory.memory_id: memory}
+    ending = memory.ending
+    while ending is not None and ending.by is not None and ending.by in known and ending.by not in found:
+        found[ending.by] = known[ending.by]
+        ending = known[ending.by].ending
+    return tuple(found.values())[-MAX_LENGTH:]
+
+
+def history_source(chain: Sequence[Memory]) -> Source:
+    """A history as a timeline in which each memory was changed into the next."""
+    last = chain[-1]
+    return Source(
+        kind=Strategy.TIMELINE,
+        id=last.memory_id,
+        session=last.session,
+        at=last.at,
+        utterance_ids=tuple(dict.fromkeys(line.utterance_id for memory in chain for line in memory.evidence)),
+        score=0.0,
+        memory_ids=tuple(memory.memory_id for memory in chain),
+        relations=(Relation.CHANGED,) * (len(chain) - 1),
+    )
+
+
+def note(memory: Memory) -> str:
+    """The day of a memory, and until when it held."""
+    until = f", held until {write_day(memory.ending.at)}" if memory.ending is not None else ""
+    return f"{write_day(memory.at)}{until}"

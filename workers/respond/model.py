@@ -1,0 +1,94 @@
+"""Replies by a language model."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from eunoe.schemas.events import Provenance, Strategy
+from eunoe.schemas.ports import LanguageModel
+from eunoe.workers.models.asking import ask_checked
+from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.respond.prompt import (
+    FUSED,
+    REPLY,
+    Note,
+    RefineAnswer,
+    RefinedReplyAnswer,
+    ReplyAnswer,
+    refine_fault,
+    refine_prompt,
+    refined_reply_prompt,
+    reply_fault,
+    reply_prompt,
+)
+from eunoe.workers.respond.replier import CODE, Answer, ReplyTask
+from eunoe.workers.respond.settings import Refine
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplier:
+    """One call, or two where timelines are refined apart; what fails its checks twice is left to the offline twin."""
+
+    model: LanguageModel
+    offline: OfflineReplier
+    refine: Refine
+
+    async def reply(self, task: ReplyTask) -> Answer:
+        """The model's reply with the rows it cites (THEANINE, equations 11 and 12)."""
+        if not _has_timelines(task.context) or self.refine is Refine.OFF:
+            return await self._reply(task)
+        if self.refine is Refine.FUSED:
+            return await self._refined_reply(task)
+        return await self._reply(await self._refined(task))
+
+    async def _reply(self, task: ReplyTask) -> Answer:
+        rows = task.rows
+        asked = await ask_checked(
+            self.model, reply_prompt(task), ReplyAnswer, lambda answer: reply_fault(answer, rows), urgent=True
+        )
+        return await self._answer(task, asked.answer, REPLY)
+
+    async def _refined_reply(self, task: ReplyTask) -> Answer:
+        rows = task.rows
+        asked = await ask_checked(
+            self.model,
+            refined_reply_prompt(task),
+            RefinedReplyAnswer,
+            lambda answer: reply_fault(answer, rows),
+            urgent=True,
+        )
+        return await self._answer(task, asked.answer, FUSED)
+
+    async def _answer(self, task: ReplyTask, answer: ReplyAnswer | RefinedReplyAnswer | None, prompt: str) -> Answer:
+        if answer is None:
+            twin = await self.offline.reply(task)
+            return replace(twin, made_by=twin.made_by.model_copy(update={"fallback": True}))
+        rows = task.rows
+        cited = tuple(rows[number] for number in sorted(set(answer.cited)))
+        return Answer(answer.text.strip(), cited, Provenance(code=CODE, model=self.model.name, prompt=prompt))
+
+    async def _refined(self, task: ReplyTask) -> ReplyTask:
+        """The task with notes in the place of raw timelines; unchanged where no refinement passed its checks.
+
+        A context that holds more than timelines keeps its rows, and the notes stand below them.
+        """
+        rows = task.rows
+        asked = await ask_checked(
+            self.model, refine_prompt(task), RefineAnswer, lambda answer: refine_fault(answer, rows), urgent=True
+        )
+        if asked.answer is None or not asked.answer.notes:
+            return task
+        notes = write_notes(asked.answer.notes)
+        alone = all(source.kind is Strategy.TIMELINE for source in task.context.sources)
+        text = notes if alone else f"{task.context.text}\n{notes}"
+        return replace(task, context=replace(task.context, text=text, tokens=count_tokens(text)))
+
+
+def write_notes(notes: Iterable[Note]) -> str:
+    """Refined timelines as the reply's prompt shows them: each note with the rows it rests on."""
+    return "\n".join(f"- {' '.join(note.text.split())} (rows {', '.join(map(str, note.cited))})" for note in notes)
+
+
+def _has_timelines(context: Context) -> bool:
+    return any(source.kind is Strategy.TIMELINE for source in context.sources)

@@ -1,0 +1,119 @@
+"""Stage respond: looks up what is remembered and replies."""
+
+from collections.abc import Mapping
+
+from eunoe.schemas.base import Contract, Identifier, Value
+from eunoe.schemas.decisions import Decision, Put, Work
+from eunoe.schemas.events import Provenance, Reply, ReplyContext, Strategy
+from eunoe.schemas.identity import derive_id
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.compress.reads import read_stats
+from eunoe.workers.keeping import Keeping
+from eunoe.workers.respond.context import Row, latest
+from eunoe.workers.respond.replier import CODE, Answer, Replier, ReplyTask
+from eunoe.workers.respond.settings import RespondSettings
+from eunoe.workers.respond.sources import Query, RecallSource
+
+NAME = "respond"
+CITED = "cited"
+KEEPING = Keeping(left_out={CITED: "a reply rests on what was known when it was asked, which is a matter of timing"})
+
+
+class Cited(Value):
+    """What a reply rests on: whoever cites the reply later cites this."""
+
+    utterance_ids: tuple[Identifier, ...]
+
+
+class RespondStage:
+    """Retrieves by the ask's strategy under its budget, and answers."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        sources: Mapping[Strategy, RecallSource],
+        replier: Replier,
+        settings: RespondSettings,
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._replier = replier
+        self._settings = settings
+
+    async def decide(self, work: Work[ReplyContext]) -> Decision:
+        """One `Reply`, and the record of what it cites."""
+        event = work.event
+        strategy = event.request.strategy or self._settings.strategy
+        stats = await read_stats(self._store, work.key)
+        query = Query(
+            key=work.key,
+            text=event.question.text,
+            speakers=stats.speakers,
+            budget_tokens=event.request.budget_tokens or self._settings.budget_tokens,
+            asker=event.question.speaker,
+            session=event.session,
+            insights=event.insights,
+        )
+        context = await self._sources[strategy].recall(query)
+        task = ReplyTask(
+            speak_as=event.request.speak_as,
+            question=event.question,
+            dialogue=latest(event.dialogue, self._settings.dialogue_tokens, len(context.rows) + 1),
+            context=context,
+            speakers=stats.speakers,
+        )
+        answer = await self._replier.reply(task)
+        reply = Reply(
+            tenant=event.tenant,
+            conversation_id=event.conversation_id,
+            reply_id=reply_id(event),
+            request_id=event.request.request_id,
+            speaker=event.request.speak_as,
+            text=answer.text,
+            cited=await self._resolve(work.key, answer),
+            sources=context.sources,
+            context=context.text,
+            context_tokens=context.tokens,
+            strategy=strategy,
+            known_session=stats.session,
+            made_by=answer.made_by,
+        )
+        record = Put.of(CITED, reply.reply_id, Cited(utterance_ids=reply.cited))
+        return Decision(writes=(record,), events=(reply,))
+
+    async def _resolve(self, key: str, answer: Answer) -> tuple[str, ...]:
+        """The cited utterances; a reply among them stands for what it cited itself."""
+        replies = [row.reply_id for row in answer.cited if row.reply_id is not None]
+        found = await self._store.fetch(NAME, key, CITED, replies) if replies else []
+        known = {id_: Cited.from_json(text) for id_, text in zip(replies, found, strict=True) if text is not None}
+        return tuple(dict.fromkeys(id_ for row in answer.cited for id_ in _evidence_of(row, known)))
+
+
+def _evidence_of(row: Row, known: Mapping[str, Cited]) -> tuple[str, ...]:
+    if row.reply_id is None:
+        return row.cites
+    return known[row.reply_id].utterance_ids if row.reply_id in known else ()
+
+
+def reply_id(event: ReplyContext) -> str:
+    """The id of the one reply to a request."""
+    return derive_id(event.key, event.session, NAME, event.request.request_id)
+
+
+def apologize(work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
+    """The reply that says that there is none, so that nobody waits for it."""
+    event = work.event
+    return (
+        Reply(
+            tenant=event.tenant,
+            conversation_id=event.conversation_id,
+            reply_id=reply_id(event),
+            request_id=event.request.request_id,
+            speaker=event.request.speak_as,
+            text="",
+            strategy=event.request.strategy or Strategy.SEGMENT,
+            known_session=0,
+            made_by=Provenance(code=CODE, model="none"),
+            error=error[:500],
+        ),
+    )

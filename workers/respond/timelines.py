@@ -1,0 +1,115 @@
+"""Strategy `timeline`: timelines of linked memories through those that the dialogue calls up (THEANINE, 2.2)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from eunoe.schemas.decisions import Collection
+from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.identity import content_digest
+from eunoe.schemas.memory import Memory
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.link.reads import read_timelines
+from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.link.timelines import Timeline
+from eunoe.workers.models.terms import query_vector, terms
+from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
+from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
+
+HEADING = "Timeline"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTimeline:
+    """A timeline with its memories, and the score of the memory it was retrieved for."""
+
+    timeline: Timeline
+    memories: tuple[Memory, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSource:
+    """Retrieves among all memories, superseded ones too: a timeline tells how things came to be."""
+
+    store: StateStore
+    finder: Finder
+    settings: TimelineSettings
+
+    async def recall(self, query: Query) -> Context:
+        """The timelines of the top-k memories that fit, oldest first within each."""
+        stats = await read_memory_stats(self.store, query.key)
+        words = terms(query.text, drop=query.speakers)
+        frequencies = await read_memory_frequencies(self.store, query.key, set(words))
+        hits = await self.finder.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
+        known = await read_memories(self.store, query.key, [hit.id for hit in hits])
+        scores = {hit.id: hit.score for hit in hits}
+        retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
+        timelines = await read_timelines(self.store, query.key, retrieved, self.settings)
+        ranked = await show_timelines(self.store, query.key, timelines, scores)
+        return pack(ranked, query.budget_tokens, lay_out_timelines, shorter)
+
+
+async def show_timelines(
+    store: StateStore, key: str, timelines: Sequence[Timeline], scores: Mapping[str, float]
+) -> list[ShownTimeline]:
+    """Timelines with their memories; one with a memory that Redis does not know is dropped."""
+    ids = list(dict.fromkeys(id_ for timeline in timelines for id_ in timeline.memories))
+    memories = {memory.memory_id: memory for memory in await read_memories(store, key, ids)}
+    return [
+        ShownTimeline(timeline, tuple(memories[id_] for id_ in timeline.memories), scores[timeline.retrieved])
+        for timeline in timelines
+        if all(id_ in memories for id_ in timeline.memories)
+    ]
+
+
+def shorter(shown: ShownTimeline) -> ShownTimeline | None:
+    """The timeline without the end that is further from the retrieved memory; None where only that one is left."""
+    ids = shown.timeline.memories
+    place = ids.index(shown.timeline.retrieved)
+    if len(ids) == 1:
+        return None
+    cut = slice(1, None) if place >= len(ids) - 1 - place else slice(None, -1)
+    relations = shown.timeline.relations[cut]
+    timeline = shown.timeline.model_copy(update={"memories": ids[cut], "relations": relations, "truncated": True})
+    return ShownTimeline(timeline, shown.memories[cut], shown.score)
+
+
+def lay_out_timelines(shown: Sequence[ShownTimeline]) -> Context:
+    """Timelines in the order of their last memory; one that stands in two of them is written once, then named."""
+    ordered = sorted(shown, key=lambda one: (one.memories[-1].order, one.timeline.memories))
+    printed: list[str] = []
+    rows: dict[str, Row] = {}
+    for one in ordered:
+        printed.append(HEADING)
+        for memory, relation in zip_longest(one.memories, one.timeline.relations):
+            printed.append(_written(memory, rows))
+            if relation is not None:
+                printed.append(relation.value)
+    return make_context(printed, [timeline_source(one) for one in ordered], list(rows.values()))
+
+
+def _written(memory: Memory, rows: dict[str, Row]) -> str:
+    if memory.memory_id in rows:
+        return f"{rows[memory.memory_id].number}"
+    row = memory_row(len(rows) + 1, memory)
+    rows[memory.memory_id] = row
+    return f"{write_row(row)} ({write_day(memory.at)})"
+
+
+def timeline_source(shown: ShownTimeline) -> Source:
+    """Which memories, and how each leads to the next."""
+    ids = shown.timeline.memories
+    last = shown.memories[-1]
+    utterances = (line.utterance_id for memory in shown.memories for line in memory.evidence)
+    return Source(
+        kind=Strategy.TIMELINE,
+        id=content_digest("\n".join(ids).encode()),
+        session=last.session,
+        at=last.at,
+        utterance_ids=tuple(dict.fromkeys(utterances)),
+        score=shown.score,
+        memory_ids=ids,
+        relations=shown.timeline.relations,
+    )

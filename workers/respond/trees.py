@@ -1,0 +1,135 @@
+"""Strategy `tree`: what the tree of memories holds, all its nodes searched at once (MemTree, section 3.2)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.memory import Memory, Segment
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.compress.reads import read_segments
+from eunoe.workers.models.names import without_names
+from eunoe.workers.respond.context import (
+    Context,
+    Row,
+    line_row,
+    make_context,
+    memory_row,
+    pack,
+    write_day,
+    write_row,
+)
+from eunoe.workers.respond.sources import Query
+from eunoe.workers.tree.reads import TreeRecall, entries_below
+from eunoe.workers.tree.retrieve import TreeHit
+from eunoe.workers.tree.settings import TreeUnit
+from eunoe.workers.update.reads import read_memories
+
+MAX_BELOW = 50
+"""Entries that an aggregate names as what it rests on."""
+
+Entry = Memory | Segment
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNode:
+    """A node of the tree with the rows that it puts into the prompt."""
+
+    hit: TreeHit
+    entries: tuple[Entry, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sorts nodes in log order, an aggregate by the first entry below it."""
+        return min((entry.session, entry.index) for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSource:
+    """Leaves as they are; aggregates only where the setting lets them stand for what lies below."""
+
+    store: StateStore
+    recall_tree: TreeRecall
+    unit: TreeUnit
+
+    async def recall(self, query: Query) -> Context:
+        """The best nodes that fit, in time order, no utterance paid for twice."""
+        hits = await self.recall_tree.recall(query.key, without_names(query.text, query.speakers))
+        below = {
+            hit.node_id: [hit.entry]
+            if hit.entry
+            else await entries_below(self.store, query.key, hit.node_id, MAX_BELOW)
+            for hit in hits
+        }
+        entries = await self._entries(query.key, dict.fromkeys(id_ for ids in below.values() for id_ in ids))
+        shown = [_shown(hit, [entries[id_] for id_ in below[hit.node_id] if id_ in entries]) for hit in hits]
+        return pack([node for node in shown if node.entries], query.budget_tokens, lay_out_nodes, shorter)
+
+    async def _entries(self, key: str, ids: Iterable[str]) -> Mapping[str, Entry]:
+        wanted = list(ids)
+        if self.unit is TreeUnit.SEGMENTS:
+            return {segment.segment_id: segment for segment in await read_segments(self.store, key, wanted)}
+        return {memory.memory_id: memory for memory in await read_memories(self.store, key, wanted)}
+
+
+def _shown(hit: TreeHit, entries: Sequence[Entry]) -> ShownNode:
+    if hit.entry is None and entries:
+        cites = tuple(dict.fromkeys(id_ for entry in entries for id_ in _utterances(entry)))
+        at = max(_time_of(entry) for entry in entries)
+        row = Row(0, "", hit.text, at, cites, is_memory=True)
+        return ShownNode(hit, tuple(entries), (row,))
+    return ShownNode(hit, tuple(entries), tuple(row for entry in entries for row in _rows(entry)))
+
+
+def _rows(entry: Entry) -> list[Row]:
+    return [memory_row(0, entry)] if isinstance(entry, Memory) else [line_row(0, line) for line in entry.lines]
+
+
+def _utterances(entry: Entry) -> tuple[str, ...]:
+    if isinstance(entry, Segment):
+        return entry.utterance_ids
+    return tuple(line.utterance_id for line in entry.evidence)
+
+
+def _time_of(entry: Entry) -> datetime:
+    return entry.at if isinstance(entry, Memory) else entry.lines[-1].at
+
+
+def shorter(node: ShownNode) -> ShownNode | None:
+    """The node without its last row; None where it has only one."""
+    return replace(node, rows=node.rows[:-1]) if len(node.rows) > 1 else None
+
+
+def lay_out_nodes(ranked: Sequence[ShownNode]) -> Context:
+    """Nodes in time order, the day once while it stays the same; rows that a better node covers are left out."""
+    covered: set[str] = set()
+    fresh: list[ShownNode] = []
+    for node in ranked:
+        rows = tuple(row for row in node.rows if not covered.issuperset(row.cites))
+        covered.update(id_ for row in rows for id_ in row.cites)
+        if rows:
+            fresh.append(replace(node, rows=rows))
+    fresh.sort(key=lambda node: node.order)
+    printed: list[str] = []
+    numbered: list[Row] = []
+    for row in (row for node in fresh for row in node.rows):
+        day = write_day(row.at)
+        if not numbered or write_day(numbered[-1].at) != day:
+            printed.append(day)
+        numbered.append(replace(row, number=len(numbered) + 1))
+        printed.append(write_row(numbered[-1]))
+    return make_context(printed, [_source(node) for node in fresh], numbered)
+
+
+def _source(node: ShownNode) -> Source:
+    last = max(node.entries, key=lambda entry: (entry.session, entry.index))
+    return Source(
+        kind=Strategy.TREE,
+        id=node.hit.node_id,
+        session=last.session,
+        at=max(row.at for row in node.rows),
+        utterance_ids=tuple(dict.fromkeys(id_ for row in node.rows for id_ in row.cites)),
+        score=round(node.hit.score, 6),
+        memory_ids=tuple(entry.memory_id for entry in node.entries if isinstance(entry, Memory)),
+    )

@@ -1,0 +1,159 @@
+"""Utterances as retrieval sees them, each with what its neighbours say. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eunoe.schemas.events import Line, Source, Strategy
+from eunoe.schemas.memory import Segment
+from eunoe.workers.models.terms import terms
+from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.respond.context import Row, line_row
+
+Floats = NDArray[np.float64]
+AnyFloats = TypeVar("AnyFloats", NDArray[np.float32], NDArray[np.float64])
+
+REACH = 2
+"""How many utterances before and after one count with it."""
+
+NUMBER_AND_COLON = 2
+"""Tokens of a row beside its speaker and text."""
+
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|hundred|thousand|"
+    r"couple|several|few|once|twice|first|second|third)\b",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|recently|since|week|weeks|weekend|month|months|year|years|"
+    r"day|days|morning|evening|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|"
+    r"june|july|august|september|october|november|december|summer|winter|spring|autumn|birthday|anniversary)\b|\d",
+    re.IGNORECASE,
+)
+_CAPITAL = re.compile(r"(?<=[a-z,;] )[A-Z][\w'-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a text says, whoever says it and whatever is asked."""
+
+    counts: Mapping[str, int]
+    """Its terms."""
+    length: int
+    """How many terms."""
+    tokens: int
+    asks: bool
+    has_number: bool
+    has_time: bool
+    has_name: bool
+
+
+NO_WORDING = Wording({}, 0, 0, False, False, False, False)
+
+
+def read_wording(text: str, speakers: Sequence[str]) -> Wording:
+    """Reads a text; the speakers' names are no terms of it."""
+    counts = Counter(terms(text, drop=speakers))
+    return Wording(
+        counts=counts,
+        length=counts.total(),
+        tokens=count_tokens(text),
+        asks=text.rstrip().endswith("?"),
+        has_number=_NUMBER.search(text) is not None,
+        has_time=_TIME.search(text) is not None,
+        has_name=_CAPITAL.search(text) is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An utterance of a segment, with what does not depend on the question."""
+
+    line: Line
+    order: tuple[int, int, int]
+    """Session, index of the segment in it, place in the segment."""
+    wording: Wording
+    """`NO_WORDING` for the responder's own words: they keep their place, and say nothing."""
+    tokens: int
+    """What its row costs."""
+    row: Row
+    """As a prompt shows it, yet without a number."""
+    source: Source
+    """As a reply names it, yet without a score."""
+
+    @property
+    def session(self) -> int:
+        """The number of its session."""
+        return self.order[0]
+
+
+def line_turns(segment: Segment, wordings: Mapping[str, Wording]) -> tuple[Turn, ...]:
+    """The utterances of a segment; ``wordings`` holds each text of an evidence line."""
+    return tuple(
+        _turn(line, segment, place, wordings[line.text] if line.is_evidence else NO_WORDING)
+        for place, line in enumerate(segment.lines)
+    )
+
+
+ASKS, TIME, NUMBER, NAME, TOKENS, LENGTH = range(6)
+"""Columns of `facts_of`: is a question, tells a time, a number, a name; tokens of the row, number of terms."""
+
+
+def facts_of(turns: Sequence[Turn]) -> Floats:
+    """What scoring asks of every utterance, shape (n, 6); see `ASKS` and the others."""
+    rows = [
+        (one.asks, one.has_time, one.has_number, one.has_name, max(turn.tokens, 1), one.length)
+        for turn in turns
+        for one in (turn.wording,)
+    ]
+    return np.asarray(rows, dtype=np.float64).reshape(len(rows), 6)
+
+
+def _turn(line: Line, segment: Segment, place: int, wording: Wording) -> Turn:
+    tokens = wording.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON
+    source = Source(
+        kind=Strategy.SEGMENT,
+        id=segment.segment_id,
+        session=segment.session,
+        at=line.at,
+        utterance_ids=(line.utterance_id,),
+        score=0.0,
+    )
+    return Turn(line, (segment.session, segment.index, place), wording, tokens, line_row(0, line), source)
+
+
+def places(segments: Sequence[Segment]) -> NDArray[np.int64]:
+    """The places of the segments' utterances on one line; the segments come in log order.
+
+    Segments of a session that touch lie side by side; between all others `REACH` places stay empty, so that nobody
+    reaches a neighbour that is none.
+    """
+    found: list[int] = []
+    free = REACH
+    before: tuple[int, int] | None = None
+    for segment in segments:
+        if before is not None and before != (segment.session, segment.index - 1):
+            free += REACH
+        found += range(free, free + len(segment.lines))
+        free += len(segment.lines)
+        before = (segment.session, segment.index)
+    return np.asarray(found, dtype=np.int64)
+
+
+def blend_neighbours(values: AnyFloats, where: NDArray[np.int64], weights: Sequence[float]) -> AnyFloats:
+    """Each row with its neighbours' rows added by weight; ``weights`` run from -`REACH` to `REACH`.
+
+    ``values`` has shape (n, …); so has the result.
+    """
+    free = int(where[-1]) + 1 + REACH if len(where) else 0
+    wide = np.zeros((free, *values.shape[1:]), dtype=values.dtype)
+    wide[where] = values
+    blended = np.zeros_like(values)
+    for offset, weight in enumerate(weights, -REACH):
+        blended += values.dtype.type(weight) * wide[where + offset]
+    return blended

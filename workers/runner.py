@@ -1,0 +1,242 @@
+"""The runner: one for all stages. It commits what a stage decides, once, in order.
+
+The order of a commit is: decide → one transaction in the state store (state, ``applied``, outbox) →
+points → messages → mark sent → acknowledge. A crash anywhere leaves either nothing or an unsent outbox,
+which whoever comes next sends first. The transaction checks that ``applied`` (and the
+count of late sessions) is still what was read and that nothing is unsent: that is the fence against a process that
+slept through a rebalance.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.decisions import Commit, Ledger, Park, Rejection, Scope, Work
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import DeadLetterReason, SessionEvent
+from eunoe.schemas.ports import ParkingLot, StateStore
+from eunoe.streams.codec import decode, encode
+from eunoe.streams.deadletters import dead_letter
+from eunoe.streams.record import Lease, Record
+from eunoe.workers.deciding import Decider, RunnerSettings
+from eunoe.workers.errors import Fenced
+from eunoe.workers.inbound import Arrival, LogPlace, Promotion, read_record
+from eunoe.workers.meter import Part
+from eunoe.workers.moments import Moment, Moments, moment_message
+from eunoe.workers.outbound import Sender, Stamp, compose_outbox
+from eunoe.workers.patience import Outages
+from eunoe.workers.rows import StageRow
+from eunoe.workers.stage import Stage
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """Handles the records of one stage."""
+
+    def __init__(  # noqa: PLR0913 - the one place where a stage meets its surroundings
+        self,
+        row: StageRow,
+        stage: Stage,
+        sender: Sender,
+        parking: ParkingLot,
+        place: LogPlace,
+        settings: RunnerSettings,
+        *,
+        moments: Moments | None = None,
+        outages: Outages | None = None,
+    ) -> None:
+        """``outages`` are those of the whole process, where it has several runners."""
+        self._row = row
+        self._sender = sender
+        self._meter = sender.meter
+        self._store: StateStore = sender.store
+        self._parking = parking
+        self._place = place
+        self._settings = settings
+        self._moments = moments or Moments()
+        self._outages = outages or Outages()
+        self._decider = Decider(row, stage, settings, sender.meter)
+
+    async def handle(self, record: Record, lease: Lease) -> None:
+        """Do all that a record asks for; when this returns, the record may be acknowledged.
+
+        Raises `GiveWay` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
+        when a server stays away: none of them may be acknowledged.
+        """
+        with self._outages.patience(lease, self._settings.backoff, self._settings.patience_s) as patience:
+            while True:
+                try:
+                    await self._handle(record, patience)
+                except Unavailable as fault:
+                    with self._meter.timed(Part.WAITING):
+                        await patience.wait(fault)
+                else:
+                    self._meter.events += 1
+                    return
+
+    async def _handle(self, record: Record, lease: Lease) -> None:
+        arrival = read_record(record, self._row, self._place)
+        if isinstance(arrival, Rejection):
+            await self._set_aside(record, arrival)
+        elif isinstance(arrival, Promotion):
+            await self._sender.logbook.promote(record.partition, arrival.position, arrival.generation)
+        elif arrival is not None and self._row.gathers:
+            await self._gather(arrival, record, lease)
+        elif arrival is not None:
+            await self._apply(arrival, record, lease)
+
+    async def _apply(self, arrival: Arrival, record: Record, lease: Lease) -> None:
+        ledger = await self._settled(arrival.scope)
+        if arrival.number <= ledger.applied:
+            if arrival.late:
+                await self._apply_late(arrival, ledger, record, lease)
+            else:
+                self._meter.ignored += 1
+            return
+        if self._row.order.is_dense and arrival.number > ledger.applied + 1:
+            await self._hold(arrival, ledger, record)
+            return
+        await self._decide_and_commit(arrival, (arrival.event,), ledger, record, lease)
+
+    async def _gather(self, arrival: Arrival, record: Record, lease: Lease) -> None:
+        """Park the event, then apply every next session that is complete."""
+        ledger = await self._settled(arrival.scope)
+        if arrival.number > ledger.applied and await self._is_beyond(arrival, ledger):
+            await self._hold(arrival, ledger, record)
+            return
+        if arrival.number > ledger.applied:
+            with self._meter.timed(Part.APPLYING):
+                text = encode(arrival.event).decode()
+                await self._parking.park(arrival.scope, arrival.number, _slot(arrival.event), text)
+        elif arrival.late:
+            await self._apply_late(arrival, ledger, record, lease)
+        while await self._apply_parked(arrival, record, lease):
+            pass
+
+    async def _is_beyond(self, arrival: Arrival, ledger: Ledger) -> bool:
+        """True where a session before it is missing: more would wait than may, or its predecessor never came."""
+        if arrival.number > ledger.applied + self._settings.max_parked:
+            return True
+        slots = self._row.dense_slots
+        if _slot(arrival.event) not in slots or arrival.number == ledger.applied + 1:
+            return False
+        return not slots & (await self._parked(arrival.scope, arrival.number - 1)).keys()
+
+    async def _apply_parked(self, arrival: Arrival, record: Record, lease: Lease) -> bool:
+        ledger = await self._settled(arrival.scope)
+        parked = await self._parked(arrival.scope, ledger.applied + 1)
+        if not parked:
+            # nothing came, or a process that should be gone has just committed it, and may end before it sends
+            return (await self._settled(arrival.scope)).applied > ledger.applied
+        next_up = replace(arrival, number=ledger.applied + 1)
+        return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
+
+    async def _apply_late(self, arrival: Arrival, ledger: Ledger, record: Record, lease: Lease) -> None:
+        """Decide a session whose turn has passed, if it was skipped then: once.
+
+        What a gathering stage gave up itself is still parked; the event that is sent back is a part of it, or it is
+        that of another session, which only made it try.
+        """
+        if arrival.number not in ledger.skipped:
+            log.info("%s: %s, late session %d was not skipped here", self._row.name, record.key, arrival.number)
+            return
+        gathered = await self._parked(arrival.scope, arrival.number) if self._row.gathers else {}
+        if not isinstance(arrival.event, SessionEvent) or arrival.event.session == arrival.number:
+            gathered[_slot(arrival.event)] = arrival.event
+        if gathered:
+            await self._decide_and_commit(arrival, _in_order(gathered), ledger, record, lease)
+
+    async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
+        with self._meter.timed(Part.APPLYING):
+            parked = await self._parking.parked(scope, number)
+        return {slot: decode(text.encode()) for slot, text in parked.items()}
+
+    async def _decide_and_commit(
+        self, arrival: Arrival, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
+    ) -> bool:
+        """True when a decision was committed and sent, False when the stage parked it."""
+        late = arrival.number <= ledger.applied
+        moment = None if late else await self._moments.recall(arrival.scope, arrival.number)
+        work: Work[Any] = Work(
+            key=arrival.scope.key,
+            events=tuple(events),
+            number=arrival.number,
+            log_time=arrival.log_time,
+            replayed=not await self._answers(arrival, record),
+            recorded=None if moment is None else moment.recorded,
+            late_after=ledger.applied if late else None,
+        )
+        settled = await self._decider.decide(work, lease, moment or Moment())
+        if isinstance(settled, Park):
+            return False
+        stamp = Stamp(arrival.number, settled.attempts, ledger.lates + 1 if late else None)
+        outbox = compose_outbox(self._row, settled.decision, record, stamp)
+        if (settled.moment or late) and not arrival.scope.lane:
+            outbox = outbox.with_message(moment_message(arrival.scope, arrival.number, settled.moment))
+        await self._commit(
+            arrival.scope,
+            Commit(
+                expect=ledger.applied,
+                applied=max(arrival.number, ledger.applied),
+                lates=ledger.lates,
+                late=arrival.number if late else None,
+                writes=settled.decision.writes,
+                outbox=None if outbox.empty else outbox,
+                skip=settled.decision.skipped,
+                # what the stage failed at stays parked: it can be sent back
+                unpark=arrival.number if self._row.gathers and not settled.failed else None,
+            ),
+        )
+        return True
+
+    async def _answers(self, arrival: Arrival, record: Record) -> bool:
+        """Whether this generation, now, answers what the record asks."""
+        if arrival.replayed or not arrival.asks:
+            return not arrival.replayed
+        promoted = await self._sender.logbook.answering(record.partition, arrival.number)
+        return self._place.answers(promoted)
+
+    async def _commit(self, scope: Scope, commit: Commit) -> None:
+        with self._meter.timed(Part.APPLYING):
+            committed = await self._store.commit(scope, commit)
+        if not committed:
+            self._meter.fenced += 1
+            raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
+        self._meter.commits += 1
+        if commit.outbox is not None:
+            await self._sender.send(scope, commit.outbox)
+
+    async def _settled(self, scope: Scope) -> Ledger:
+        """The ledger, after anything unsent has been sent."""
+        while True:
+            with self._meter.timed(Part.APPLYING):
+                ledger = await self._store.ledger(scope)
+            if ledger.outbox is None:
+                return ledger
+            await self._sender.send(scope, ledger.outbox)
+
+    async def _hold(self, arrival: Arrival, ledger: Ledger, record: Record) -> None:
+        unit = self._row.order.value
+        error = (
+            f"{unit} {arrival.number} came, but {self._row.name} has applied only {ledger.applied}:"
+            " the state store lost acknowledged writes; the conversation is held until it is repaired"
+        )
+        log.error("HELD %s: %s", arrival.scope.key, error)
+        await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+
+    async def _set_aside(self, record: Record, rejection: Rejection) -> None:
+        where = f"{record.topic}/{record.partition}@{record.offset}"
+        log.warning("%s: dead letter of %s: %s: %s", self._row.name, where, rejection.reason, rejection.error)
+        letter = dead_letter(record, self._row.name, rejection.reason, rejection.error)
+        await self._sender.publisher.publish([letter])
+
+
+def _slot(event: Contract) -> str:
+    return event.slot if isinstance(event, SessionEvent) else event.type_tag()
+
+
+def _in_order(gathered: Mapping[str, Contract]) -> list[Contract]:
+    return [event for _, event in sorted(gathered.items())]

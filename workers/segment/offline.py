@@ -1,0 +1,32 @@
+"""The segmenter that needs no language model."""
+
+from collections.abc import Sequence
+
+from eunoe.schemas.events import Line, Provenance
+from eunoe.schemas.ports import Embedder
+from eunoe.workers.aside import aside
+from eunoe.workers.segment.boundaries import boundaries
+from eunoe.workers.segment.segmenter import CODE, Segmentation
+from eunoe.workers.segment.settings import SegmentSettings
+from eunoe.workers.segment.spans import units_of
+
+
+class OfflineSegmenter:
+    """Cohesion and cues of dialogue; deterministic, only embeddings."""
+
+    def __init__(self, embedder: Embedder, settings: SegmentSettings) -> None:
+        self._embedder = embedder
+        self._settings = settings
+
+    async def segment(self, lines: Sequence[Line]) -> Segmentation:
+        """Segments that tile ``lines``; raises `Unavailable` when the embedder is."""
+        made_by = Provenance(code=CODE, model=self._embedder.name)
+        if not lines:
+            return Segmentation((), made_by)
+        texts = [line.text for line in lines]
+        vectors = await self._embedder.embed(texts)
+        names = sorted({line.speaker for line in lines})
+        units = units_of(lines, self._settings.unit)
+        threshold = self._settings.threshold
+        spans = await aside(len(lines), boundaries, texts, vectors, threshold, names=names, units=units)
+        return Segmentation(spans, made_by)

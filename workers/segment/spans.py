@@ -1,0 +1,138 @@
+"""Spans over a session's units: do they tile it, how a long session is cut into windows and put together again."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eunoe.schemas.events import Line, Span
+from eunoe.workers.segment.settings import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A segment as a model names it: numbers from 1, both ends included."""
+
+    start: int
+    end: int
+    count: int
+
+
+def check_tiling(pieces: Sequence[Piece], n: int) -> str | None:
+    """Whether ``pieces`` cover the numbers 1 to ``n`` in order, each once (SeCom, section 2.2, equation 1).
+
+    Returns the first fault in words that a model can act on, or None.
+    """
+    if not pieces:
+        return f"there is no segment; the segments must cover 1 to {n}" if n else None
+    expected = 1
+    for place, piece in enumerate(pieces, start=1):
+        fault = _piece_fault(piece, n) or _seam_fault(piece, expected)
+        if fault is not None:
+            return f"segment {place} ({piece.start} to {piece.end}, count {piece.count}): {fault}"
+        expected = piece.end + 1
+    if expected <= n:
+        return f"the last segment ends at {expected - 1}, so {expected} to {n} are missing"
+    return None
+
+
+def _piece_fault(piece: Piece, n: int) -> str | None:
+    if piece.end < piece.start:
+        return "it ends before it starts"
+    if piece.start < 1:
+        return "numbers start at 1"
+    if piece.end > n:
+        return f"it goes beyond the end, the last number is {n}"
+    if piece.count != piece.end - piece.start + 1:
+        return f"the count is wrong, {piece.start} to {piece.end} are {piece.end - piece.start + 1}"
+    return None
+
+
+def _seam_fault(piece: Piece, expected: int) -> str | None:
+    if piece.start > expected:
+        return f"{expected} to {piece.start - 1} are missing before it"
+    if piece.end < expected - 1:
+        return f"it is out of order, the segments before it already reach {expected - 1}"
+    if piece.start < expected:
+        return f"it overlaps, {piece.start} to {expected - 1} are in an earlier segment"
+    return None
+
+
+def spans_from(starts: Iterable[int], n: int) -> tuple[Span, ...]:
+    """The spans that begin at ``starts`` and tile 0 to ``n - 1``; 0 is always a start, what is outside is ignored."""
+    if not n:
+        return ()
+    cuts = sorted({0, *(start for start in starts if 0 < start < n)})
+    return tuple(Span(first=a, last=b - 1) for a, b in zip(cuts, [*cuts[1:], n], strict=True))
+
+
+def exchanges(lines: Sequence[Line]) -> tuple[Span, ...]:
+    """The exchanges of a dialogue: one begins with each turn of somebody who spoke in the last one and was answered."""
+    starts: list[int] = []
+    heard: set[str] = set()
+    for i, line in enumerate(lines):
+        if line.speaker in heard and lines[i - 1].speaker != line.speaker:
+            starts.append(i)
+            heard = set()
+        heard.add(line.speaker)
+    return spans_from(starts, len(lines))
+
+
+def units_of(lines: Sequence[Line], unit: Unit) -> tuple[Span, ...]:
+    """What a segment is made of, as spans over ``lines``: every line by itself, or exchanges."""
+    return exchanges(lines) if unit == "exchange" else spans_from(range(len(lines)), len(lines))
+
+
+def windows(costs: Sequence[int], budget: int, overlap: int) -> tuple[Span, ...]:
+    """Windows over units of ``costs`` tokens, each within ``budget`` tokens (or one single unit).
+
+    Each window shares up to ``overlap`` units with the one before it, fewer where the budget asks for
+    it, and reaches further. One window where everything fits.
+    """
+    found: list[Span] = []
+    first = 0
+    while first < len(costs) and (not found or found[-1].last < len(costs) - 1):
+        span = Span(first=first, last=_reach(costs, first, budget))
+        found.append(span)
+        first = _next_first(costs, span, budget, overlap)
+    return tuple(found)
+
+
+def _reach(costs: Sequence[int], first: int, budget: int) -> int:
+    spent = costs[first]
+    last = first
+    while last + 1 < len(costs) and spent + costs[last + 1] <= budget:
+        last += 1
+        spent += costs[last]
+    return last
+
+
+def _next_first(costs: Sequence[int], span: Span, budget: int, overlap: int) -> int:
+    first = max(span.first + 1, span.last + 1 - overlap)
+    while first <= span.last and sum(costs[first : span.last + 2]) > budget:
+        first += 1
+    return first
+
+
+def stitch(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+    """One tiling from the tilings of overlapping windows, in session order.
+
+    Two neighbours are joined at the boundary common to both that is nearest to the middle of their
+    overlap; where they agree on none, a segment runs across the middle.
+    """
+    merged: list[Span] = []
+    for part in parts:
+        merged = _join(merged, part) if merged else list(part)
+    return tuple(merged)
+
+
+def _join(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
+    begin, end = right[0].first, left[-1].last
+    if begin == end + 1:
+        return [*left, *right]
+    before = {span.first for span in left}
+    after = {span.first for span in right[1:]}
+    # the edge of a window is a boundary that it cannot judge: there the other one's word is enough
+    common = (before & (after | {begin})) | (after & {end + 1})
+    middle = (begin + end + 1) // 2
+    seam = min(common, key=lambda start: (abs(start - middle), start), default=middle)
+    starts = {start for start in before if start <= seam} | {start for start in after if start >= seam}
+    return list(spans_from(starts if seam in common else starts - {seam}, right[-1].last + 1))

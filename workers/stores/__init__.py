@@ -1,0 +1,1 @@
+"""Redis and Qdrant behind small ports, each with its in-memory twin."""

@@ -1,0 +1,49 @@
+-- One decision of a stage, all or nothing.
+-- KEYS: 1 ledger, 2 numbers of parked sessions, 3 what is parked of one of them, 4 … tables
+-- ARGV: 1 expect, 2 applied, 3 token of this commit, 4 outbox or '', 5 its number or '', 6 '1' to remember as skipped,
+--       7 number to unpark or '', 8 milliseconds to live or '', 9 late sessions to expect, 10 number of a late session
+--       or '', then per write: kind, table's place in KEYS, id, text
+-- Numbers are compared as text: a position of the log may not fit a Lua number.
+local ledger = KEYS[1]
+local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'lates')
+-- the same commit again: its answer was lost on the way, and the client has repeated it
+if now[2] == ARGV[3] then
+  return 1
+end
+if (now[1] or '0') ~= ARGV[1] or now[3] or (now[4] or '0') ~= ARGV[9] then
+  return 0
+end
+local late = ARGV[10] ~= ''
+local skipped = 'skipped/' .. (late and ARGV[10] or ARGV[2])
+if late and redis.call('HEXISTS', ledger, skipped) == 0 then
+  return 0
+end
+for at = 11, #ARGV, 4 do
+  local kind, tbl = ARGV[at], KEYS[tonumber(ARGV[at + 1])]
+  if kind == 'put' then
+    redis.call('HSET', tbl, ARGV[at + 2], ARGV[at + 3])
+  elseif kind == 'drop' then
+    redis.call('HDEL', tbl, ARGV[at + 2])
+  else
+    redis.call('DEL', tbl)
+  end
+end
+redis.call('HSET', ledger, 'applied', ARGV[2], 'token', ARGV[3])
+if ARGV[4] ~= '' then
+  redis.call('HSET', ledger, 'outbox', ARGV[4], 'outbox_number', ARGV[5])
+end
+if late then
+  redis.call('HINCRBY', ledger, 'lates', 1)
+  redis.call('HDEL', ledger, skipped)
+end
+if ARGV[6] == '1' then
+  redis.call('HSET', ledger, skipped, '1')
+end
+if ARGV[7] ~= '' then
+  redis.call('DEL', KEYS[3])
+  redis.call('ZREM', KEYS[2], ARGV[7])
+end
+if ARGV[8] ~= '' then
+  redis.call('PEXPIRE', ledger, ARGV[8])
+end
+return 1

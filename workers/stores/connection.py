@@ -1,0 +1,121 @@
+"""Talking to Redis: commands, scripts, and the faults that mean that the server is away."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Self
+
+from redis import exceptions as faults
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
+
+from eunoe.schemas.errors import Unavailable
+from eunoe.workers.stores.together import Together
+
+RedisClient = Redis | RedisCluster
+
+# a refused password and "max number of clients" are ConnectionErrors too: a server that lets us not in is away
+_AWAY = (
+    faults.ConnectionError,
+    faults.TimeoutError,
+    faults.ReadOnlyError,
+    faults.ClusterError,
+    faults.OutOfMemoryError,
+    faults.TryAgainError,
+    faults.AskError,
+    faults.SlotNotCoveredError,
+)
+_AWAY_CODES = ("LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN", "BUSY")
+_AWAY_CLUSTER = ("cannot be connected", "not covered", "could not agree")
+
+
+def is_away(fault: Exception) -> bool:
+    """True where a fault of redis-py says that the server cannot serve now; nothing is known of the request then."""
+    if isinstance(fault, _AWAY):
+        return True
+    if isinstance(fault, faults.ResponseError):
+        return str(fault).partition(" ")[0] in _AWAY_CODES
+    return isinstance(fault, faults.RedisClusterException) and any(sign in str(fault) for sign in _AWAY_CLUSTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script and the hash that Redis knows it by."""
+
+    source: str
+    sha: str
+
+    @classmethod
+    def load(cls, name: str) -> Self:
+        """The script ``<name>.lua`` of this package."""
+        source = resources.files("eunoe.workers.stores").joinpath(f"{name}.lua").read_text("utf-8")
+        return cls(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisConnection:
+    """A client whose faults are ours: `Unavailable`, with the host, where the server is away."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self.client = client
+        # a cluster's nodes are several servers: there each command goes by itself
+        self._ask = client.execute_command if isinstance(client, RedisCluster) else _gathering(client)
+
+    @property
+    def host(self) -> str:
+        """``host:port`` of the server (of a cluster: of the nodes to begin with; of sentinels: the master's name and
+        theirs), without user and password.
+        """
+        if isinstance(self.client, RedisCluster):
+            return ",".join(self.client.nodes_manager.startup_nodes)
+        pool = self.client.connection_pool
+        if isinstance(pool, SentinelConnectionPool):
+            return f"{pool.service_name} of {','.join(map(_address, pool.sentinel_manager.sentinels))}"
+        settings = pool.connection_kwargs
+        return str(settings.get("path") or _address(self.client))
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Turns the faults of an absent server into `Unavailable`; everything else passes."""
+        try:
+            yield
+        except (faults.RedisError, faults.RedisClusterException) as fault:
+            if not is_away(fault):
+                raise
+            server = f"Redis at {self.host}"
+            raise Unavailable(f"{server}: {type(fault).__name__}: {fault!s:.300}", server) from fault
+
+    async def command(self, *words: str | int) -> Any:  # noqa: ANN401 - each command has its own reply
+        """One command; its round trip may be shared with others."""
+        with self.watched():
+            return await self._ask(*words)
+
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
+        """One script, which Redis runs as one transaction; asked for twice when Redis does not know it yet."""
+        words = (len(keys), *keys, *arguments)
+        with self.watched():
+            try:
+                return await self._ask("EVALSHA", script.sha, *words)
+            except faults.NoScriptError:
+                return await self._ask("EVAL", script.source, *words)
+
+
+def _gathering(client: Redis) -> Callable[..., Awaitable[Any]]:
+    gathered = Together(client)
+    return lambda *words: gathered.command(words)
+
+
+def _address(client: Redis) -> str:
+    settings = client.connection_pool.connection_kwargs
+    return f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}"
+
+
+def as_text(value: str | bytes) -> str:
+    """A reply as text, whether the client decodes replies or not."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def as_table(reply: Mapping[str | bytes, str | bytes]) -> dict[str, str]:
+    """A hash as texts."""
+    return {as_text(name): as_text(value) for name, value in reply.items()}

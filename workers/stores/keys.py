@@ -1,0 +1,103 @@
+"""Every Redis key and every Qdrant collection name is made here.
+
+A key is ``<prefix>:<generation>:{<conversation key>}:<what>``. The braces are the hash tag of Redis Cluster: all
+keys of a conversation lie in one slot, so that a script may touch them together. Parts that others chose are
+percent-encoded, which leaves ``: / @ !`` to separate: no two different things share a key.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from eunoe.schemas.decisions import Collection, Scope
+
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_GENERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The names of one generation.
+
+    ``prefix`` tells deployments on one server apart: letters, digits, ``. _ -``. ``generation`` is a full set of
+    derived state: letters, digits, ``_ -``. Raises ``ValueError`` for other characters: they would open a hash tag or
+    match another generation's keys.
+    """
+
+    prefix: str = "eunoe"
+    generation: str = "v1"
+
+    def __post_init__(self) -> None:
+        if not _PREFIX.fullmatch(self.prefix):
+            raise ValueError(f"prefix {self.prefix!r:.120} must be letters, digits, '.', '_' or '-'")
+        if not _GENERATION.fullmatch(self.generation):
+            raise ValueError(f"generation {self.generation!r:.120} must be letters, digits, '_' or '-'")
+
+    def _tagged(self, tag: str) -> str:
+        if not tag or "{" in tag or "}" in tag:
+            raise ValueError(f"{tag!r:.80} is no conversation key: see eunoe.schemas.identity.conversation_key")
+        return f"{self.prefix}:{self.generation}:{{{tag}}}"
+
+    def ledger(self, scope: Scope) -> str:
+        """The hash that says where a stage stands."""
+        lane = f"@{_part(scope.lane)}" if scope.lane else ""
+        return f"{self._tagged(scope.key)}:{_part(scope.stage)}{lane}"
+
+    def table(self, stage: str, key: str, table: str) -> str:
+        """The hash id → document of a stage's table."""
+        return f"{self._tagged(key)}:{_part(stage)}/{_part(table)}"
+
+    def parked_numbers(self, scope: Scope) -> str:
+        """The sorted set of the sessions of which something is parked."""
+        return f"{self.ledger(scope)}!parked"
+
+    def parked(self, scope: Scope, number: int) -> str:
+        """The hash slot → event of one parked session."""
+        return f"{self.ledger(scope)}!parked/{number}"
+
+    def positions(self) -> str:
+        """The hash partition → handled position. Its tag has no slash, so it is no conversation's."""
+        return f"{self._tagged('log')}:positions"
+
+    def timers(self, partition: int) -> str:
+        """The sorted set of a partition's timers: microseconds of ``since`` → conversation key."""
+        return f"{self._tagged(f'log-{partition}')}:timers"
+
+    def timer_documents(self, partition: int) -> str:
+        """The hash conversation key → timer of a partition."""
+        return f"{self._tagged(f'log-{partition}')}:timers/documents"
+
+    def promotions(self, partition: int) -> str:
+        """The hash position → generation that answers from there on."""
+        return f"{self._tagged(f'log-{partition}')}:promotions"
+
+    def answer(self, request_hash: str) -> str:
+        """A model's answer; belongs to no generation, whose name cannot begin with ``_``."""
+        return f"{self.prefix}:_answers:{_part(request_hash)}"
+
+    def generation_pattern(self) -> str:
+        """The glob of all Redis keys of this generation, and of no other."""
+        return f"{self.prefix}:{self.generation}:*"
+
+    def conversation_of(self, key: str) -> str | None:
+        """The conversation that a Redis key of this generation belongs to; None for one that belongs to none."""
+        tag = key.removeprefix(f"{self.prefix}:{self.generation}:{{").partition("}")[0]
+        return tag if "/" in tag and key.startswith(self._tagged(tag)) else None
+
+    def collection(self, collection: Collection) -> str:
+        """The Qdrant collection of one kind of points."""
+        return f"{self.prefix}.{self.generation}.{collection.value}"
+
+
+def pointer_key(prefix: str) -> str:
+    """The hash that says which generation is live. No generation's name begins with ``_``."""
+    return f"{prefix}:_live"
+
+
+def generations_key(prefix: str) -> str:
+    """The hash name → what a rebuild wrote of that generation."""
+    return f"{prefix}:_generations"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

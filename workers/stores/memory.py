@@ -1,0 +1,269 @@
+"""Twins of the stores in this process's memory: the same rules, no server, gone at the end."""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import monotonic
+
+import numpy as np
+
+from eunoe.schemas.decisions import Clear, Collection, Commit, Drop, Ledger, Outbox, Point, Put, Scope, Timer
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.ports import DueTimer, Hit, Search, Standing
+from eunoe.workers.stores.hits import best_hits
+from eunoe.workers.stores.promotions import last_promoted
+
+Table = dict[str, str]
+
+
+@dataclass(slots=True)
+class _Book:
+    """A ledger as it is kept."""
+
+    applied: int = 0
+    skipped: set[int] = field(default_factory=set)
+    outbox: str | None = None
+    outbox_number: int = 0
+    lates: int = 0
+
+
+class MemoryStore:
+    """`StateStore`, `ConversationList`, `ParkingLot`. ``lane_ttl_s``: how long a lane's ledger is kept, in seconds."""
+
+    def __init__(self, *, lane_ttl_s: float = 86_400, clock: Callable[[], float] = monotonic) -> None:
+        self._lane_ttl_s = lane_ttl_s
+        self._clock = clock
+        self._books: dict[Scope, _Book] = {}
+        self._expiry: OrderedDict[Scope, float] = OrderedDict()
+        self._tables: defaultdict[tuple[str, str, str], Table] = defaultdict(dict)
+        self._parked: defaultdict[Scope, dict[int, Table]] = defaultdict(dict)
+
+    async def ledger(self, scope: Scope) -> Ledger:
+        """Where the stage stands; a new ledger where it never was."""
+        book = self._book(scope)
+        outbox = None if book.outbox is None else Outbox.from_json(book.outbox)
+        return Ledger(applied=book.applied, skipped=frozenset(book.skipped), outbox=outbox, lates=book.lates)
+
+    async def commit(self, scope: Scope, commit: Commit) -> bool:
+        """Do the transaction; False when the fence holds."""
+        book = self._book(scope)
+        if (book.applied, book.lates) != (commit.expect, commit.lates) or book.outbox is not None:
+            return False
+        if commit.late is not None and commit.late not in book.skipped:
+            return False
+        self._write(scope, commit)
+        book.applied = commit.applied
+        if commit.late is not None:
+            book.lates += 1
+            book.skipped.discard(commit.late)
+        if commit.outbox is not None:
+            book.outbox, book.outbox_number = commit.outbox.model_dump_json(), commit.outbox.number
+        if commit.skip:
+            book.skipped.add(commit.applied if commit.late is None else commit.late)
+        if commit.unpark is not None:
+            self._parked[scope].pop(commit.unpark, None)
+        self._keep(scope, book)
+        return True
+
+    async def mark_sent(self, scope: Scope, number: int) -> None:
+        """Drop the outbox, only if it is still that of ``number``."""
+        book = self._book(scope)
+        if book.outbox is not None and book.outbox_number == number:
+            book.outbox = None
+
+    async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
+        """The documents of a table by id, in the order asked."""
+        documents = self._tables.get((stage, key, table), {})
+        return [documents.get(id_) for id_ in ids]
+
+    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
+        """A whole table: id → document."""
+        return dict(self._tables.get((stage, key, table), {}))
+
+    async def conversations(self) -> list[str]:
+        """The keys of all conversations, sorted."""
+        known = {scope.key for scope in (*self._books, *self._parked)}
+        return sorted(known | {key for (_, key, _), rows in self._tables.items() if rows})
+
+    async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
+        """Keep an event once; False when its session is applied already."""
+        if self._book(scope).applied >= number:
+            return False
+        self._parked[scope].setdefault(number, {}).setdefault(slot, text)
+        return True
+
+    async def parked(self, scope: Scope, number: int) -> dict[str, str]:
+        """What is parked of a session: slot → event."""
+        return dict(self._parked.get(scope, {}).get(number, {}))
+
+    async def parked_numbers(self, scope: Scope) -> list[int]:
+        """The sessions of which something is parked, ascending."""
+        return sorted(self._parked.get(scope, {}))
+
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+        """What is kept of a conversation; raises ``ValueError`` where something is unsent."""
+        ledgers = {stage: await self.ledger(Scope(stage, key)) for stage in tables}
+        if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
+            raise ValueError(f"{key}: unsent decisions of {', '.join(unsent)}")
+        found = {(stage, table): await self.scan(stage, key, table) for stage in tables for table in tables[stage]}
+        parked = {stage: dict(self._parked.get(Scope(stage, key), {})) for stage in tables}
+        return Standing(ledgers, found, parked)
+
+    async def swap(self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing, expect: Ledger) -> bool:
+        """Put ``standing`` in the place of all that is kept of a conversation."""
+        first, *_ = tables
+        now = await self.ledger(Scope(first, key))
+        if (now.applied, now.outbox) != (expect.applied, expect.outbox):
+            return False
+        for stage, names in tables.items():
+            ledger = standing.ledgers.get(stage, Ledger())
+            self._books[Scope(stage, key)] = _Book(ledger.applied, set(ledger.skipped), lates=ledger.lates)
+            self._parked[Scope(stage, key)] = {
+                number: dict(slots) for number, slots in standing.parked.get(stage, {}).items()
+            }
+            for table in names:
+                self._tables[stage, key, table] = dict(standing.tables.get((stage, table), {}))
+        return True
+
+    def _book(self, scope: Scope) -> _Book:
+        now = self._clock()
+        while self._expiry and next(iter(self._expiry.values())) <= now:
+            expired, _ = self._expiry.popitem(last=False)
+            del self._books[expired]
+        return self._books.get(scope, _Book())
+
+    def _keep(self, scope: Scope, book: _Book) -> None:
+        self._books[scope] = book
+        if scope.lane:
+            self._expiry[scope] = self._clock() + self._lane_ttl_s
+            self._expiry.move_to_end(scope)
+
+    def _write(self, scope: Scope, commit: Commit) -> None:
+        for write in sorted(commit.writes, key=lambda write: not isinstance(write, Clear)):
+            table = self._tables[scope.stage, scope.key, write.table]
+            match write:
+                case Clear():
+                    table.clear()
+                case Drop():
+                    table.pop(write.id, None)
+                case Put():
+                    table[write.id] = write.text
+
+
+class MemoryLogBook:
+    """`LogBook`."""
+
+    def __init__(self) -> None:
+        self._positions: dict[int, int] = {}
+        self._timers: defaultdict[int, dict[str, Timer]] = defaultdict(dict)
+        self._promotions: defaultdict[int, dict[int, str]] = defaultdict(dict)
+
+    async def position(self, partition: int) -> int | None:
+        """The position that was handled last; None: none yet."""
+        return self._positions.get(partition)
+
+    async def remember(self, partition: int, position: int) -> None:
+        """Record the handled position; it never goes back."""
+        self._positions[partition] = max(position, self._positions.get(partition, position))
+
+    async def schedule(self, partition: int, key: str, timer: Timer) -> None:
+        """Set, move or (with no utterance) cancel a conversation's timer."""
+        if timer.after_utterance_id is None:
+            self._timers[partition].pop(key, None)
+        else:
+            self._timers[partition][key] = timer
+
+    async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
+        """Timers of sessions that are quiet since ``since`` or longer, the oldest first, equal ones by key."""
+        quiet = (DueTimer(key, timer) for key, timer in self._timers[partition].items() if timer.since <= since)
+        return sorted(quiet, key=lambda due: (due.timer.since, due.key))[: max(0, limit)]
+
+    async def promote(self, partition: int, position: int, generation: str) -> None:
+        """Record that ``generation`` answers what stands behind ``position``."""
+        self._promotions[partition][position] = generation
+
+    async def answering(self, partition: int, position: int | None = None) -> str | None:
+        """The generation that answers what stands at a position (None: at the end)."""
+        return last_promoted(self._promotions[partition], position)
+
+
+class MemoryIndex:
+    """`VectorIndex`, exact: it compares with every point of the conversation."""
+
+    def __init__(self) -> None:
+        self._made_by: tuple[str, int] | None = None
+        self._points: defaultdict[Collection, dict[str, Point]] = defaultdict(dict)
+
+    async def prepare(self, embedder: str, dimensions: int) -> None:
+        """Note the embedder; raises `Refused` where another one was here first."""
+        if self._made_by is None:
+            self._made_by = (embedder, dimensions)
+        if self._made_by != (embedder, dimensions):
+            raise Refused(f"the index was made with {self._made_by}, not with {(embedder, dimensions)}: rebuild it")
+
+    async def upsert(self, points: Sequence[Point]) -> None:
+        """Write points; one with a smaller ``seq`` than the one there is ignored."""
+        for point in points:
+            self._check_length(point)
+            there = self._points[point.collection].get(point.id)
+            if there is None or there.seq <= point.seq:
+                self._points[point.collection][point.id] = point
+
+    async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
+        """The best hits of each search, exact, best first."""
+        return [best_hits(self._scores(search), search.limit) for search in searches]
+
+    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
+        """Every point of a conversation: id → seq."""
+        return {point.id: point.seq for point in self._points[collection].values() if point.key == key}
+
+    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """Every point of a conversation: id → text."""
+        return {point.id: point.text for point in self._points[collection].values() if point.key == key}
+
+    async def points(self, collection: Collection, key: str) -> list[Point]:
+        """Every point of a conversation, by id."""
+        return sorted((p for p in self._points[collection].values() if p.key == key), key=lambda point: point.id)
+
+    async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
+        """Remove points of a conversation; those that are not there, or another's, are left alone."""
+        for id_ in ids:
+            if (found := self._points[collection].get(id_)) is not None and found.key == key:
+                del self._points[collection][id_]
+
+    def _check_length(self, point: Point) -> None:
+        if self._made_by is not None and len(point.dense) != 4 * self._made_by[1]:
+            raise ValueError(f"point {point.id}: {len(point.dense) // 4} dimensions, expected {self._made_by[1]}")
+
+    def _scores(self, search: Search) -> list[tuple[str, float]]:
+        points = [
+            point
+            for point in self._points[search.collection].values()
+            if point.key == search.key and (search.born_before is None or point.born < search.born_before)
+        ]
+        if search.dense is not None:
+            return _dense_scores(points, search.dense)
+        query = {} if search.sparse is None else dict(zip(search.sparse.indices, search.sparse.values, strict=True))
+        return _sparse_scores(points, query)
+
+
+def _dense_scores(points: Sequence[Point], query: bytes) -> list[tuple[str, float]]:
+    if not points:
+        return []
+    rows = np.frombuffer(b"".join([point.dense for point in points]), "<f4").reshape(len(points), -1)
+    scores = rows @ np.frombuffer(query, "<f4")
+    return [(point.id, float(score)) for point, score in zip(points, scores, strict=True)]
+
+
+def _sparse_scores(points: Sequence[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:
+    """Only points that share a term with the query, as Qdrant does it."""
+    found = []
+    for point in points:
+        if query.keys().isdisjoint(point.sparse.indices):
+            continue
+        weights = zip(point.sparse.indices, point.sparse.values, strict=True)
+        products = [query[index] * value for index, value in weights if index in query]
+        if products:
+            found.append((point.id, float(sum(products))))
+    return found

@@ -1,0 +1,11 @@
+-- KEYS: 1 ledger, 2 numbers of parked sessions, 3 what is parked of this one. ARGV: 1 number, 2 slot, 3 event
+-- Whole numbers as text: the longer one is the greater.
+local function less(a, b)
+  return #a < #b or (#a == #b and a < b)
+end
+if not less(redis.call('HGET', KEYS[1], 'applied') or '0', ARGV[1]) then
+  return 0
+end
+redis.call('HSETNX', KEYS[3], ARGV[2], ARGV[3])
+redis.call('ZADD', KEYS[2], ARGV[1], ARGV[1])
+return 1

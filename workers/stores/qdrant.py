@@ -1,0 +1,340 @@
+"""The vector index on Qdrant, or on anything that speaks its REST API.
+
+One collection per kind of points; the conversation is a tenant-indexed payload field (Qdrant's way of many small
+tenants in one collection), and every search is exact over the points of one conversation.
+Needs a server of version 1.16 or newer: those keep a collection's metadata and know conditional upserts.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from pydantic import ValidationError
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import Hit, Search
+from eunoe.workers.stores.hits import best_hits, cut_is_tied
+from eunoe.workers.stores.keys import Keys
+
+DENSE = "dense"
+SPARSE = "bm25"
+BATCH = 256
+"""Points in one request."""
+PAGE = 1_000
+"""Points in one page of a listing."""
+SPARE = 8
+"""Hits fetched beyond the limit, so that ties at the cut are seen."""
+MOST = 100_000
+"""Hits fetched at most; among more equal scores than that the server chooses."""
+
+# a wrong key, a missing collection, a full or failing server: never a record's fault
+_AWAY_STATUS = frozenset({401, 403, 404, 408, 429})
+_PER_TENANT = models.HnswConfigDiff(m=0, payload_m=16)
+_RANGED = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False)
+_PAYLOAD_INDEXES: Mapping[str, models.PayloadSchemaParams] = {
+    "key": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+    "born": _RANGED,
+    "seq": _RANGED,
+}
+
+
+class QdrantIndex:
+    """`VectorIndex`. ``client`` speaks REST (``prefer_grpc=False``)."""
+
+    def __init__(self, client: AsyncQdrantClient, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._host = _host(client)
+
+    async def prepare(self, embedder: str, dimensions: int) -> None:
+        """Create what is missing; raises `Refused` where a collection was made with another embedder."""
+        with self._watched():
+            for collection in Collection:
+                await self._prepare(self._keys.collection(collection), embedder, dimensions)
+
+    async def upsert(self, points: Sequence[Point]) -> None:
+        """Write points and wait; one with a smaller ``seq`` than the one there is ignored."""
+        groups: defaultdict[tuple[int, Collection], dict[str, Point]] = defaultdict(dict)
+        for point in points:
+            groups[point.seq, point.collection][point.id] = point
+        with self._watched():
+            for (seq, collection), group in sorted(groups.items()):
+                rows = list(group.values())
+                for at in range(0, len(rows), BATCH):
+                    await self._client.upsert(
+                        self._keys.collection(collection),
+                        [_row(point) for point in rows[at : at + BATCH]],
+                        wait=True,
+                        update_filter=_not_newer(seq),
+                    )
+
+    async def load(self, points: Sequence[Point]) -> None:
+        """Write points, whatever is there, and wait: for a generation on which nobody works."""
+        groups: defaultdict[Collection, list[Point]] = defaultdict(list)
+        for point in points:
+            groups[point.collection].append(point)
+        with self._watched():
+            for collection, rows in groups.items():
+                for at in range(0, len(rows), BATCH):
+                    found = [_row(point) for point in rows[at : at + BATCH]]
+                    await self._client.upsert(self._keys.collection(collection), found, wait=True)
+
+    async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
+        """The best hits of each search, exact, best first.
+
+        One request per collection; a further one for the searches where as many points score alike as were fetched.
+        """
+        found: list[list[Hit]] = [[] for _ in searches]
+        fetch = {place: search.limit + SPARE for place, search in enumerate(searches) if _asks(search)}
+        while fetch:
+            answers = await self._ask(searches, fetch)
+            for place, hits in answers.items():
+                found[place] = hits[: searches[place].limit]
+            fetch = {
+                place: min(fetch[place] * 4, MOST)
+                for place, hits in answers.items()
+                if fetch[place] <= len(hits) < MOST and cut_is_tied(hits, searches[place].limit)
+            }
+        return found
+
+    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
+        """Every point of a conversation: id → seq."""
+        return {id_: int(seq) for id_, seq in (await self._listed(collection, key, "seq")).items()}
+
+    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """Every point of a conversation: id → text."""
+        return {id_: str(text) for id_, text in (await self._listed(collection, key, "text")).items()}
+
+    async def _listed(self, collection: Collection, key: str, field: str) -> dict[str, Any]:
+        """Every point of a conversation: id → a field of its payload."""
+        found: dict[str, Any] = {}
+        page: Any = None
+        with self._watched():
+            while True:
+                records, page = await self._client.scroll(
+                    self._keys.collection(collection),
+                    scroll_filter=_filter(key, None),
+                    limit=PAGE,
+                    offset=page,
+                    with_payload=[field],
+                )
+                found.update((str(record.id), (record.payload or {})[field]) for record in records)
+                if page is None:
+                    return found
+
+    async def points(self, collection: Collection, key: str) -> list[Point]:
+        """Every point of a conversation, by id, with its vectors as the engine keeps them."""
+        found: list[Point] = []
+        page: Any = None
+        with self._watched():
+            while True:
+                records, page = await self._client.scroll(
+                    self._keys.collection(collection),
+                    scroll_filter=_filter(key, None),
+                    limit=PAGE,
+                    offset=page,
+                    with_payload=True,
+                    with_vectors=True,
+                )
+                found += [_point(collection, record) for record in records]
+                if page is None:
+                    return sorted(found, key=lambda point: point.id)
+
+    async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
+        """Remove points of a conversation and wait; those that are not there, or another's, are left alone."""
+        with self._watched():
+            for at in range(0, len(ids), BATCH):
+                chosen = models.Filter(
+                    must=[*_filter(key, None).must, models.HasIdCondition(has_id=list(ids[at : at + BATCH]))]  # type: ignore[misc]
+                )
+                await self._client.delete(
+                    self._keys.collection(collection), points_selector=models.FilterSelector(filter=chosen), wait=True
+                )
+
+    async def drop_generation(self) -> None:
+        """Delete the collections of this generation, as many of them as there are."""
+        with self._watched():
+            for collection in Collection:
+                name = self._keys.collection(collection)
+                if await self._client.collection_exists(name):
+                    await self._client.delete_collection(name)
+
+    async def check(self, embedder: str, dimensions: int) -> None:
+        """Raises `Refused` where a collection is missing or was made with another embedder; creates nothing."""
+        with self._watched():
+            for collection in Collection:
+                name = self._keys.collection(collection)
+                if not await self._client.collection_exists(name):
+                    raise Refused(f"there is no Qdrant collection {name}")
+                metadata = (await self._client.get_collection(name)).config.metadata or {}
+                _check_embedder(name, metadata, embedder, dimensions)
+
+    async def _prepare(self, name: str, embedder: str, dimensions: int) -> None:
+        if not await self._client.collection_exists(name):
+            await self._create(name, embedder, dimensions)
+        metadata = (await self._client.get_collection(name)).config.metadata or {}
+        _check_embedder(name, metadata, embedder, dimensions)
+        for field, schema in _PAYLOAD_INDEXES.items():
+            await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
+
+    async def _create(self, name: str, embedder: str, dimensions: int) -> None:
+        try:
+            await self._client.create_collection(
+                name,
+                vectors_config={DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)},
+                sparse_vectors_config={SPARSE: models.SparseVectorParams()},
+                hnsw_config=_PER_TENANT,
+                metadata={"embedder": embedder, "dimensions": dimensions},
+            )
+        except (UnexpectedResponse, ValueError):
+            if not await self._client.collection_exists(name):  # else another process was faster
+                raise
+
+    async def _ask(self, searches: Sequence[Search], fetch: Mapping[int, int]) -> dict[int, list[Hit]]:
+        """``fetch``: place of a search → hits to fetch. Returns the hits by place."""
+        places: defaultdict[Collection, list[int]] = defaultdict(list)
+        for place in fetch:
+            places[searches[place].collection].append(place)
+        requests = (
+            self._client.query_batch_points(
+                self._keys.collection(collection), [_request(searches[place], fetch[place]) for place in group]
+            )
+            for collection, group in places.items()
+        )
+        with self._watched():
+            responses = await asyncio.gather(*requests)
+        return {
+            place: best_hits(((str(point.id), point.score) for point in response.points), fetch[place])
+            for group, answers in zip(places.values(), responses, strict=True)
+            for place, response in zip(group, answers, strict=True)
+        }
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Turns the faults of an absent server into `Unavailable`; everything else passes."""
+        try:
+            yield
+        except (UnexpectedResponse, ResponseHandlingException, ResourceExhaustedResponse) as fault:
+            if not is_away(fault):
+                raise
+            server = f"Qdrant at {self._host}"
+            raise Unavailable(f"{server}: {_describe(fault)}", server) from fault
+
+
+def is_away(fault: Exception) -> bool:
+    """True where a fault of qdrant-client says that the server cannot serve now."""
+    if isinstance(fault, UnexpectedResponse):
+        status = fault.status_code or 0
+        return status >= 500 or status in _AWAY_STATUS
+    if isinstance(fault, ResponseHandlingException):
+        return not isinstance(fault.source, ValidationError)
+    return isinstance(fault, ResourceExhaustedResponse)
+
+
+def _describe(fault: Exception) -> str:
+    if isinstance(fault, ResponseHandlingException):
+        return f"{type(fault.source).__name__}: {fault.source!s:.200}"
+    return f"{type(fault).__name__}: {fault!s:.300}"
+
+
+def _host(client: AsyncQdrantClient) -> str:
+    """``host:port``, without key and password."""
+    options = client.init_options
+    if options.get("location") == ":memory:" or options.get("path"):
+        return "this process"
+    url = str(options.get("url") or options.get("location") or "")
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    host = parts.hostname or options.get("host") or "localhost"
+    return f"{host}:{parts.port or options.get('port') or 6333}"
+
+
+def _check_embedder(name: str, metadata: Mapping[str, Any], embedder: str, dimensions: int) -> None:
+    made_by, length = metadata.get("embedder"), metadata.get("dimensions")
+    if made_by is None:
+        raise Refused(
+            f"the Qdrant collection {name} does not say which embedder made it: it is not eunoe's,"
+            " or the server is older than 1.16; use another prefix, or a newer server"
+        )
+    if (made_by, length) != (embedder, dimensions):
+        raise Refused(
+            f"the Qdrant collection {name} was made with the embedder {made_by} ({length} dimensions),"
+            f" not with {embedder} ({dimensions}): set that one again, and to change it make memory again with"
+            " `eunoe rebuild --into v2 --set embedding=…` (any new name for v2), then `eunoe promote v2`"
+        )
+
+
+def _asks(search: Search) -> bool:
+    if search.limit <= 0:
+        return False
+    return search.dense is not None or bool(search.sparse and search.sparse.indices)
+
+
+def _row(point: Point) -> models.PointStruct:
+    vector: dict[str, Any] = {DENSE: _floats(point.dense)}
+    if point.sparse.indices:
+        vector[SPARSE] = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
+    payload = {"key": point.key, "born": point.born, "seq": point.seq, "text": point.text}
+    return models.PointStruct(id=point.id, vector=vector, payload=payload)
+
+
+def _point(collection: Collection, record: models.Record) -> Point:
+    payload, vectors = record.payload or {}, record.vector
+    assert isinstance(vectors, dict)
+    sparse = vectors.get(SPARSE)
+    return Point(
+        collection=collection,
+        id=str(record.id),
+        key=payload["key"],
+        born=payload["born"],
+        seq=payload["seq"],
+        text=payload["text"],
+        dense=np.asarray(vectors[DENSE], "<f4").tobytes(),
+        sparse=_sparse(sparse) if isinstance(sparse, models.SparseVector) else SparseVector(),
+    )
+
+
+def _sparse(vector: models.SparseVector) -> SparseVector:
+    return SparseVector(indices=tuple(vector.indices), values=tuple(vector.values))
+
+
+def _floats(vector: bytes) -> list[float]:
+    floats: list[float] = np.frombuffer(vector, "<f4").tolist()
+    return floats
+
+
+def _not_newer(seq: int) -> models.Filter:
+    """A new point goes in; one that is there is overwritten only where this holds for it."""
+    return models.Filter(must=[models.FieldCondition(key="seq", range=models.Range(lte=seq))])
+
+
+def _filter(key: str, born_before: int | None) -> models.Filter:
+    must: list[models.Condition] = [models.FieldCondition(key="key", match=models.MatchValue(value=key))]
+    if born_before is not None:
+        must.append(models.FieldCondition(key="born", range=models.Range(lt=born_before)))
+    return models.Filter(must=must)
+
+
+def _request(search: Search, limit: int) -> models.QueryRequest:
+    query: list[float] | models.SparseVector
+    if search.dense is not None:
+        query, using = _floats(search.dense), DENSE
+    else:
+        sparse = search.sparse
+        assert sparse is not None
+        query, using = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values)), SPARSE
+    return models.QueryRequest(
+        query=query,
+        using=using,
+        filter=_filter(search.key, search.born_before),
+        params=models.SearchParams(exact=True),
+        limit=limit,
+        with_payload=False,
+    )

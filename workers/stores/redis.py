@@ -1,0 +1,274 @@
+"""The state store, the parking lot and the log book on Redis (or Valkey), alone or as a cluster.
+
+Each write is one script and touches keys of one hash tag only. A repeated request (the client repeats one whose
+answer was lost) does no harm: a commit knows itself by a token, the others come out the same.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
+from eunoe.schemas.ports import DueTimer, Standing
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.promotions import last_promoted
+
+MAX_LISTED = 1_000
+"""Parked sessions that one listing shows at most."""
+SCANNED = 1_000
+"""Keys in one step of a walk over all."""
+
+_COMMIT = Script.load("commit")
+_MARK_SENT = Script.load("mark_sent")
+_PARK = Script.load("park")
+_REMEMBER = Script.load("remember")
+_SCHEDULE = Script.load("schedule")
+_DUE = Script.load("due")
+_SWAP = Script.load("swap")
+
+_SKIPPED = "skipped/"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RedisStore:
+    """`StateStore`, `ConversationList`, `ParkingLot`. ``lane_ttl_s``: how long a lane's ledger is kept, in seconds."""
+
+    def __init__(self, client: RedisClient, keys: Keys, *, lane_ttl_s: int = 86_400) -> None:
+        self._redis = RedisConnection(client)
+        self._keys = keys
+        self._lane_ttl_ms = lane_ttl_s * 1000
+
+    async def ledger(self, scope: Scope) -> Ledger:
+        """Where the stage stands; one round trip."""
+        return _ledger(as_table(await self._redis.command("HGETALL", self._keys.ledger(scope))))
+
+    async def commit(self, scope: Scope, commit: Commit) -> bool:
+        """Do the transaction; False when the fence holds."""
+        tables = sorted({write.table for write in commit.writes})
+        keys = [
+            self._keys.ledger(scope),
+            self._keys.parked_numbers(scope),
+            self._keys.parked(scope, commit.unpark or 0),
+            *(self._keys.table(scope.stage, scope.key, table) for table in tables),
+        ]
+        places = {table: place for place, table in enumerate(tables, start=4)}
+        ttl = self._lane_ttl_ms if scope.lane else ""
+        fence = (commit.lates, "" if commit.late is None else commit.late)
+        arguments = [*_commit_words(commit), ttl, *fence, *_write_words(commit.writes, places)]
+        return bool(await self._redis.run(_COMMIT, keys, arguments))
+
+    async def mark_sent(self, scope: Scope, number: int) -> None:
+        """Drop the outbox, only if it is still that of ``number``."""
+        await self._redis.run(_MARK_SENT, [self._keys.ledger(scope)], [number])
+
+    async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
+        """The documents of a table by id, in the order asked."""
+        if not ids:
+            return []
+        found: list[Any] = await self._redis.command("HMGET", self._keys.table(stage, key, table), *ids)
+        return [None if value is None else as_text(value) for value in found]
+
+    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
+        """A whole table: id → document."""
+        return as_table(await self._redis.command("HGETALL", self._keys.table(stage, key, table)))
+
+    async def conversations(self) -> list[str]:
+        """The keys of all conversations of this generation, sorted; walks over all keys of the server, or cluster."""
+        found: set[str] = set()
+        client = self._redis.client
+        with self._redis.watched():
+            async for name in client.scan_iter(match=self._keys.generation_pattern(), count=SCANNED):
+                key = self._keys.conversation_of(as_text(name))
+                if key is not None:
+                    found.add(key)
+        return sorted(found)
+
+    async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
+        """Keep an event once; False when its session is applied already."""
+        keys = [self._keys.ledger(scope), self._keys.parked_numbers(scope), self._keys.parked(scope, number)]
+        return bool(await self._redis.run(_PARK, keys, [number, slot, text]))
+
+    async def parked(self, scope: Scope, number: int) -> dict[str, str]:
+        """What is parked of a session: slot → event."""
+        return as_table(await self._redis.command("HGETALL", self._keys.parked(scope, number)))
+
+    async def parked_numbers(self, scope: Scope) -> list[int]:
+        """The sessions of which something is parked, ascending; the first `MAX_LISTED` of them."""
+        found = await self._redis.command("ZRANGE", self._keys.parked_numbers(scope), 0, MAX_LISTED - 1)
+        return sorted(int(number) for number in found)
+
+
+class RedisTransplants:
+    """`Transplants` over a `RedisStore`."""
+
+    def __init__(self, store: RedisStore, client: RedisClient, keys: Keys) -> None:
+        self._store = store
+        self._redis = RedisConnection(client)
+        self._keys = keys
+
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+        """What is kept of a conversation; raises ``ValueError`` where something is unsent."""
+        scopes = {stage: Scope(stage, key) for stage in tables}
+        ledgers = {stage: await self._store.ledger(scope) for stage, scope in scopes.items()}
+        if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
+            raise ValueError(f"{key}: unsent decisions of {', '.join(unsent)}")
+        found = {
+            (stage, table): await self._store.scan(stage, key, table) for stage in tables for table in tables[stage]
+        }
+        return Standing(ledgers, found, {stage: await self._parked(scope) for stage, scope in scopes.items()})
+
+    async def _parked(self, scope: Scope) -> dict[int, dict[str, str]]:
+        numbers = await self._store.parked_numbers(scope)
+        return {number: await self._store.parked(scope, number) for number in numbers}
+
+    async def swap(self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing, expect: Ledger) -> bool:
+        """Put ``standing`` in the place of all that is kept of a conversation."""
+        documents = self._documents(key, tables, standing)
+        lists = {
+            self._keys.parked_numbers(Scope(stage, key)): sorted(standing.parked.get(stage, {})) for stage in tables
+        }
+        stale = await self._stale(key, tables)
+        first, *_ = tables
+        names = list(dict.fromkeys((self._keys.ledger(Scope(first, key)), *documents, *lists, *stale)))
+        places = {name: place for place, name in enumerate(names, start=1)}
+        words: list[str | int] = [expect.applied, "" if expect.outbox is None else expect.outbox.number]
+        for name, rows in documents.items():
+            words += ["hash", places[name], 2 * len(rows), *(word for row in rows.items() for word in row)]
+        for name, numbers in lists.items():
+            words += ["numbers", places[name], len(numbers), *numbers]
+        return bool(await self._redis.run(_SWAP, names, words))
+
+    def _documents(
+        self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing
+    ) -> dict[str, Mapping[str, str]]:
+        """The hashes to write, empty ones too: name → field → text."""
+        found: dict[str, Mapping[str, str]] = {}
+        for stage, names in tables.items():
+            scope = Scope(stage, key)
+            found[self._keys.ledger(scope)] = _ledger_fields(standing.ledgers.get(stage, Ledger()))
+            for table in names:
+                found[self._keys.table(stage, key, table)] = standing.tables.get((stage, table), {})
+            for number, slots in standing.parked.get(stage, {}).items():
+                found[self._keys.parked(scope, number)] = slots
+        return found
+
+    async def _stale(self, key: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
+        """What is parked now, to be removed with the rest."""
+        scopes = [Scope(stage, key) for stage in tables]
+        return [
+            self._keys.parked(scope, number) for scope in scopes for number in await self._store.parked_numbers(scope)
+        ]
+
+
+def _ledger_fields(ledger: Ledger) -> dict[str, str]:
+    if not ledger.applied and not ledger.skipped and not ledger.lates:
+        return {}
+    skipped = {f"{_SKIPPED}{number}": "1" for number in ledger.skipped}
+    lates = {"lates": str(ledger.lates)} if ledger.lates else {}
+    return {"applied": str(ledger.applied), "token": "", **lates, **skipped}
+
+
+class RedisLogBook:
+    """`LogBook`. A timer's score is the microseconds of ``since``: whole numbers that Redis keeps exactly."""
+
+    def __init__(self, client: RedisClient, keys: Keys) -> None:
+        self._redis = RedisConnection(client)
+        self._keys = keys
+
+    async def position(self, partition: int) -> int | None:
+        """The position that was handled last; None: none yet."""
+        found = await self._redis.command("HGET", self._keys.positions(), str(partition))
+        return None if found is None else int(found)
+
+    async def remember(self, partition: int, position: int) -> None:
+        """Record the handled position; it never goes back."""
+        await self._redis.run(_REMEMBER, [self._keys.positions()], [partition, position])
+
+    async def schedule(self, partition: int, key: str, timer: Timer) -> None:
+        """Set, move or (with no utterance) cancel a conversation's timer."""
+        document = "" if timer.after_utterance_id is None else timer.model_dump_json()
+        await self._redis.run(_SCHEDULE, self._timer_keys(partition), [key, _microseconds(timer.since), document])
+
+    async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
+        """Timers of sessions that are quiet since ``since`` or longer, the oldest first, equal ones by key."""
+        if limit <= 0:
+            return []
+        found = await self._redis.run(_DUE, self._timer_keys(partition), [_microseconds(since), limit])
+        return [
+            DueTimer(key=as_text(key), timer=Timer.from_json(document))
+            for key, document in zip(found[::2], found[1::2], strict=True)
+        ]
+
+    async def promote(self, partition: int, position: int, generation: str) -> None:
+        """Record that ``generation`` answers what stands behind ``position``."""
+        await self._redis.command("HSET", self._keys.promotions(partition), str(position), generation)
+
+    async def answering(self, partition: int, position: int | None = None) -> str | None:
+        """The generation that answers what stands at a position (None: at the end)."""
+        found = as_table(await self._redis.command("HGETALL", self._keys.promotions(partition)))
+        return last_promoted({int(at): generation for at, generation in found.items()}, position)
+
+    def _timer_keys(self, partition: int) -> list[str]:
+        return [self._keys.timers(partition), self._keys.timer_documents(partition)]
+
+
+async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500) -> int:
+    """Delete every key of a generation, some hundred at a time, and say how many they were.
+
+    For a generation that nobody works on: keys written meanwhile may stay. Raises `Unavailable`.
+    """
+    redis = RedisConnection(client)
+    removed = 0
+    with redis.watched():
+        found: list[Any] = []
+        async for key in client.scan_iter(match=keys.generation_pattern(), count=batch):
+            found.append(key)
+            if len(found) >= batch:
+                removed += await client.unlink(*found)
+                found.clear()
+        if found:
+            removed += await client.unlink(*found)
+    return removed
+
+
+def _ledger(fields: dict[str, str]) -> Ledger:
+    outbox = fields.get("outbox")
+    return Ledger(
+        applied=int(fields.get("applied", 0)),
+        skipped=frozenset(int(name.removeprefix(_SKIPPED)) for name in fields if name.startswith(_SKIPPED)),
+        outbox=None if outbox is None else Outbox.from_json(outbox),
+        lates=int(fields.get("lates", 0)),
+    )
+
+
+def _commit_words(commit: Commit) -> list[str | int]:
+    outbox = commit.outbox
+    return [
+        commit.expect,
+        commit.applied,
+        secrets.token_hex(8),
+        "" if outbox is None else outbox.model_dump_json(),
+        "" if outbox is None else outbox.number,
+        int(commit.skip),
+        "" if commit.unpark is None else commit.unpark,
+    ]
+
+
+def _write_words(writes: Sequence[Write], places: dict[str, int]) -> list[str | int]:
+    """Four words a write: kind, the table's place among the keys, id, text; tables are cleared first."""
+    words: list[str | int] = []
+    for write in sorted(writes, key=lambda write: not isinstance(write, Clear)):
+        match write:
+            case Clear():
+                words += ["clear", places[write.table], "", ""]
+            case Drop():
+                words += ["drop", places[write.table], write.id, ""]
+            case Put():
+                words += ["put", places[write.table], write.id, write.text]
+    return words
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,88 @@
+"""Commands of many callers in one round trip: what comes while the server is busy goes together."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis.asyncio import Redis
+
+Words = tuple[str | int, ...]
+
+MOST = 256
+"""Commands of one round trip."""
+UNDER_WAY = 4
+"""Round trips at once: while they are under way the next one gathers."""
+
+
+@dataclass(slots=True)
+class Together:
+    """Sends commands in pipelines; each stands for itself, and a fault of one is nobody else's.
+
+    Hundreds of conversations ask a few small things each: a connection, a write and a read for every one of them
+    cost more than the things themselves. Commands of one caller, awaited one after the other, keep their order.
+    """
+
+    client: Redis
+    _waiting: list[tuple[Words, "asyncio.Future[Any]"]] = field(default_factory=list)
+    _sending: set["asyncio.Task[None]"] = field(default_factory=set)
+    _planned: bool = False
+
+    async def command(self, words: Words) -> Any:  # noqa: ANN401 - each command has its own reply
+        """The reply to a command; raises its fault, or that of the connection."""
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((words, reply))
+        if not self._planned and len(self._sending) < UNDER_WAY:
+            self._planned = True
+            loop.call_soon(self._start)  # after all that is ready now has asked
+        return await reply
+
+    def _start(self) -> None:
+        self._planned = False
+        batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        if not batch:
+            return
+        task = asyncio.ensure_future(self._send(batch))
+        self._sending.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._sending.discard(task)
+        if self._waiting and not self._planned:
+            self._start()
+
+    async def _send(self, batch: list[tuple[Words, "asyncio.Future[Any]"]]) -> None:
+        wanted = [(words, reply) for words, reply in batch if not reply.done()]
+        try:
+            replies = await self._ask([words for words, _ in wanted])
+        except BaseException as fault:
+            for _, reply in wanted:
+                _fail(reply, fault)
+            if not isinstance(fault, Exception):
+                raise
+            return
+        for (_, reply), found in zip(wanted, replies, strict=True):
+            if isinstance(found, Exception):
+                _fail(reply, found)
+            elif not reply.done():
+                reply.set_result(found)
+
+    async def _ask(self, commands: list[Words]) -> list[Any]:
+        if not commands:
+            return []
+        if len(commands) == 1:
+            return [await self.client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
+        async with self.client.pipeline(transaction=False) as pipeline:
+            for words in commands:
+                pipeline.execute_command(*words)
+            found: list[Any] = await pipeline.execute(raise_on_error=False)
+            return found
+
+
+def _fail(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
+    if reply.done():
+        return
+    if isinstance(fault, asyncio.CancelledError):
+        reply.cancel()
+    else:
+        reply.set_exception(fault)

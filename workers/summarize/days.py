@@ -1,0 +1,90 @@
+"""Which days relative words mean, counted from the day on which they were said. English only, pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NUMBERS = {
+    word: n
+    for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
+}
+_NUMBERS |= {"a": 1, "an": 1}
+
+_DAY_WORDS: Mapping[str, int] = {
+    "the day before yesterday": -2,
+    "the day after tomorrow": 2,
+    "yesterday": -1,
+    "last night": -1,
+    "today": 0,
+    "tonight": 0,
+    "this morning": 0,
+    "this afternoon": 0,
+    "this evening": 0,
+    "tomorrow": 1,
+}
+_DAY_WORD = "|".join(_DAY_WORDS)
+_DAY = "|".join(_WEEKDAYS)
+_COUNT = r"\d{1,2}|" + "|".join(_NUMBERS)
+_RELATIVE = re.compile(
+    rf"\b(?:(?P<word>{_DAY_WORD})"
+    rf"|(?P<way>last|next|this) (?P<unit>week|weekend|month|year|{_DAY})"
+    rf"|(?P<count>{_COUNT}) (?P<many>day|week|month|year)s? ago)\b(?!['’])",
+    re.IGNORECASE,
+)
+
+
+def with_days(text: str, said: date, brackets: str = "()") -> str:
+    """``text`` with the day, week, month or year in brackets after each relative word: ``yesterday (8 May 2023)``."""
+    return _RELATIVE.sub(lambda found: f"{found.group()} {brackets[0]}{_meant(found, said)}{brackets[1]}", text)
+
+
+def has_days(text: str) -> bool:
+    """True: the text says when, counted from the day on which it was said."""
+    return _RELATIVE.search(text) is not None
+
+
+def _meant(found: re.Match[str], said: date) -> str:
+    parts = {name: part.lower() for name, part in found.groupdict().items() if part is not None}
+    if "word" in parts:
+        return write_day(said + timedelta(days=_DAY_WORDS[parts["word"]]))
+    if "count" in parts:
+        count = parts["count"]
+        return _BACK[parts["many"]](said, int(count) if count.isdigit() else _NUMBERS[count])
+    return _near(said, parts["unit"], {"last": -1, "this": 0, "next": 1}[parts["way"]])
+
+
+def _near(said: date, unit: str, way: int) -> str:
+    if unit in _WEEKDAYS:
+        return write_day(_weekday(said, _WEEKDAYS.index(unit), way))
+    if unit == "month":
+        return _month(said, way)
+    if unit == "year":
+        return str(said.year + way)
+    what = "week" if unit == "week" else "weekend"
+    return f"the {what} {('before', 'of', 'after')[way + 1]} {write_day(said)}"
+
+
+def _weekday(said: date, wanted: int, way: int) -> date:
+    """The nearest such day before, or from then on after."""
+    if way < 0:
+        return said - timedelta(days=(said.weekday() - wanted - 1) % 7 + 1)
+    return said + timedelta(days=(wanted - said.weekday() - way) % 7 + way)
+
+
+def _month(said: date, way: int) -> str:
+    months = said.year * 12 + said.month - 1 + way
+    return f"{date(months // 12, months % 12 + 1, 1):%B %Y}"
+
+
+_BACK: Mapping[str, Callable[[date, int], str]] = {
+    "day": lambda said, count: write_day(said - timedelta(days=count)),
+    "week": lambda said, count: f"about {write_day(said - timedelta(weeks=count))}",
+    "month": lambda said, count: f"about {_month(said, -count)}",
+    "year": lambda said, count: f"about {said.year - count}",
+}
+
+
+def write_day(day: date) -> str:
+    """A day as people write it: ``8 May 2023``."""
+    return f"{day.day} {day:%B %Y}"

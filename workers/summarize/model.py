@@ -1,0 +1,138 @@
+"""The summarizer that asks a language model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from eunoe.schemas.events import Line, Provenance, Span
+from eunoe.schemas.memory import MemoryDraft
+from eunoe.schemas.ports import LanguageModel
+from eunoe.workers.models.asking import ask_checked
+from eunoe.workers.models.offered import with_choices
+from eunoe.workers.summarize.drafts import clip, that_fit, told_once
+from eunoe.workers.summarize.offline import OfflineSummarizer
+from eunoe.workers.summarize.prompt import (
+    NAME,
+    FormedMemory,
+    MemoriesAnswer,
+    SummarizeContext,
+    line_cost,
+    speakers_in,
+    summarize_prompt,
+)
+from eunoe.workers.summarize.settings import SummarizeSettings
+from eunoe.workers.summarize.summarizer import CODE, Summary
+from eunoe.workers.summarize.windows import windows
+
+
+class ModelSummarizer:
+    """One question a session, one per window of a long one; an answer is believed when its citations hold.
+
+    What fails is asked once more with the fault named; then the offline summarizer decides the whole session.
+    """
+
+    def __init__(self, model: LanguageModel, offline: OfflineSummarizer, settings: SummarizeSettings) -> None:
+        self._model = model
+        self._offline = offline
+        self._settings = settings
+
+    async def summarize(self, lines: Sequence[Line], spans: Sequence[Span]) -> Summary:
+        """The memories of a session; raises `Unavailable` when the endpoint is.
+
+        Where nothing is evidence there is nothing to remember, and nobody is asked.
+        """
+        if not speakers_in(lines):
+            return await self._offline.summarize(lines, spans)
+        drafts = await self._ask(lines, spans)
+        if drafts is None:
+            found = await self._offline.summarize(lines, spans)
+            return replace(found, made_by=found.made_by.model_copy(update={"prompt": NAME, "fallback": True}))
+        kept = that_fit(told_once(drafts), self._settings.max_evidence_bytes)
+        return Summary(kept, Provenance(code=CODE, model=self._model.name, prompt=NAME))
+
+    async def _ask(self, lines: Sequence[Line], spans: Sequence[Span]) -> list[MemoryDraft] | None:
+        costs = [line_cost(line, self._settings.max_line_chars) for line in lines]
+        drafts: list[MemoryDraft] = []
+        for span in windows(costs, spans, self._settings.prompt_budget_tokens):
+            window = Window(tuple(lines[span.first : span.last + 1]), span.first + 1)
+            if not speakers_in(window.lines):
+                continue
+            answer = await self._ask_window(window)
+            if answer is None:
+                return None
+            drafts += drafts_of(answer, window)
+        return drafts
+
+    async def _ask_window(self, window: "Window") -> MemoriesAnswer | None:
+        context = SummarizeContext(
+            lines=window.lines,
+            first=window.first,
+            max_line_chars=self._settings.max_line_chars,
+            max_memories=self._settings.max_memories,
+        )
+        prompt = summarize_prompt(context)
+        offered: dict[str, Sequence[object]] = {"speaker": speakers_in(window.lines), "cites": window.numbers}
+        form = with_choices(MemoriesAnswer, "FormedMemory", offered)
+        asked = await ask_checked(self._model, prompt, form, lambda answer: fault_of(answer, window))
+        return asked.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The lines that a question shows; ``first`` is the number of the first of them."""
+
+    lines: tuple[Line, ...]
+    first: int
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return self.first + len(self.lines) - 1
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the lines that prove something."""
+        return [number for number, line in enumerate(self.lines, self.first) if line.is_evidence]
+
+    def evidence(self, cites: Sequence[int]) -> tuple[Line, ...]:
+        """The cited lines that prove something, in order, each once. The numbers must be offered ones."""
+        cited = [self.lines[number - self.first] for number in sorted(set(cites))]
+        return tuple(line for line in cited if line.is_evidence)
+
+
+def fault_of(answer: MemoriesAnswer, window: Window) -> str | None:
+    """What keeps an answer from being believed, in words that a model can act on; None: nothing."""
+    for place, memory in enumerate(answer.memories, start=1):
+        fault = _fault(memory, window)
+        if fault is not None:
+            return f"memory {place}: {fault}"
+    return None
+
+
+def _fault(memory: FormedMemory, window: Window) -> str | None:
+    unknown = [number for number in memory.cites if not window.first <= number <= window.last]
+    if unknown:
+        return f"it cites {unknown[0]}, but the lines are {window.first} to {window.last}"
+    if not memory.text.strip():
+        return "its text is blank"
+    if memory.speaker not in speakers_in(window.lines):
+        return "its speaker is none of the speakers listed; spell the name as it is there"
+    evidence = window.evidence(memory.cites)
+    if evidence and memory.speaker not in {line.speaker for line in evidence}:
+        return f"{memory.speaker} said none of the lines that it cites"
+    return None
+
+
+def drafts_of(answer: MemoriesAnswer, window: Window) -> list[MemoryDraft]:
+    """The memories of an answer without fault; one that cites nothing, or only replies from memory, does not exist."""
+    return [
+        MemoryDraft(speaker=memory.speaker, text=_named(memory), evidence=evidence)
+        for memory in answer.memories
+        if (evidence := window.evidence(memory.cites))
+    ]
+
+
+def _named(memory: FormedMemory) -> str:
+    """The text; with the speaker before it where it does not name them."""
+    names = {part.casefold() for part in memory.speaker.split()}
+    named = any(name in memory.text.casefold() for name in names)
+    return clip(memory.text if named else f"{memory.speaker}: {memory.text}")

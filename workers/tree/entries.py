@@ -1,0 +1,85 @@
+"""What a session brings into the tree: its memories, or its segments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from eunoe.schemas.decisions import Scope, Wait
+from eunoe.schemas.identity import derive_id
+from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory, Segment
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.compress.reads import read_segments
+from eunoe.workers.compress.segments import NAME as COMPRESS
+from eunoe.workers.tree.tree import Entry
+
+_SEGMENTS_AT_ONCE = 16
+ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The new leaves of a session, in order, and the entries that no longer hold since it."""
+
+    entries: tuple[Entry, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
+class EntrySource(Protocol):
+    """Where leaves come from."""
+
+    async def arrivals(self, event: MemoriesChanged) -> Arrivals | Wait:
+        """What the session brings; raises `Unavailable` when a store is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntries:
+    """The memories that the session added become leaves; what it superseded or retired is marked."""
+
+    async def arrivals(self, event: MemoriesChanged) -> Arrivals:
+        """All that the event itself tells; a memory that was born superseded becomes a marked leaf."""
+        ended = (change.memory.memory_id for change in event.changes if change.kind in ENDINGS)
+        added = {memory.memory_id: memory for memory in event.added}
+        return Arrivals(tuple(map(memory_entry, added.values())), tuple(dict.fromkeys(ended)))
+
+
+def memory_entry(memory: Memory) -> Entry:
+    """The leaf of a memory, about whom it speaks and whom it quotes."""
+    speakers = tuple(dict.fromkeys((memory.speaker, *(line.speaker for line in memory.evidence))))
+    return Entry(memory.memory_id, memory.text, speakers, memory.at, ended=memory.ending is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntries:
+    """The session's denoised segments become leaves; nothing ends."""
+
+    store: StateStore
+
+    async def arrivals(self, event: MemoriesChanged) -> Arrivals | Wait:
+        """The segments of the session, when compress has applied it."""
+        ledger = await self.store.ledger(Scope(stage=COMPRESS, key=event.key))
+        if ledger.applied < event.session:
+            return Wait(f"compress has applied {ledger.applied}, not yet {event.session}")
+        return Arrivals(tuple(segment_entry(segment) for segment in await self._segments(event) if segment.denoised))
+
+    async def _segments(self, event: MemoriesChanged) -> list[Segment]:
+        found: list[Segment] = []
+        while True:
+            places = range(len(found), len(found) + _SEGMENTS_AT_ONCE)
+            ids = [derive_id(event.key, event.session, COMPRESS, place) for place in places]
+            more = await read_segments(self.store, event.key, ids)
+            found += more
+            if len(more) < _SEGMENTS_AT_ONCE:
+                return found
+
+
+def segment_entry(segment: Segment) -> Entry:
+    """The leaf of a segment that has something denoised."""
+    lines = [line for line in segment.lines if line.is_evidence]
+    speakers = tuple(dict.fromkeys(line.speaker for line in lines))
+    return Entry(segment.segment_id, segment.denoised, speakers, max(line.at for line in lines))
+
+
+def names_of(known: Sequence[str], entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
+    """All speakers so far in order of appearance, bounded."""
+    return tuple(dict.fromkeys((*known, *(name for entry in entries for name in entry.speakers))))[:limit]

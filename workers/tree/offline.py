@@ -1,0 +1,94 @@
+"""Aggregates without a language model: the sentences around the centroid. Deterministic, only embeddings."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunoe.schemas.events import Provenance
+from eunoe.schemas.ports import Embedder, Vectors
+from eunoe.workers.models.names import without_names
+from eunoe.workers.models.tokens import clip_tokens, count_tokens
+from eunoe.workers.tree.aggregates import ALSO, Aggregate, AggregateTask
+from eunoe.workers.tree.nodes import CODE
+from eunoe.workers.tree.settings import TreeSettings
+from eunoe.workers.tree.tree import DIGITS, Row
+
+FORMERLY = "No longer so: "
+"""Begins the text of a node below which nothing holds any more."""
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineAggregator:
+    """Extracts: one sentence a line, as many as the bound of tokens takes, chosen to lie around the centroid."""
+
+    embedder: Embedder
+    settings: TreeSettings
+
+    async def aggregate(self, tasks: Sequence[AggregateTask], names: Sequence[str]) -> list[Aggregate]:
+        """One extract per task, which names every speaker below the node; raises `Unavailable` when the embedder is."""
+        limit = self.settings.extract_tokens
+        found = [candidates(task, limit) for task in tasks]
+        distinct = list(dict.fromkeys(text for texts in found for text in texts))
+        vectors = await self.embedder.embed([without_names(text, names) for text in distinct])
+        rows = dict(zip(distinct, vectors, strict=True))
+        made_by = Provenance(code=CODE, model=f"extract + {self.embedder.name}")
+        return [
+            Aggregate(extract(task, texts, [rows[text] for text in texts], limit), made_by)
+            for task, texts in zip(tasks, found, strict=True)
+        ]
+
+
+def candidates(task: AggregateTask, limit: int) -> list[str]:
+    """The sentences that an extract may take: those of the present text, then the new ones, without the dropped."""
+    gone = {_folded(text, limit) for text in task.drop}
+    lines = [line for line in task.text.splitlines() if not line.startswith((ALSO, FORMERLY))]
+    present = [part for line in lines for part in _parts(line, limit)]
+    news = [_folded(text, limit) for text in task.news]
+    return [text for text in dict.fromkeys((*present, *news)) if text and text not in gone]
+
+
+def _parts(line: str, limit: int) -> list[str]:
+    """A line as it is, or the sentences of one that is longer than an extract (a model's aggregate)."""
+    if count_tokens(line) <= limit:
+        return [line]
+    return [clip_tokens(part, limit) for part in _SENTENCE.split(line)]
+
+
+def _folded(text: str, limit: int) -> str:
+    return clip_tokens(" ".join(text.split()), limit)
+
+
+def extract(task: AggregateTask, texts: Sequence[str], rows: Sequence[Row], limit: int) -> str:
+    """The sentences whose sum lies nearest to the centroid, in their order, and whom they do not name.
+
+    ``rows[i]`` is the unit vector of ``texts[i]``. Where there is no sentence the text says what no longer
+    holds; it is never empty.
+    """
+    if not texts:
+        return clip_tokens(FORMERLY + " ".join(" ".join(task.drop).split()), limit)
+    kept = around_centroid([count_tokens(text) for text in texts], np.stack(rows), task.centroid, limit)
+    text = "\n".join(texts[place] for place in sorted(kept))
+    missing = [name for name in task.speakers if name.casefold() not in text.casefold()]
+    return f"{text}\n{ALSO}{', '.join(missing)}." if missing else text
+
+
+def around_centroid(costs: Sequence[int], rows: Vectors, centroid: Row, limit: int) -> list[int]:
+    """Which sentences to keep, greedily: each time the one with which the sum's cosine to the centroid is highest.
+
+    ``rows`` has shape (n, dimensions); ``costs`` are tokens. The first is taken whatever it costs.
+    """
+    wide = rows.astype(np.float64)
+    total = np.zeros(wide.shape[1])
+    kept: list[int] = []
+    left = limit
+    while open_ := [place for place in range(len(costs)) if place not in kept and (costs[place] <= left or not kept)]:
+        sums = total + wide[open_]
+        cosines = np.round(sums @ centroid / np.maximum(np.linalg.norm(sums, axis=1), 1e-9), DIGITS)
+        best = open_[int(np.argmax(cosines))]
+        kept.append(best)
+        total += wide[best]
+        left -= costs[best]
+    return kept

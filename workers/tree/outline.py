@@ -1,0 +1,33 @@
+"""The tree as people read it: an indented outline. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from eunoe.workers.tree.nodes import ROOT, TreeNode
+
+MAX_CHARS = 90
+
+
+def walk(nodes: Mapping[str, TreeNode], node_id: str = ROOT) -> Iterator[TreeNode]:
+    """Every node from ``node_id`` down, each before its children, the children in order of arrival."""
+    open_ = [node_id]
+    while open_:
+        node = nodes.get(open_.pop())
+        if node is not None:
+            yield node
+            open_ += reversed(node.children)
+
+
+def outline(nodes: Mapping[str, TreeNode], max_chars: int = MAX_CHARS) -> list[str]:
+    """One line per node but the root, indented by its depth, with how many entries lie below it and their days."""
+    inner = (node for node in walk(nodes) if node.node_id != ROOT)
+    return ["  " * (node.depth - 1) + label(node, max_chars) for node in inner]
+
+
+def label(node: TreeNode, max_chars: int = MAX_CHARS) -> str:
+    """What is told of a node: count, days, text; a leaf whose memory no longer holds says so."""
+    first, last = (None if at is None else f"{at:%Y-%m-%d}" for at in (node.first_at, node.last_at))
+    days = first if first == last else f"{first} – {last}"
+    kind = ("ended" if node.ended else "·") if node.is_leaf else str(node.descendants)
+    text = " ".join(node.text.split())
+    short = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+    return f"[{kind}] {days} {short}"

@@ -1,0 +1,116 @@
+"""What other stages and people who look may read of the tree. Thin."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunoe.schemas.decisions import Collection
+from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.workers.models.names import without_names
+from eunoe.workers.models.terms import query_vector, terms
+from eunoe.workers.tree.loading import TreeReader
+from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
+from eunoe.workers.tree.retrieve import LeafScores, TreeHit, ancestors_of, collapse, leaf_hits, rank_leaves
+from eunoe.workers.tree.settings import TreeRecallSettings
+from eunoe.workers.tree.tree import DIGITS, Row
+
+
+async def read_tree_stats(store: StateStore, key: str) -> TreeStats:
+    """The numbers of a conversation's tree; empty where there is none."""
+    return await TreeReader(store, key).stats()
+
+
+async def read_tree(store: StateStore, key: str) -> dict[str, TreeNode]:
+    """The whole tree, id → node, the root under `ROOT`. For people who look; empty where there is none."""
+    rows = await store.scan(NAME, key, NODES)
+    return {id_: TreeNode.from_json(row) for id_, row in rows.items()}
+
+
+async def read_leaf_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
+    """Term → in how many leaves it stands, for the wanted terms that stand in any."""
+    if not wanted:
+        return {}
+    ordered = sorted(wanted)
+    rows = await store.fetch(NAME, key, TERMS, ordered)
+    known = zip(ordered, rows, strict=True)
+    return {term: LeafFrequency.from_json(row).leaves for term, row in known if row is not None}
+
+
+async def entries_below(store: StateStore, key: str, node_id: str, limit: int) -> list[str]:
+    """The ids of at most ``limit`` entries below a node, level by level: what an aggregate rests on."""
+    reader, level, found = TreeReader(store, key), [node_id], list[str]()
+    while level and len(found) < limit:
+        nodes = await reader.nodes(level)
+        found += [node.entry for node in nodes.values() if node.entry is not None]
+        level = [child for node in nodes.values() for child in node.children][: 4 * limit]
+    return found[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRecall:
+    """Searches a conversation's tree, all nodes at once (MemTree, section 3.2)."""
+
+    store: StateStore
+    index: VectorIndex
+    embedder: Embedder
+    settings: TreeRecallSettings
+
+    async def recall(self, key: str, question: str) -> list[TreeHit]:
+        """What answers the question, best first; empty where nothing does.
+
+        With aggregates that stand: collapsed retrieval. Else leaves only, ranked by dense vectors and BM25 together
+        with their ancestors' mean cosine. What Redis does not know is dropped. Whether a leaf's memory still holds
+        the reader's hydration tells. Raises `Unavailable` when a server is.
+        """
+        reader = TreeReader(self.store, key)
+        stats = await reader.stats()
+        if not stats.leaves:
+            return []
+        (vector,) = await self.embedder.embed([without_names(question, stats.speakers)])
+        dense, sparse = await self._search(key, question, stats, vector)
+        nodes = await with_ancestors(reader, [hit.id for hit in (*dense, *sparse)])
+        if self.settings.aggregates_stand:
+            return collapse(dense, nodes, self.settings)
+        leaves = self._leaves(dense, sparse, nodes)
+        scores = await self._scores(reader, leaves, nodes, vector)
+        return leaf_hits(rank_leaves(scores, self.settings), nodes, self.settings.limit)
+
+    def _leaves(self, dense: Sequence[Hit], sparse: Sequence[Hit], nodes: Mapping[str, TreeNode]) -> dict[str, float]:
+        """Leaf id → BM25 score, of leaves above the floor and of those that share words with the question."""
+        similar = dict.fromkeys((hit.id for hit in dense if hit.score >= self.settings.floor), 0.0)
+        found = similar | {hit.id: hit.score for hit in sparse}
+        return {id_: score for id_, score in found.items() if id_ in nodes and nodes[id_].is_leaf}
+
+    async def _search(self, key: str, question: str, stats: TreeStats, vector: Row) -> tuple[list[Hit], list[Hit]]:
+        """All nodes by cosine, leaves by BM25."""
+        limit = self.settings.candidates
+        words = terms(question, drop=stats.speakers)
+        sparse = query_vector(words, await read_leaf_frequencies(self.store, key, set(words)), stats.leaves)
+        searches = [Search(Collection.TREE, key, limit, dense=vector.astype("<f4").tobytes())]
+        if sparse.indices:
+            searches.append(Search(Collection.TREE, key, limit, sparse=sparse))
+        found = await self.index.search(searches)
+        return found[0], found[1] if len(found) > 1 else []
+
+    async def _scores(
+        self, reader: TreeReader, leaves: Mapping[str, float], nodes: Mapping[str, TreeNode], vector: Row
+    ) -> dict[str, LeafScores]:
+        """What each leaf is ranked by; cosines are taken from the vectors in Redis."""
+        lines = {id_: ancestors_of(nodes[id_], nodes) for id_ in leaves}
+        wanted = dict.fromkeys(id_ for leaf, line in lines.items() for id_ in (leaf, *line))
+        rows = await reader.rows(VECTORS, list(wanted))
+        cosines = {id_: round(float(row @ vector), DIGITS) for id_, row in rows.items()}
+        means = {id_: float(np.mean([cosines[above] for above in line])) for id_, line in lines.items() if line}
+        return {id_: LeafScores(cosines[id_], bm25, means.get(id_)) for id_, bm25 in leaves.items()}
+
+
+async def with_ancestors(reader: TreeReader, ids: Sequence[str]) -> dict[str, TreeNode]:
+    """The nodes that Redis knows and all their ancestors but the root, read level by level."""
+    nodes: dict[str, TreeNode] = {}
+    level = list(dict.fromkeys(ids))
+    while level:
+        nodes |= await reader.nodes(level)
+        above = dict.fromkeys(nodes[id_].parent or ROOT for id_ in level if id_ in nodes)
+        level = [id_ for id_ in above if id_ != ROOT and id_ not in nodes]
+    return nodes

@@ -1,0 +1,144 @@
+"""Reading what a session's sentences are judged against. Thin."""
+
+from collections.abc import Collection as Ids
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eunoe.schemas.decisions import Collection
+from eunoe.schemas.memory import Memory
+from eunoe.schemas.ports import Embedder, Search, StateStore, VectorIndex
+from eunoe.workers.link.reads import read_link_stats, read_neighbours
+from eunoe.workers.models.names import without_names
+from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
+from eunoe.workers.update.lifecycle import Lifecycle
+from eunoe.workers.update.memories import NAME, SAID, Held, Saying, saying_id
+from eunoe.workers.update.operator import Pair
+from eunoe.workers.update.reads import read_memories
+from eunoe.workers.update.settings import UpdateSettings
+
+OVERSAMPLE = 4
+"""How many times as many hits are asked for as are wanted: the index holds memories that have ended too."""
+
+
+class LinksMissing(Exception):
+    """Raised when links are needed that are not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Reads for one session of one conversation; all methods raise `Unavailable` when a server is."""
+
+    store: StateStore
+    index: VectorIndex
+    embedder: Embedder
+    settings: UpdateSettings
+    key: str
+    before: int
+    """The session before which memories are looked for: the one that is applied; for a late one all are."""
+
+    async def read(self, life: Lifecycle, ids: Sequence[str]) -> list[Memory]:
+        """These memories as the session has left them so far, those that are known; new ones are learnt."""
+        missing = [id_ for id_ in dict.fromkeys(ids) if life.get(id_) is None]
+        life.learn(await read_memories(self.store, self.key, missing))
+        return [memory for id_ in dict.fromkeys(ids) if (memory := life.get(id_)) is not None]
+
+    async def said_before(self, memories: Sequence[Memory]) -> list[str]:
+        """The ids of the last memories that said the same in the same words."""
+        wanted = sorted({saying_id(memory) for memory in memories})
+        rows = await self.store.fetch(NAME, self.key, SAID, wanted) if wanted else []
+        return [Saying.from_json(row).memory_id for row in rows if row is not None]
+
+    async def restating(self, life: Lifecycle, replaced: Sequence[str]) -> list[str]:
+        """The linked memories that hold and only say the same as one of ``replaced``, one link away.
+
+        Raises `LinksMissing` until the links of the last session are there.
+        """
+        near = await self._near(life, replaced)
+        olds = {memory.memory_id: memory for memory in await self.read(life, replaced)}
+        pairs = ((olds[id_], memory) for id_, linked in near.items() if id_ in olds for memory in linked)
+        return list(dict.fromkeys(m.memory_id for old, m in pairs if restates(old, m, self.settings)))
+
+    async def reached(self, life: Lifecycle, insights: Sequence[Memory]) -> list[Pair]:
+        """The memories that hold one link away from what each of ``insights`` has superseded, each with that insight.
+
+        Raises `LinksMissing` as `restating` does.
+        """
+        found: dict[tuple[str, str], Pair] = {}
+        for insight in insights:
+            near = await self._near(life, life.superseded_by(insight.memory_id))
+            olds = sorted((m for linked in near.values() for m in linked), key=lambda memory: memory.order)
+            pairs = (Pair(old, insight) for old in olds if old.speaker == insight.speaker)
+            found |= {pair.ids: pair for pair in pairs}
+        return list(found.values())
+
+    async def _near(self, life: Lifecycle, ids: Sequence[str]) -> dict[str, list[Memory]]:
+        """Memory id → the memories of earlier sessions that hold one link away."""
+        around = await self._neighbours(ids)
+        return {id_: self._holding(life, await self.read(life, near)) for id_, near in sorted(around.items())}
+
+    async def pairs(
+        self, life: Lifecycle, sentences: Sequence[Memory], held: Mapping[str, Held], speakers: Sequence[str]
+    ) -> list[Pair]:
+        """All pairs with memories that hold while one question holds them; beyond that the similar and linked ones.
+
+        This session's insights count as memories. Raises `LinksMissing` as `restating` does.
+        """
+        own = [memory for memory in life.holding if life.is_own(memory.memory_id)]
+        if all_pairs(sentences, held) <= self.settings.max_pairs:
+            every = pair_up(sentences, [*self._holding(life, await self.read(life, list(held))), *own])
+            if fits(every, self.settings):
+                return every
+        ranked = await self._ranked(life, sentences, held, speakers)
+        mine = {s.memory_id: [m for m in own if m.speaker == s.speaker] for s in sentences}
+        said = [m for m in life.holding if not life.is_own(m.memory_id)]
+        same = {s.memory_id: [m for m in said if saying_id(m) == saying_id(s)] for s in sentences}
+        joined = {id_: _once([*same[id_], *mine[id_], *ranked[id_]]) for id_ in ranked}
+        return choose_pairs(sentences, joined, self.settings)
+
+    def _holding(self, life: Lifecycle, memories: Sequence[Memory]) -> list[Memory]:
+        return [memory for memory in memories if life.holds(memory.memory_id) and not life.is_own(memory.memory_id)]
+
+    async def _ranked(
+        self, life: Lifecycle, sentences: Sequence[Memory], held: Mapping[str, Held], speakers: Sequence[str]
+    ) -> dict[str, list[Memory]]:
+        """Sentence id → memories of its speaker that hold: the similar ones, best first, then those linked to them."""
+        hits = await self._similar(sentences, held, speakers)
+        near = await self._neighbours({id_ for ids in hits.values() for id_ in ids}) if self.settings.linked else {}
+        ranked: dict[str, list[Memory]] = {}
+        for sentence in sentences:
+            ids = hits[sentence.memory_id]
+            linked = [id_ for hit in ids for id_ in near.get(hit, ()) if id_ in held]
+            known = await self.read(life, [*ids, *linked])
+            ranked[sentence.memory_id] = [m for m in self._holding(life, known) if m.speaker == sentence.speaker]
+        return ranked
+
+    async def _similar(
+        self, sentences: Sequence[Memory], held: Mapping[str, Held], speakers: Sequence[str]
+    ) -> dict[str, list[str]]:
+        if not sentences:
+            return {}
+        vectors = await self.embedder.embed([without_names(sentence.text, speakers) for sentence in sentences])
+        limit = self.settings.similar * OVERSAMPLE
+        searches = [
+            Search(Collection.MEMORIES, self.key, limit, dense=vector.astype("<f4").tobytes(), born_before=self.before)
+            for vector in vectors
+        ]
+        rows = await self.index.search(searches)
+        return {
+            sentence.memory_id: [hit.id for hit in row if hit.id in held and held[hit.id].speaker == sentence.speaker][
+                : self.settings.similar
+            ]
+            for sentence, row in zip(sentences, rows, strict=True)
+        }
+
+    async def _neighbours(self, ids: Ids[str]) -> dict[str, list[str]]:
+        if not ids:
+            return {}
+        stats = await read_link_stats(self.store, self.key)
+        if stats.session < self.before - 1:
+            raise LinksMissing(f"link has applied {stats.session}, not yet {self.before - 1}")
+        return await read_neighbours(self.store, self.key, sorted(ids))
+
+
+def _once(memories: Sequence[Memory]) -> list[Memory]:
+    return list({memory.memory_id: memory for memory in memories}.values())

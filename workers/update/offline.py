@@ -1,0 +1,20 @@
+"""The operator that needs no language model."""
+
+from collections.abc import Sequence
+
+from eunoe.schemas.events import Provenance
+from eunoe.workers.update.operator import CODE, Judgement, Pair
+from eunoe.workers.update.rules import judge_by_rules
+
+MODEL = "rules/1"
+
+
+class OfflineOperator:
+    """Strict rules, APPEND before all that is not sure; deterministic."""
+
+    reads_meaning = False
+
+    async def operate(self, pairs: Sequence[Pair]) -> Judgement:
+        """A verdict for every pair; never raises."""
+        verdicts = tuple(judge_by_rules(pair) for pair in pairs)
+        return Judgement(verdicts, Provenance(code=CODE, model=MODEL))

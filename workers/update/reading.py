@@ -1,0 +1,175 @@
+"""What a sentence tells, read by its words: content, negation, plan, whom it is about. Pure. English cues."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+
+from eunoe.workers.models.terms import terms
+from eunoe.workers.models.words import NUMBER_WORDS
+from eunoe.workers.update.lexicon import (
+    DATED,
+    END_PHRASES,
+    ENDERS,
+    KIN,
+    LIGHT,
+    LOOKING_BACK,
+    NEGATORS,
+    PAST,
+    PLANNED,
+    STANCE,
+    WISHED,
+)
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[.,;:!?]")
+_BREAK = frozenset(".,;:!?")
+_JOINTS = frozenset(
+    [
+        "but",
+        "because",
+        "although",
+        "though",
+        "while",
+        "and",
+        "so",
+        "then",
+        "when",
+        "since",
+        "which",
+        "who",
+        "after",
+        "before",
+        "if",
+    ]
+)
+_SUBJECT_END = re.compile(
+    r"^(?:is|are|was|were|has|have|had|does|do|did|will|can|could|would|\w+n't|\w+n’t|\w+ed|\w+s)$"
+)
+_BROKEN = ("don t", "doesn t", "didn t", "isn t", "won t", "can t")
+"""Negations whose apostrophe was lost."""
+_MERELY = ("not just", "not only", "not merely", "not simply")
+_ARTICLES = frozenset(["a", "an", "the"])
+_GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
+"""Before "lost": absorbed, or on a wrong way; nothing ends."""
+_QUOTED = re.compile(r'\A(?P<who>[^"]{1,110}?) said: "(?P<what>.*)"\Z', re.DOTALL)
+_NUMBERS = NUMBER_WORDS - {"one", "second", "first", "once", "quarter", "couple", "both", "half"}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a sentence."""
+
+    text: str
+    stem: str
+    """Empty where it tells little."""
+    negated: bool
+    """True in the scope of a negation: up to the end of its clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A sentence as the rules see it."""
+
+    plain: str
+    """Lower case, without the speaker."""
+    words: tuple[Word, ...]
+    other: str
+    """Whom or what it is about where that is not the speaker: a relative, a pet, another name; else empty."""
+    planned: bool
+    wished: bool
+    past: bool
+    dated: bool
+    stance: bool
+    looks_back: bool
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """All content stems."""
+        return frozenset(word.stem for word in self.words if word.stem)
+
+    @property
+    def all_stems(self) -> frozenset[str]:
+        """The stems of all words but stop words and negations."""
+        return frozenset(stem for word in self.words for stem in terms(word.text))
+
+    @property
+    def negated(self) -> frozenset[str]:
+        """The content stems in the scope of a negation."""
+        return frozenset(word.stem for word in self.words if word.stem and word.negated)
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Figures and number words."""
+        return frozenset(word.text for word in self.words if word.text.isdigit() or word.text in _NUMBERS)
+
+
+@lru_cache(maxsize=16_384)
+def read(text: str, speaker: str) -> Reading:
+    """``text`` about ``speaker``, read by its words."""
+    body, names = unquoted(text), frozenset(speaker.casefold().split())
+    plain = body.casefold().replace("’", "'")
+    tokens = _WORD.findall(plain)
+    return Reading(
+        plain=plain,
+        words=tuple(_words(tokens, names)),
+        other=_other(_WORD.findall(body), names),
+        planned=bool(PLANNED.search(plain)),
+        wished=bool(WISHED.search(plain)),
+        past=bool(PAST.search(plain)),
+        dated=bool(DATED.search(plain)),
+        stance=bool(STANCE.search(plain)),
+        looks_back=bool(LOOKING_BACK.search(plain)),
+    )
+
+
+def unquoted(text: str) -> str:
+    """The words of somebody who is quoted, or the text itself."""
+    found = _QUOTED.match(text)
+    return text if found is None else found["what"]
+
+
+def _words(tokens: list[str], names: Collection[str]) -> list[Word]:
+    found: list[Word] = []
+    negated = False
+    for place, token in enumerate(tokens):
+        if token in _BREAK or token in _JOINTS:
+            negated = False
+        elif _negates(tokens, place):
+            negated = True
+            continue
+        if token not in _BREAK:
+            found.append(Word(token, _stem(token, names), negated))
+    return found
+
+
+def _negates(tokens: list[str], place: int) -> bool:
+    word = tokens[place]
+    phrase = " ".join(tokens[place : place + 3])
+    before = tokens[place - 1] if place else ""
+    if phrase.startswith(_MERELY) or (word == "no" and before in _ARTICLES) or (word == "lost" and before in _GETTING):
+        return False
+    return (
+        word in NEGATORS
+        or word in ENDERS
+        or word.endswith("n't")
+        or phrase.startswith(_BROKEN)
+        or phrase.startswith(END_PHRASES)
+    )
+
+
+def _stem(token: str, names: Collection[str]) -> str:
+    found = terms(token, names)
+    return found[0] if found and found[0] not in LIGHT else ""
+
+
+def _other(tokens: list[str], names: Collection[str]) -> str:
+    """The subject, where it is a relative, a pet or another name: what stands before the first verb."""
+    for place, token in enumerate(tokens[:6]):
+        bare = token.casefold().removesuffix("'s").removesuffix("’s")
+        if bare in KIN:
+            return bare
+        if place and token[:1].isupper() and bare not in names and token.casefold() not in {"i", "i'm"}:
+            return ""
+        if token in _BREAK or (bare not in names and _SUBJECT_END.match(token.casefold()) and place):
+            return ""
+    return ""

@@ -1,0 +1,150 @@
+"""What other stages may read of memories. Thin."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from eunoe.schemas.memory import ChangeKind, Memory
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.update.lifecycle import as_of
+from eunoe.workers.update.memories import (
+    CHANGES,
+    CURRENT,
+    MEMORIES,
+    NAME,
+    STATS,
+    TERMS,
+    Held,
+    MemoryFrequency,
+    MemoryStats,
+    SessionSteps,
+    session_row,
+)
+
+
+async def read_memory_stats(store: StateStore, key: str) -> MemoryStats:
+    """What update knows of a conversation; empty where it knows nothing."""
+    (text,) = await store.fetch(NAME, key, STATS, [STATS])
+    return MemoryStats() if text is None else MemoryStats.from_json(text)
+
+
+async def read_memory_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
+    """Term → in how many memories it stands, for the wanted terms that stand in any."""
+    if not wanted:
+        return {}
+    ordered = sorted(wanted)
+    rows = await store.fetch(NAME, key, TERMS, ordered)
+    found = zip(ordered, rows, strict=True)
+    return {term: MemoryFrequency.from_json(row).memories for term, row in found if row is not None}
+
+
+async def read_memories(
+    store: StateStore, key: str, ids: Sequence[str], parse: Callable[[str], Memory] = Memory.from_json
+) -> list[Memory]:
+    """The memories with these ids that Redis knows, in the order asked; a hit that it does not know is dropped.
+
+    ``parse`` may remember what it parsed.
+    """
+    if not ids:
+        return []
+    rows = await store.fetch(NAME, key, MEMORIES, ids)
+    return [parse(row) for row in rows if row is not None]
+
+
+async def read_held(store: StateStore, key: str) -> dict[str, Held]:
+    """Id → row of every memory that holds: a small row each."""
+    rows = await store.scan(NAME, key, CURRENT)
+    return {id_: Held.from_json(row) for id_, row in sorted(rows.items())}
+
+
+async def current_memories(store: StateStore, key: str) -> list[Memory]:
+    """The memories that hold, oldest first. Reads as many documents as there are such memories."""
+    held = await store.scan(NAME, key, CURRENT)
+    return sorted(await read_memories(store, key, sorted(held)), key=lambda memory: memory.order)
+
+
+async def all_memories(store: StateStore, key: str) -> list[Memory]:
+    """Every memory of a conversation, whatever became of it, oldest first: a full scan, for people who look."""
+    rows = await store.scan(NAME, key, MEMORIES)
+    return sorted(map(Memory.from_json, rows.values()), key=lambda memory: memory.order)
+
+
+async def read_steps(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, SessionSteps]:
+    """What these sessions changed, those that are applied."""
+    rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
+    found = [SessionSteps.from_json(row) for row in rows if row is not None]
+    return {steps.session: steps for steps in found}
+
+
+async def all_steps(store: StateStore, key: str) -> list[SessionSteps]:
+    """What every session changed, in order: a full scan, for people who look."""
+    rows = await store.scan(NAME, key, CHANGES)
+    return [SessionSteps.from_json(row) for _, row in sorted(rows.items())]
+
+
+async def memories_at(store: StateStore, key: str, time: datetime) -> list[Memory]:
+    """Every memory as it was known at ``time``, oldest first; those with no ending held then. A full scan.
+
+    Known are the sessions up to the last one that was closed by then (the log's time).
+    """
+    known = [steps.session for steps in await all_steps(store, key) if steps.known_from <= time]
+    if not known:
+        return []
+    then = (as_of(memory, max(known)) for memory in await all_memories(store, key))
+    return [memory for memory in then if memory is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One change in the history of a memory."""
+
+    session: int
+    known_from: datetime
+    """Since when memory could know of it: the log's time of the session's closing."""
+    at: datetime
+    """Event time of what brought it about."""
+    kind: ChangeKind
+    memory: Memory
+    """The memory that changed, as it is now, with its evidence."""
+    by: Memory | None
+    """The memory that brought it about, with its evidence."""
+    because: str
+
+
+async def history_of(store: StateStore, key: str, memory_id: str) -> list[HistoryEntry]:
+    """All that happened to a memory, to those that it stands for now, and to its successors, in order. A full scan.
+
+    Empty where the memory is not known.
+    """
+    known = {memory.memory_id: memory for memory in await all_memories(store, key)}
+    chain = succession(known, memory_id)
+    return [
+        HistoryEntry(
+            steps.session,
+            steps.known_from,
+            step.at,
+            step.kind,
+            known[step.memory_id],
+            known.get(step.by or ""),
+            step.because,
+        )
+        for steps in await all_steps(store, key)
+        for step in steps.steps
+        if step.memory_id in chain
+    ]
+
+
+def succession(known: dict[str, Memory], memory_id: str) -> set[str]:
+    """The ids of a memory, of all that it took over from, and of all that took over from it."""
+    if memory_id not in known:
+        return set()
+    chain = {memory_id}
+    successor = known[memory_id].ending
+    while successor is not None and successor.by in known:
+        chain.add(successor.by)
+        successor = known[successor.by].ending
+    before = {memory_id}
+    while before:
+        before = {id_ for id_, memory in known.items() if memory.ending and memory.ending.by in before} - chain
+        chain |= before
+    return chain

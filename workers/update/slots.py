@@ -1,0 +1,107 @@
+"""Facts of which a person has one at a time: home, job, marital state, favourites. Pure. English cues."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eunoe.workers.models.terms import terms
+from eunoe.workers.update.reading import Reading
+
+_UNTIL = r"([^.,;!?]+?)(?=$|[.,;!?]| (?:with|because|since|for|and|but|after|when|while|so|to|last|on|in \d)\b)"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What fills a slot, in a sentence."""
+
+    name: str
+    value: frozenset[str]
+    changes: bool
+    """True where a verb of change says it."""
+
+
+_STATES = (
+    (
+        "home",
+        re.compile(r"\b(?:lives?|living|resides?|residing|is based|home is|stay(?:s|ing)?) (?:in|at|near) " + _UNTIL),
+    ),
+    ("job", re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|job is) (?:as|at|for|in) " + _UNTIL)),
+)
+_CHANGES = (
+    ("home", re.compile(r"\b(?:moved|relocated|settled down) (?:back )?(?:to|into|in) " + _UNTIL)),
+    ("job", re.compile(r"\b(?:(?:got|found|took|landed|accepted) (?:an? |the )?(?:new )?(?:job|position) (?:as|at|in)|"
+                       r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became|was promoted to|"
+                       r"now works? (?:as|at|for|in)|switched (?:jobs? )?to|got hired (?:as|at|by)) " + _UNTIL)),
+)  # fmt: skip
+_LOST_JOB = re.compile(r"\b(?:quit|left|lost|(?:resigned|retired) from) (?:(?:my|their|the) )?(?:job|work|position)\b|"
+                       r"\b(?:got|was) (?:laid off|fired)\b|\bretired\b")  # fmt: skip
+_FAVORITE = re.compile(r"\bfavou?rite ([a-z]+(?: [a-z]+)?) (?:is|are|has become|became|was) (?:now )?" + _UNTIL)
+_MARITAL = {
+    "single": re.compile(r"\b(?:is|am|are|i'm|being|been|currently) single\b|\bunmarried\b|\bnot married\b"),
+    "dating": re.compile(r"\bdating\b|\b(?:has|have|got) a (?:girlfriend|boyfriend)\b|\bin a relationship\b"),
+    "engaged": re.compile(r"\b(?:is|got|are|am|i'm) engaged\b(?! (?:in|with))"),
+    "married": re.compile(r"\b(?:is|got|are|am|i'm|just|newly|happily) married\b"),
+    "apart": re.compile(r"\b(?:got|is|am|are|i'm) divorced\b|\bdivorced from\b|\b(?:broke|split) up\b|\bwidowed\b"),
+}  # fmt: skip
+_FOLLOWS = {
+    "single": {"dating", "engaged", "married"},
+    "dating": {"engaged", "married", "apart"},
+    "engaged": {"married", "apart"},
+    "married": {"apart"},
+    "apart": {"dating", "engaged", "married"},
+}
+
+
+def changed_slot(old: Reading, new: Reading) -> str:
+    """Which slot of the old sentence the new one fills otherwise, in words; empty where none."""
+    return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _job_lost(old, new)
+
+
+def slots(text: Reading) -> Iterator[Slot]:
+    """The homes and jobs that a sentence tells."""
+    for changes, patterns in ((False, _STATES), (True, _CHANGES)):
+        for name, pattern in patterns:
+            for found in pattern.finditer(text.plain):
+                value = frozenset(terms(found[1]))
+                if value:
+                    yield Slot(name, value, changes)
+
+
+def favorites(text: Reading) -> dict[str, frozenset[str]]:
+    """Of what → which is the favourite."""
+    return {found[1]: frozenset(terms(found[2])) for found in _FAVORITE.finditer(text.plain)}
+
+
+def marital(text: Reading) -> str:
+    """The marital state that a sentence tells; empty where none."""
+    return next((state for state, pattern in _MARITAL.items() if pattern.search(text.plain)), "")
+
+
+def _filled(old: Reading, new: Reading) -> str:
+    for before in slots(old):
+        for after in slots(new):
+            if after.changes and before.name == after.name and not before.value & after.value:
+                return f"another {before.name}: {' '.join(sorted(after.value))}"
+    return ""
+
+
+def _job_lost(old: Reading, new: Reading) -> str:
+    lost = _LOST_JOB.search(new.plain)
+    jobs = [slot for slot in slots(old) if slot.name == "job"]
+    if lost is None or not jobs:
+        return ""
+    named = frozenset(terms(new.plain[lost.end() :]))
+    return "the job is over" if not named or any(slot.value & named for slot in jobs) else ""
+
+
+def _favorite(old: Reading, new: Reading) -> str:
+    now = favorites(new)
+    for kind, value in favorites(old).items():
+        if kind in now and not now[kind] & value:
+            return f"another favourite {kind}"
+    return ""
+
+
+def _marital(old: Reading, new: Reading) -> str:
+    before, after = marital(old), marital(new)
+    return f"from {before} to {after}" if after in _FOLLOWS.get(before, ()) else ""

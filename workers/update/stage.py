@@ -1,0 +1,232 @@
+"""Stage update: the one writer of memories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+
+from eunoe.schemas.decisions import Decision, Outcome, Park, Point, Put, Wait, Work, Write
+from eunoe.schemas.events import InsightKind, Provenance
+from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
+from eunoe.schemas.ports import Embedder, StateStore, VectorIndex
+from eunoe.workers.models.names import without_names
+from eunoe.workers.models.terms import terms
+from eunoe.workers.update.applying import (
+    Proposal,
+    apply_fusions,
+    apply_proposals,
+    apply_reached,
+    apply_summary,
+    same_text,
+    verdicts_of,
+)
+from eunoe.workers.update.candidates import with_room_for
+from eunoe.workers.update.finding import Finder, LinksMissing
+from eunoe.workers.update.gathering import Brought, Gathered, arrange, missing
+from eunoe.workers.update.late import add_outdated, as_told, late_verdicts, without_claims
+from eunoe.workers.update.lifecycle import Lifecycle
+from eunoe.workers.update.memories import (
+    CHANGES,
+    STATS,
+    MemoryStats,
+    SessionSteps,
+    born,
+    build_point,
+    frequency_writes,
+    insights_of,
+    memory_writes,
+    session_row,
+    speakers_of,
+    step_of,
+)
+from eunoe.workers.update.operator import Operator, Pair, Verdict
+from eunoe.workers.update.reads import read_held, read_memory_frequencies, read_memory_stats, read_steps
+from eunoe.workers.update.settings import UpdateSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """What a session brings, as memories, and what was known before."""
+
+    proposals: tuple[Proposal, ...]
+    sentences: tuple[Memory, ...]
+    known_from: datetime
+    before: MemoryStats
+    steps: SessionSteps | None
+    """What the session has changed already, where it comes late."""
+    speakers: tuple[str, ...]
+
+
+class UpdateStage:
+    """Owns the memories of a conversation, their histories, and what BM25 must know of their words.
+
+    A session's insights are applied turn by turn, then its summary by Algorithm 1 of Keep Me Updated (section 4.3),
+    over the operations that one judgement gives for all pairs. What no longer holds is superseded or retired.
+    """
+
+    def __init__(
+        self, store: StateStore, index: VectorIndex, embedder: Embedder, operator: Operator, settings: UpdateSettings
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._embedder = embedder
+        self._operator = operator
+        self._settings = settings
+
+    async def decide(self, work: Work[Gathered]) -> Outcome:
+        """The memories that change as documents and points, and the feed of what changed.
+
+        `Park` while something of the session has not come; `Wait` while links of the last session are needed that
+        are not there; a skipped session changes nothing but by its insights, and says so; a late one only adds.
+        """
+        lacking = "" if work.late else missing(work.events)
+        if lacking:
+            return Park(lacking)
+        new = await self._new(work, arrange(work.events))
+        before = work.number if work.late_after is None else work.late_after + 1
+        finder = Finder(self._store, self._index, self._embedder, self._settings, work.key, before)
+        try:
+            life, made_by = await self._apply(finder, work, new)
+        except LinksMissing as missed:
+            return Wait(str(missed))
+        return await self._decision(work, new, life, made_by)
+
+    async def _new(self, work: Work[Gathered], brought: Brought) -> _New:
+        before = await read_memory_stats(self._store, work.key)
+        steps = await read_steps(self._store, work.key, [work.number]) if work.late else {}
+        known_from = _known_from(brought, before, work.log_time)
+        insights = insights_of(brought.proposals, known_from)
+        told = [insight for event in brought.proposals for insight in event.insights]
+        if work.late:
+            told = [without_claims(insight) for insight in told]
+        there = sum(step.kind is ChangeKind.ADDED for row in steps.values() for step in row.steps)
+        sentences = [] if brought.formed is None else born(brought.formed, there + len(insights))
+        return _New(
+            proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, told, strict=True)),
+            sentences=tuple(sentences),
+            known_from=known_from,
+            before=before,
+            steps=steps.get(work.number),
+            speakers=speakers_of(before, [*(memory for memory, _ in insights), *sentences]),
+        )
+
+    async def _apply(self, finder: Finder, work: Work[Gathered], new: _New) -> tuple[Lifecycle, Provenance | None]:
+        """The session's changes, and what decided its operations. Raises `LinksMissing`."""
+        life = Lifecycle(work.number)
+        memories = [*(proposal.memory for proposal in new.proposals), *new.sentences]
+        named = [id_ for proposal in new.proposals for id_ in proposal.insight.replaces]
+        await finder.read(life, [*named, *await finder.said_before(memories)])
+        apply_proposals(life, [await self._reaching(finder, life, proposal) for proposal in new.proposals])
+        held = await read_held(self._store, finder.key) if new.sentences else {}
+        pairs = await finder.pairs(life, new.sentences, held, new.speakers)
+        if work.late:
+            return life, await self._add_late(life, new.sentences, pairs)
+        reached = with_room_for(pairs, await self._reached(finder, life, new.proposals), self._settings)
+        verdicts, made_by = await self._judge([*pairs, *reached])
+        if made_by is not None and not made_by.fallback:
+            apply_reached(life, reached, verdicts)
+        settled = apply_summary(life, new.sentences, [p for p in pairs if life.holds(p.old.memory_id)], verdicts)
+        if settled.fusions and made_by is not None:
+            apply_fusions(life, settled.fusions, finder.key, len(memories), made_by)
+        return life, made_by
+
+    async def _add_late(self, life: Lifecycle, sentences: Sequence[Memory], pairs: Sequence[Pair]) -> Provenance | None:
+        """Add the sentences of a session whose turn has passed; nothing that holds gives way to them."""
+        verdicts, made_by = await self._judge([as_told(pair) for pair in pairs])
+        found = late_verdicts(pairs, verdicts)
+        add_outdated(life, sentences, found.outdated)
+        apply_summary(life, [s for s in sentences if s.memory_id not in found.outdated], pairs, found.kept)
+        return made_by
+
+    async def _reaching(self, finder: Finder, life: Lifecycle, proposal: Proposal) -> Proposal:
+        """The proposal with the linked memories that say only what it replaces."""
+        if not self._settings.reach or proposal.insight.kind is not InsightKind.UPDATED:
+            return proposal
+        own = [id_ for id_ in proposal.insight.replaces if life.holds(id_)]
+        return Proposal(proposal.memory, proposal.insight, tuple(await finder.restating(life, own)))
+
+    async def _reached(self, finder: Finder, life: Lifecycle, proposals: Sequence[Proposal]) -> list[Pair]:
+        """The linked memories that may restate what an insight has updated, where somebody can judge that."""
+        if not self._settings.reach or not self._operator.reads_meaning:
+            return []
+        updating = [p.memory for p in proposals if p.insight.kind is InsightKind.UPDATED]
+        return await finder.reached(life, [memory for memory in updating if life.holds(memory.memory_id)])
+
+    async def _judge(self, pairs: Sequence[Pair]) -> tuple[Mapping[tuple[str, str], Verdict], Provenance | None]:
+        """The verdicts of all pairs, in one judgement; the same words are not asked about."""
+        asked = [pair for pair in pairs if not same_text(pair)]
+        if not asked:
+            return verdicts_of(pairs, {}), None
+        judgement = await self._operator.operate(asked)
+        judged = {pair.ids: verdict for pair, verdict in zip(asked, judgement.verdicts, strict=True)}
+        return verdicts_of(pairs, judged), judgement.made_by
+
+    async def _decision(self, work: Work[Gathered], new: _New, life: Lifecycle, made_by: Provenance | None) -> Decision:
+        summary = arrange(work.events).formed
+        is_told = not work.late and (life.touched or summary is not None)
+        after = MemoryStats(
+            memories=new.before.memories + sum(life.is_own(memory.memory_id) for memory in life.touched),
+            session=work.seq,
+            known_from=new.known_from if is_told else new.before.known_from,
+            speakers=new.speakers,
+        )
+        steps = SessionSteps(
+            session=work.number,
+            known_from=new.known_from,
+            steps=(*(new.steps.steps if new.steps else ()), *map(step_of, life.changes)),
+            speakers=new.steps.speakers if new.steps else len(new.speakers),
+            made_by=made_by,
+        )
+        points, counted = await self._index_all(work, life, new.speakers)
+        writes = (
+            *memory_writes(life.touched),
+            *counted,
+            Put.of(CHANGES, session_row(work.number), steps),
+            Put.of(STATS, STATS, after),
+        )
+        changed = _changed(work, life, new.known_from, partial=summary is None)
+        return Decision(writes=writes, points=points, events=(changed,), skipped=summary is None)
+
+    async def _index_all(
+        self, work: Work[Gathered], life: Lifecycle, speakers: Sequence[str]
+    ) -> tuple[tuple[Point, ...], list[Write]]:
+        """The points of all memories that changed, and the writes that count the terms of the new ones.
+
+        A memory keeps the vector of its birth: the names known then are left out, so that no later session changes it.
+        """
+        touched = life.touched
+        if not touched:
+            return (), []
+        older = await read_steps(self._store, work.key, sorted({memory.session for memory in touched}))
+        names = [speakers[: older[m.session].speakers] if m.session in older else speakers for m in touched]
+        listed = [terms(memory.text, drop=known) for memory, known in zip(touched, names, strict=True)]
+        texts = [without_names(memory.text, known) for memory, known in zip(touched, names, strict=True)]
+        vectors = await self._embedder.embed(texts)
+        points = tuple(
+            build_point(work.key, memory, vectors[row], listed[row], self._settings, work.seq)
+            for row, memory in enumerate(touched)
+        )
+        fresh = [words for memory, words in zip(touched, listed, strict=True) if life.is_own(memory.memory_id)]
+        known_terms = await read_memory_frequencies(self._store, work.key, set(chain.from_iterable(fresh)))
+        return points, frequency_writes(fresh, known_terms)
+
+
+def _known_from(brought: Brought, before: MemoryStats, log_time: datetime) -> datetime:
+    """The log's time of the session's closing; of a skipped session the latest time that is known for certain."""
+    if brought.formed is not None:
+        return brought.formed.known_from
+    told = [line.at for event in brought.proposals for insight in event.insights for line in insight.evidence]
+    certain = [*told, *([before.known_from] if before.known_from else [])]
+    return max(certain, default=log_time)
+
+
+def _changed(work: Work[Gathered], life: Lifecycle, known_from: datetime, *, partial: bool) -> MemoriesChanged:
+    source = work.events[0]
+    return MemoriesChanged(
+        tenant=source.tenant,
+        conversation_id=source.conversation_id,
+        session=work.number,
+        changes=life.changes,
+        known_from=known_from,
+        partial=partial,
+    )

@@ -1,0 +1,103 @@
+"""How much two sentences of one speaker look like a contradiction: for flags, never for endings. Pure. English cues."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from eunoe.workers.models.terms import terms
+from eunoe.workers.update.lexicon import ANTONYMS, WORKS
+from eunoe.workers.update.reading import Reading, read, unquoted
+from eunoe.workers.update.slots import favorites, marital, slots
+
+_JOB = re.compile(
+    r"\b(?:i'm|i am|im|is|as|am|be|been|was|became) (?:currently )?(?:an?|the)? ?((?:[a-z]+ ){0,2}[a-z]+)"
+)
+_AGE = re.compile(r"\b(?:i'm|i am|im|is|turned|am) (\d{1,2})\b(?! (?:hours?|minutes?|miles?|feet))")
+_COUNTED = frozenset(
+    stem
+    for word in ("dog", "cat", "pet", "kid", "child", "son", "daughter", "brother", "sister", "sibling", "year")
+    for stem in terms(word)
+)
+_FIGURES = {word: place for place, word in enumerate(("zero", "one", "two", "three", "four", "five", "six"))}
+
+
+SUSPECT = 0.4
+"""From this score on a pair is worth a flag."""
+
+_NOTE = re.compile(r"\[[^\]]*\]|\([^)]*\d[^)]*\)")
+"""What a summary adds to words like "last week": the days they mean."""
+_PART = re.compile(r"[^.!?;]+?(?=[.!?;]|,? but |$)")
+
+
+def suspect(old: str, new: str, speaker: str) -> tuple[float, str]:
+    """(score, cue) of the two clauses of two texts of ``speaker`` that look most like a contradiction."""
+    pairs = ((before, after) for before in _parts(old, speaker) for after in _parts(new, speaker))
+    return max((suspicion(before, after) for before, after in pairs), key=lambda cue: cue[0], default=(0.0, ""))
+
+
+@lru_cache(maxsize=8_192)  # a sentence is held against every other one
+def _parts(text: str, speaker: str) -> tuple[Reading, ...]:
+    said = _NOTE.sub(" ", unquoted(text))
+    return tuple(read(part.strip(), speaker) for part in _PART.findall(said) if part.strip())
+
+
+def suspicion(old: Reading, new: Reading) -> tuple[float, str]:
+    """(score, cue): from 0, nothing speaks for it, upwards to 2."""
+    shared = old.stems & new.stems
+    return max(_negation(old, new, shared), _opposites(old, new, shared), _values(old, new), key=lambda cue: cue[0])
+
+
+def _negation(old: Reading, new: Reading, shared: frozenset[str]) -> tuple[float, str]:
+    crossed = (old.negated ^ new.negated) & shared
+    if not crossed:
+        return 0.0, ""
+    share = len(crossed) / min(len(old.stems), len(new.stems))
+    return 2 * min(share, 1.0), f"one denies what the other says: {', '.join(sorted(crossed)[:3])}"
+
+
+def _opposites(old: Reading, new: Reading, shared: frozenset[str]) -> tuple[float, str]:
+    pairs = [(a, b) for a in old.stems - shared for b in new.stems - shared if (a, b) in ANTONYMS]
+    if not pairs or not shared:
+        return 0.0, ""
+    one, other = min(pairs)
+    return 2 * len(shared) / min(len(old.stems), len(new.stems)), f"{one} and {other}"
+
+
+def _values(old: Reading, new: Reading) -> tuple[float, str]:
+    found = next(_different(old, new), "")
+    return (1.0, f"two values of one thing: {found}") if found else (0.0, "")
+
+
+def _different(old: Reading, new: Reading) -> Iterator[str]:
+    then, now = favorites(old), favorites(new)
+    yield from (f"favourite {kind}" for kind in sorted(then.keys() & now.keys()) if not then[kind] & now[kind])
+    for before in slots(old):
+        yield from (a.name for a in slots(new) if a.name == before.name and not before.value & a.value)
+    if marital(old) and marital(new) and marital(old) != marital(new):
+        yield "marital state"
+    for name, reader in (("job", _jobs), ("age", _ages)):
+        before_, after_ = reader(old), reader(new)
+        if before_ and after_ and not before_ & after_:
+            yield name
+    counts = _counts(old)
+    yield from (kind for kind, number in _counts(new).items() if counts.get(kind, number) != number)
+
+
+def _jobs(text: Reading) -> frozenset[str]:
+    return frozenset(stem for found in _JOB.finditer(text.plain) for stem in terms(found[1])) & WORKS
+
+
+def _ages(text: Reading) -> frozenset[str]:
+    return frozenset(found[1] for found in _AGE.finditer(text.plain))
+
+
+def _counts(text: Reading) -> dict[str, int]:
+    """Relative or pet → how many of them are told of."""
+    words = text.words
+    found: dict[str, int] = {}
+    for place, word in enumerate(words):
+        number = _FIGURES.get(word.text, int(word.text) if word.text.isdigit() and len(word.text) < 3 else None)
+        following = [near.stem for near in words[place + 1 : place + 4] if near.stem in _COUNTED]
+        if number is not None and following:
+            found.setdefault(following[0], number)
+    return found
