@@ -46,7 +46,7 @@ def whole_log(seed: int) -> list[ConversationEvent]:
 
 
 async def run(seed: int, faults: float, ailment: "Ailment | None" = None) -> Plant:
-    settings = EVERY_TURN if seed % 4 > 1 and ailment is None else PATIENT
+    settings = EVERY_TURN if seed % 4 > 1 else PATIENT
     wrap = ailment.wrap if ailment else lambda name, stage: stage
     plant = Plant(seed * 7 + round(faults * 1000), settings, ByPrompt() if seed % 2 else None, wrap)
     for event in whole_log(seed):

@@ -187,6 +187,16 @@ async def test_only_what_uses_links_waits_for_them():
         assert isinstance(outcome, Wait if waits else Decision), kind
 
 
+async def test_a_session_that_link_skipped_holds_nothing_up():
+    updates = Updates(script={})
+    await updates.hear(formed(1, LYON), formed(2, SAILS))
+    first = (await updates.memories())[LYON].memory_id
+    for session in (1, 2):
+        assert await updates.store.commit(Scope("link", KEY), Commit(session - 1, session, skip=True))
+    await updates.hear(proposed(3, 1, insight(UPDATED, OSLO, 3, first)), formed(3, turns=(1,)))
+    assert await updates.current() == [SAILS, OSLO]
+
+
 async def test_speakers_are_never_judged_against_each_other():
     updates = Updates(script={("Ben sails.", "Ann sails far."): "DELETE"})
     await updates.hear(formed(1, "Ben sails.", speaker="Ben"), formed(2, "Ann sails far."))

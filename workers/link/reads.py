@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.link.graph import (
     COMPONENTS,
@@ -36,6 +37,11 @@ _TRIES = 5
 async def read_link_stats(store: StateStore, key: str) -> Stats:
     """What link knows of a conversation; empty where it knows nothing."""
     return (await _read(store, key, STATS, Stats, [STATS])).get(STATS, Stats())
+
+
+async def linked_session(store: StateStore, key: str) -> int:
+    """The last session that link has applied, also where it made nothing of it; 0: none."""
+    return (await store.ledger(Scope(NAME, key))).applied
 
 
 async def read_known(store: StateStore, key: str, ids: Sequence[str]) -> Known:

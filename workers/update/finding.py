@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Embedder, Search, StateStore, VectorIndex
-from eunoe.workers.link.reads import read_link_stats, read_neighbours
+from eunoe.workers.link.reads import linked_session, read_neighbours
 from eunoe.workers.models.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
@@ -134,9 +134,9 @@ class Finder:
     async def _neighbours(self, ids: Ids[str]) -> dict[str, list[str]]:
         if not ids:
             return {}
-        stats = await read_link_stats(self.store, self.key)
-        if stats.session < self.before - 1:
-            raise LinksMissing(f"link has applied {stats.session}, not yet {self.before - 1}")
+        linked = await linked_session(self.store, self.key)
+        if linked < self.before - 1:
+            raise LinksMissing(f"link has applied {linked}, not yet {self.before - 1}")
         return await read_neighbours(self.store, self.key, sorted(ids))
 
 
