@@ -23,6 +23,7 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
     broker = settings.broker.model_copy(
         update={
             "idempotent": False,
+            "dense": True,
             "fetch_wait_ms": 20,
             "session_timeout_ms": 6_000,
             "heartbeat_interval_ms": 1_000,
@@ -50,6 +51,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",
         "EUNOE_EPOCH": str(settings.epoch),
         "EUNOE_BROKER__IDEMPOTENT": str(broker.idempotent).lower(),
+        "EUNOE_BROKER__DENSE": str(broker.dense).lower(),
         "EUNOE_BROKER__FETCH_WAIT_MS": str(broker.fetch_wait_ms),
         "EUNOE_BROKER__SESSION_TIMEOUT_MS": str(broker.session_timeout_ms),
         "EUNOE_BROKER__HEARTBEAT_INTERVAL_MS": str(broker.heartbeat_interval_ms),

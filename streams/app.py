@@ -31,6 +31,7 @@ with warnings.catch_warnings():
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.dispatcher import BeforeAck, Dispatcher, DispatchLimits, Handler, Place
+from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import KafkaSettings, client_options
 from eunoe.streams.quiet import quiet_libraries
 from eunoe.streams.record import Record
@@ -56,7 +57,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         kafka = cast("_App", self.app).owner.kafka
         self._assignor = RoundRobinPartitionAssignor
-        return aiokafka.AIOKafkaConsumer(
+        return consumer_class(dense=kafka.dense)(
             **client_options(kafka),
             group_id=self.app.conf.id,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],

@@ -100,8 +100,8 @@ class Connection:
     """One producer and one reader of replies, for any number of `MemoryClient` in a process."""
 
     def __init__(self, kafka: str | KafkaSettings, names: TopicNames = TopicNames()) -> None:  # noqa: B008 - frozen
-        # a bare address may be a broker without idempotent producers; what comes twice is known by its id
-        self._kafka = KafkaSettings(bootstrap=kafka, idempotent=False) if isinstance(kafka, str) else kafka
+        # a bare address may be the embedded broker; what comes twice is known by its id; replies have no holes
+        self._kafka = KafkaSettings(bootstrap=kafka, idempotent=False, dense=True) if isinstance(kafka, str) else kafka
         self._names = names
         self._links: _Links | None = None
 

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import LARGEST_RECORD, KafkaSettings, client_options
 from eunoe.streams.record import Record
 
@@ -25,7 +26,7 @@ async def open_consumer(kafka: KafkaSettings, fetch_wait_ms: int | None = None) 
 
     ``fetch_wait_ms``: how long the broker may hold an empty fetch, where it is not as the settings say.
     """
-    consumer = AIOKafkaConsumer(
+    consumer = consumer_class(dense=kafka.dense)(
         **client_options(kafka),
         group_id=None,
         enable_auto_commit=False,

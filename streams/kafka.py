@@ -63,6 +63,9 @@ class KafkaSettings(Value):
     """After this time without an answer a broker is away."""
     idempotent: bool = True
     """False for the embedded broker: it has no idempotent producer."""
+    dense: bool = False
+    """True for the embedded broker: its offsets have no holes; where one is seen a record is still on its way. Not
+    for brokers with transactions or compaction."""
     linger_ms: int = Field(default=2, ge=0)
     """How long a producer gathers before it sends."""
     max_request_bytes: int = Field(default=LARGEST_RECORD + 65_536, ge=LARGEST_RECORD)

@@ -12,6 +12,7 @@ from eunoe.schemas.events import DeadLetterReason, Erase, Provenance, Reply, Ses
 from eunoe.streams.admin import create_topics
 from eunoe.streams.client import Connection, MemoryClient, ReplyFailed, ReplyNotUttered, ReplyTimeout
 from eunoe.streams.codec import decode, encode
+from eunoe.streams.consumer import open_consumer
 from eunoe.streams.deadletters import dead_letter, distinct_letters
 from eunoe.streams.kafka import partition_of
 from eunoe.streams.publisher import KafkaPublisher, size_of
@@ -345,3 +346,28 @@ async def test_a_broker_that_goes_away():
     with pytest.raises(Unavailable, match=bootstrap):
         await memory.ask("hm?", speaker="Ann")
     await asyncio.wait_for(memory.__aexit__(None, None, None), 30)
+
+
+async def test_who_follows_the_log_of_many_writers_misses_none_of_it(kafka, names):
+    writers, each = 6, 500
+    place = TopicPartition(names.name(Topic.CONVERSATIONS), partition_of(b"t/c", PARTITIONS))
+    followed: list[int] = []
+
+    async def write(number: int) -> None:
+        publisher = KafkaPublisher(kafka, names)
+        await publisher.start()
+        try:
+            for turn in range(each):
+                await publisher.publish([Message(Topic.CONVERSATIONS, b"t/c", f"{number} {turn}".encode())])
+        finally:
+            await publisher.stop()
+
+    async with open_consumer(kafka) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        writing = asyncio.gather(*(write(number) for number in range(writers)))
+        while len(followed) < writers * each and not (writing.done() and followed[-1:] == [writers * each - 1]):
+            found = await consumer.getmany(timeout_ms=20)
+            followed += [record.offset for records in found.values() for record in records]
+        await writing
+    assert followed == list(range(writers * each))

@@ -75,7 +75,9 @@ async def killed_owner(*arguments: str) -> tuple[list[int], Path]:
 
 
 def kafka(stack: LocalStack) -> KafkaSettings:
-    return KafkaSettings(bootstrap=stack.kafka, idempotent=False, session_timeout_ms=6000, heartbeat_interval_ms=1000)
+    return KafkaSettings(
+        bootstrap=stack.kafka, idempotent=False, dense=True, session_timeout_ms=6000, heartbeat_interval_ms=1000
+    )
 
 
 async def publish(stack: LocalStack, act: Callable[[KafkaPublisher], Awaitable[object]]) -> None:

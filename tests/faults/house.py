@@ -186,7 +186,7 @@ def _settings(
     if kafka is None:
         return settings
     copies = min(3, len(kafka.pids))
-    broker = settings.broker.model_copy(update={"idempotent": True, "fetch_wait_ms": 500})
+    broker = settings.broker.model_copy(update={"idempotent": True, "dense": False, "fetch_wait_ms": 500})
     return settings.model_copy(update={"broker": broker, "replication": copies})
 
 

@@ -70,7 +70,8 @@ def _await_port(port: int) -> None:
 def settings(bootstrap: str) -> KafkaSettings:
     """Short timeouts; for the given broker what EUNOE_BROKER__… says, for the embedded one no idempotent producer."""
     is_given = given.are_given() and bootstrap == os.environ["EUNOE_KAFKA"]
-    base = read_settings().kafka_settings if is_given else KafkaSettings(bootstrap=bootstrap, idempotent=False)
+    own = KafkaSettings(bootstrap=bootstrap, idempotent=False, dense=under_test() is Broker.EMBEDDED)
+    base = read_settings().kafka_settings if is_given else own
     return base.model_copy(
         update={
             "session_timeout_ms": 6_000,

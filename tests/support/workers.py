@@ -208,7 +208,7 @@ async def house(directory: Path, redis_url: str | None = None) -> AsyncIterator[
             qdrant_url=qdrant.url,
             prefix=own_prefix(),
             partitions=PARTITIONS,
-            broker=KafkaSettings(idempotent=False, session_timeout_ms=6_000, heartbeat_interval_ms=1_000),
+            broker=KafkaSettings(idempotent=False, dense=True, session_timeout_ms=6_000, heartbeat_interval_ms=1_000),
         )
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS)
         made = House(directory, settings, redis, qdrant)

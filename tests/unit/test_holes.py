@@ -1,0 +1,57 @@
+"""A consumer of a broker without holes waits where it sees one."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka import TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunoe.streams.holes import PATIENCE_S, Holes
+
+PLACE = TopicPartition("log", 0)
+
+
+@dataclass
+class Clock:
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def fetch(holes: Holes, begin: int, offsets: list[int]) -> tuple[list[int], int]:
+    """What is handed out of a fetch that begins at ``begin``, and where the next one begins."""
+    fetched: Any = SimpleNamespace(next_fetch_offset=begin)
+
+    def unpacked() -> Iterator[Any]:
+        for offset in offsets:
+            fetched.next_fetch_offset = offset + 1
+            yield SimpleNamespace(offset=offset)
+
+    return [record.offset for record in holes.until_hole(PLACE, fetched, unpacked())], fetched.next_fetch_offset
+
+
+@given(st.lists(st.sets(st.integers(0, 30)), max_size=20))
+def test_whatever_is_shown_when_each_record_is_handed_out_once_and_in_order(appearing: list[set[int]]):
+    holes, shown, given_out, position = Holes(), set[int](), list[int](), 0
+    for now in [*appearing, set(range(31))]:
+        shown |= now
+        found, position = fetch(holes, position, [offset for offset in sorted(shown) if offset >= position])
+        given_out += found
+    assert given_out == list(range(31))
+
+
+def test_a_hole_in_which_nothing_comes_to_stand_is_passed_over_and_told(caplog):
+    clock = Clock()
+    holes = Holes(clock=clock)
+    assert fetch(holes, 3, [3, 4, 7, 8]) == ([3, 4], 5)
+    clock.seconds = PATIENCE_S * 0.9
+    assert fetch(holes, 5, [7, 8]) == ([], 5)
+    clock.seconds = PATIENCE_S
+    with caplog.at_level(logging.WARNING):
+        assert fetch(holes, 5, [7, 8, 11]) == ([7, 8], 9)
+    assert caplog.messages == ["log/0 has no records from 5 to 6"]
