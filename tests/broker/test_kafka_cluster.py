@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from eunoe.deploy.kafka.cluster import KafkaCluster
+from eunoe.deploy.rebuild.answers import AnswersFile
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.admin import create_topics
+from eunoe.streams.codec import encode
 from eunoe.streams.kafka import KafkaSettings
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
@@ -69,6 +75,50 @@ async def test_what_the_publisher_sends_is_numbered_so_that_a_repetition_is_know
         assert sequence == expected
         expected += records
     assert expected == 300
+
+
+async def compact_soon(kafka: KafkaSettings, topic: str) -> None:
+    """Let a compacted topic be compacted while one looks on: only what stands in its last segment is left alone."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.servers)
+    await admin.start()
+    try:
+        soon = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.001"}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, soon)])
+    finally:
+        await admin.close()
+
+
+@pytest.mark.needs("compaction")
+async def test_of_recorded_answers_the_last_of_each_request_outlives_compaction(tmp_path: Path):
+    requests = [f"request-{number}" for number in range(20)]
+    with broker() as bootstrap:
+        kafka = settings(bootstrap)
+        asked = Settings(kafka=bootstrap, prefix=given.own_prefix(), broker=kafka)
+        await create_topics(kafka, asked.names, 1)
+        await compact_soon(kafka, asked.names.name(Topic.ANSWERS))
+        publisher = KafkaPublisher(kafka, asked.names)
+        await publisher.start()
+
+        async def record(request: str, text: str) -> None:
+            answer = RecordedAnswer(request=request, text=text)
+            await publisher.publish([Message(Topic.ANSWERS, request.encode(), encode(answer))])
+
+        async def compacted() -> bool:
+            await record("another", "so that a segment ends")
+            kept = [record.key async for record in read_all(kafka, asked.names, Topic.ANSWERS)]
+            return all(kept.count(request.encode()) == 1 for request in requests)
+
+        try:
+            for text in ("first", "second", "last"):
+                for request in requests:
+                    await record(request, text)
+            await until(compacted, 120)
+        finally:
+            await publisher.stop()
+        answers = AnswersFile(tmp_path / "answers")
+        await answers.read(asked, lambda _read: None)
+        assert [await answers.get(request) for request in requests] == ["last"] * len(requests)
+        answers.close()
 
 
 @pytest.mark.needs("three-brokers")

@@ -133,9 +133,20 @@ def _lacks_faketime() -> str | None:
 
 async def restart_redis(house: House, chance: random.Random) -> None:
     """SIGKILL to Redis, twice; it comes back over its append-only file."""
+    assert house.redis is not None
     for _ in range(2):
         await asyncio.sleep(chance.uniform(1.0, 4.0))
         await _crash(house.redis, chance)
+
+
+async def lose_redis_nodes(house: House, chance: random.Random) -> None:
+    """SIGKILL to each node of a cluster, one after the other; each comes back over its append-only file."""
+    assert house.cluster is not None
+    for node in chance.sample(house.cluster.nodes, len(house.cluster.nodes)):
+        await asyncio.sleep(chance.uniform(1.0, 3.0))
+        node.kill()
+        await asyncio.sleep(chance.uniform(0.5, 4.0))
+        await asyncio.to_thread(node.start)
 
 
 async def restart_qdrant(house: House, chance: random.Random) -> None:
@@ -155,6 +166,7 @@ async def _crash(server: ServerProcess, chance: random.Random) -> None:
 
 async def lose_sight_of_redis(house: House, chance: random.Random) -> None:
     """Redis takes connections and answers nothing for twenty seconds."""
+    assert house.redis is not None
     await asyncio.sleep(chance.uniform(1.0, 3.0))
     async with _stopped(house.redis):
         await asyncio.sleep(UNREACHABLE_S)
@@ -174,6 +186,7 @@ async def fill_disk(house: House, chance: random.Random) -> None:
     """The disk under Redis is full: it may write nothing more and ends; later it comes back over what it has."""
     await asyncio.sleep(chance.uniform(1.0, 3.0))
     server = house.redis
+    assert server is not None
     assert server.pid is not None
     size = max(path.stat().st_size for path in (house.directory / "valkey").rglob("*") if path.is_file())
     hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
@@ -261,6 +274,7 @@ FAULTS: dict[str, Fault] = {
         Fault("redis-restart", restart_redis),
         Fault("redis-away", lose_sight_of_redis),
         Fault("disk-full", fill_disk),
+        Fault("redis-cluster", lose_redis_nodes, Plan(cluster=True)),
         Fault("qdrant-restart", restart_qdrant),
         Fault("model-storm", storm_model),
         Fault("model-malformed", nothing, Plan(answers=PromptAnswers(malformed=0.2))),

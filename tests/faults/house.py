@@ -23,6 +23,7 @@ from eunoe.workers.stores.redis import RedisStore
 from tests.faults.workers import Nursery, Starter, Worker
 from tests.support.command import until
 from tests.support.prompt_answers import PromptAnswers
+from tests.support.valkeys import ValkeyCluster, valkey_cluster
 
 PARTITIONS = 6
 SESSION_TIMEOUT_S = 6.0
@@ -50,6 +51,8 @@ class Plan:
     brokers: int = 0
     """0: the embedded broker; else so many brokers of Apache Kafka."""
     answers: PromptAnswers = field(default_factory=PromptAnswers)
+    cluster: bool = False
+    """True: three nodes of a Redis Cluster in the place of the one Redis."""
 
     @property
     def broker(self) -> str:
@@ -68,7 +71,8 @@ class House:
     variables: Mapping[str, str]
     model: ModelServer
     nursery: Nursery
-    redis: ServerProcess
+    redis: ServerProcess | None
+    cluster: ValkeyCluster | None
     qdrant: ServerProcess
     kafka: KafkaCluster | None
     store: RedisStore
@@ -136,23 +140,25 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
     directory.mkdir(parents=True)
     async with AsyncExitStack() as closing:
         kafka = await _open_kafka(plan, closing)
-        broker = ServerProcess(tansu(free_port(), directory / "logs"))
-        redis = ServerProcess(durable(valkey(free_port(), directory / "valkey", directory / "logs", keep=True)))
+        cluster = await _open_cluster(plan, directory / "cluster", closing)
+        broker = None if kafka else ServerProcess(tansu(free_port(), directory / "logs"))
+        redis = None if cluster else ServerProcess(_valkey(directory))
         index = ServerProcess(qdrant(free_port(), directory / "qdrant", directory / "logs"))
-        servers = [redis, index] if kafka else [broker, redis, index]
+        servers = [server for server in (broker, redis, index) if server is not None]
         for server in servers:
             closing.push_async_callback(server.stop)
         await asyncio.gather(*(server.start() for server in servers))
         model = await closing.enter_async_context(
             ModelServer(ServerSettings(delay_s=0.02, scripts={"*": plan.answers}, hang_s=60.0))
         )
-        bootstrap = kafka.bootstrap if kafka else f"{HOST}:{broker.server.port}"
-        settings = _settings(bootstrap, redis, index, name, kafka=kafka)
+        bootstrap = f"{HOST}:{broker.server.port}" if broker else kafka.bootstrap if kafka else ""
+        redis_url = f"redis://{HOST}:{redis.server.port}/0" if redis else cluster.url if cluster else ""
+        settings = _settings(bootstrap, redis_url, index, name, kafka=kafka)
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
         store = await closing.enter_async_context(open_store(settings))
         variables = {**environment(settings), **OWN, "EUNOE_PREFIX": name, "EUNOE_PARTITIONS": str(PARTITIONS)}
         variables |= {"OPENAI_BASE_URL": model.base_url}
-        house = House(directory, settings, variables, model, nursery, redis, index, kafka, store)
+        house = House(directory, settings, variables, model, nursery, redis, cluster, index, kafka, store)
         closing.push_async_callback(house._disconnect)
         closing.push_async_callback(house.stop_workers)
         for stage in ROWS:
@@ -165,6 +171,14 @@ async def _open_kafka(plan: Plan, closing: AsyncExitStack) -> KafkaCluster | Non
     return await closing.enter_async_context(KafkaCluster(plan.brokers)) if plan.brokers else None
 
 
+async def _open_cluster(plan: Plan, directory: Path, closing: AsyncExitStack) -> ValkeyCluster | None:
+    return await asyncio.to_thread(closing.enter_context, valkey_cluster(directory)) if plan.cluster else None
+
+
+def _valkey(directory: Path) -> Server:
+    return durable(valkey(free_port(), directory / "valkey", directory / "logs", keep=True))
+
+
 def durable(server: Server) -> Server:
     """A Valkey that has each write on disk before it answers; a full disk shows as an error, not as a signal."""
     words = ["always" if word == "everysec" else word for word in server.command]
@@ -172,11 +186,11 @@ def durable(server: Server) -> Server:
 
 
 def _settings(
-    bootstrap: str, redis: ServerProcess, index: ServerProcess, name: str, *, kafka: KafkaCluster | None
+    bootstrap: str, redis_url: str, index: ServerProcess, name: str, *, kafka: KafkaCluster | None
 ) -> Settings:
     urls = StackUrls(
         kafka=bootstrap,
-        redis_url=f"redis://{HOST}:{redis.server.port}/0",
+        redis_url=redis_url,
         qdrant_url=f"http://{HOST}:{index.server.port}",
         epoch=1,
         pid=1,

@@ -27,6 +27,7 @@ class Broker(StrEnum):
 NEEDS: Mapping[str, str] = {
     "append-time": "the log's own time on a record",
     "idempotence": "idempotent producers",
+    "compaction": "topics that keep the last record of each key",
     "broker-files": "what the broker has written to disk",
     "own-broker": "a broker of the test's own, which it may kill",
     "three-brokers": "three brokers of the test's own",
