@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, cast
 
+from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
@@ -34,12 +35,23 @@ async def warn_of_promises(client: RedisClient) -> None:
     """
     redis = RedisConnection(client)
     try:
-        told = await redis.command("CONFIG", "GET", *_ASKED)
+        with redis.watched():
+            told = await _settings_of(client, redis.host)
     except RedisError as fault:  # managed Redis often forbids CONFIG
         log.debug("Redis at %s does not tell its settings: %s", redis.host, fault)
         return
-    for promise in broken_promises(_texts(told)):
-        log.warning("Redis at %s: %s (%s)", redis.host, promise, ADVICE)
+    for host, config in sorted(told.items()):
+        for promise in broken_promises(_texts(config)):
+            log.warning("Redis at %s: %s (%s)", host, promise, ADVICE)
+
+
+async def _settings_of(client: RedisClient, host: str) -> Mapping[str, object]:
+    """What each server says: of a cluster every primary, by its address."""
+    if isinstance(client, RedisCluster):
+        # redis-py's types know nothing of several answers
+        told: Any = await client.config_get(*_ASKED, target_nodes=RedisCluster.PRIMARIES)
+        return cast("Mapping[str, object]", told)
+    return {host: await client.config_get(*_ASKED)}
 
 
 def _texts(told: object) -> dict[str, str]:

@@ -16,12 +16,12 @@ from aiokafka.errors import (
 )
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.streams.admin import list_topics
 from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
 from eunoe.streams.record import Message
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 
 _REFUSALS = (
-    UnknownTopicOrPartitionError,
     TopicAuthorizationFailedError,
     ClusterAuthorizationFailedError,
     AuthenticationFailedError,
@@ -87,12 +87,24 @@ class KafkaPublisher:
                 f"the broker takes no message of this size: {error!r}; raise max.message.bytes"
             ) from None
         except _REFUSALS as error:
-            topics = ", ".join(sorted({self._names.name(message.topic) for message in messages}))
-            raise Refused(f"{error!r} for {topics}; create the topics (eunoe topics create) or grant access") from error
+            topics = sorted({self._names.name(message.topic) for message in messages})
+            raise Refused(f"{error!r} for {', '.join(topics)}; grant access") from error
+        except UnknownTopicOrPartitionError as error:
+            # a broker that has just come back says so too, of topics that there are
+            missing = await self._missing(messages)
+            if missing:
+                raise Refused(f"{error!r} for {', '.join(missing)}; create the topics (eunoe topics create)") from error
+            raise Unavailable(f"{self._kafka.server} has lost sight of its topics", self._kafka.server) from error
         except (KafkaError, OSError, TimeoutError) as error:
             raise Unavailable(
                 f"no answer from {self._kafka.bootstrap} to a publish: {error!r}", self._kafka.server
             ) from error
+
+    async def _missing(self, messages: Sequence[Message]) -> list[str]:
+        """The names of the topics that the brokers do not have; raises `Unavailable` when none answers."""
+        wanted = {message.topic for message in messages}
+        found = await list_topics(self._kafka, self._names)
+        return [status.name for status in found if status.topic in wanted and not status.partitions]
 
     def _check(self, messages: Sequence[Message]) -> None:
         for message in messages:

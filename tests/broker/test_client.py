@@ -5,7 +5,8 @@ import contextlib
 from datetime import UTC, datetime
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import UnknownTopicOrPartitionError
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason, Erase, Provenance, Reply, SessionEnded, Strategy, Utterance
@@ -371,3 +372,17 @@ async def test_who_follows_the_log_of_many_writers_misses_none_of_it(kafka, name
             followed += [record.offset for records in found.values() for record in records]
         await writing
     assert followed == list(range(writers * each))
+
+
+async def test_topics_that_a_broker_only_lost_sight_of_are_waited_for(kafka, names, monkeypatch):
+    async def forgetful(*_given, **_named):
+        raise UnknownTopicOrPartitionError
+
+    publisher = KafkaPublisher(kafka, names)
+    await publisher.start()
+    monkeypatch.setattr(AIOKafkaProducer, "send", forgetful)
+    try:
+        with pytest.raises(Unavailable, match="lost sight of its topics"):
+            await publisher.publish([Message(Topic.CONVERSATIONS, b"t/c", b"{}")])
+    finally:
+        await publisher.stop()

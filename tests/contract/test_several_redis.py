@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.durability import warn_of_promises
 from eunoe.deploy.redis_clients import open_redis_url
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
@@ -60,6 +61,18 @@ async def _check(store: RedisStore) -> None:
         assert (await store.ledger(Scope("segment", key))).applied == SESSIONS
         kept = await store.scan("segment", key, "t")
         assert kept == {str(number): f"{conversation}/{number}" for number in range(1, SESSIONS + 1)}
+
+
+async def test_of_a_cluster_each_node_that_breaks_a_promise_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with valkey_cluster(tmp_path) as cluster:
+        async with open_redis_url(cluster.url) as client:
+            await warn_of_promises(client)
+            assert caplog.messages == []
+            careless = cluster.nodes[2]
+            careless.ask("CONFIG", "SET", "appendfsync", "no")
+            await warn_of_promises(client)
+            (told,) = caplog.messages
+            assert f"127.0.0.1:{careless.port}: appendfsync is no" in told
 
 
 async def test_a_cluster_that_loses_a_node_loses_nothing(tmp_path: Path) -> None:

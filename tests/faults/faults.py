@@ -260,6 +260,9 @@ async def anything(house: House, chance: random.Random) -> None:
             await act(house, chance)
 
 
+IMPATIENT = {"EUNOE_BLEND__WAIT_S": "0.2", "EUNOE_BLEND__WAIT_UNASKED_S": "0.3"}
+"""Turns go on without memory of the session before where it is late."""
+
 REFERENCE = Fault("none", nothing)
 
 FAULTS: dict[str, Fault] = {
@@ -278,6 +281,7 @@ FAULTS: dict[str, Fault] = {
         Fault("qdrant-restart", restart_qdrant),
         Fault("model-storm", storm_model),
         Fault("model-malformed", nothing, Plan(answers=PromptAnswers(malformed=0.2))),
+        Fault("rebuild", storm_model, Plan(answers=PromptAnswers(malformed=0.2), variables=IMPATIENT), rebuilt=True),
         Fault("broker-restart", restart_broker, Plan(brokers=1), _lacks_kafka),
         Fault("broker-loss", lose_a_broker, Plan(brokers=3), _lacks_kafka),
     )

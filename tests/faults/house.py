@@ -51,6 +51,8 @@ class Plan:
     brokers: int = 0
     """0: the embedded broker; else so many brokers of Apache Kafka."""
     answers: PromptAnswers = field(default_factory=PromptAnswers)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Settings of its workers, beside `OWN`."""
     cluster: bool = False
     """True: three nodes of a Redis Cluster in the place of the one Redis."""
 
@@ -157,7 +159,7 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
         store = await closing.enter_async_context(open_store(settings))
         variables = {**environment(settings), **OWN, "EUNOE_PREFIX": name, "EUNOE_PARTITIONS": str(PARTITIONS)}
-        variables |= {"OPENAI_BASE_URL": model.base_url}
+        variables |= {"OPENAI_BASE_URL": model.base_url, **plan.variables}
         house = House(directory, settings, variables, model, nursery, redis, cluster, index, kafka, store)
         closing.push_async_callback(house._disconnect)
         closing.push_async_callback(house.stop_workers)

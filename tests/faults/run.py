@@ -15,6 +15,7 @@ from eunoe.schemas.errors import EunoeError
 from tests.faults.findings import Findings, Finish, examine
 from tests.faults.house import PARTITIONS, House, Plan, open_house
 from tests.faults.load import Load, Size, make_load
+from tests.faults.rebuilding import rebuild
 from tests.faults.workers import EXPECTED, Nursery
 from tests.support.command import until
 
@@ -31,6 +32,8 @@ class Fault:
     plan: Plan = field(default_factory=Plan)
     lacking: Callable[[], str | None] = lambda: None
     """Why it cannot be run here; None: it can."""
+    rebuilt: bool = False
+    """True: time decides what is remembered; it is compared with a rebuild, not with the undisturbed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Outcome:
     ends: Counter[int] = field(default_factory=Counter)
     """How processes ended while the house worked: exit code → times."""
     logs: Path | None = None
+    rebuilt: Findings | None = None
+    """What a rebuild made of the same log."""
 
 
 async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> Outcome:
@@ -81,6 +86,8 @@ async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> 
         name = f"f{secrets.token_hex(4)}"
         async with open_house(plan, directory / "house", name, nursery) as house:
             await _live_through(house, fault, trial, random.Random(f"{fault.name} {seed}"), outcome)
+            if fault.rebuilt:
+                outcome.rebuilt = await rebuild(house, outcome.faults)
             await _judge(house, trial.load, outcome)
     except (AssertionError, EunoeError, TimeoutError) as broken:
         outcome.faults.append(f"the house did not hold: {type(broken).__name__}: {broken}")

@@ -41,7 +41,7 @@ class Row:
     def add(self, outcome: Outcome, reference: Outcome, load: Load, seed: int) -> None:
         """Count one more run."""
         found = outcome.findings
-        differing = differences(reference.findings, found)
+        differing = differences(outcome.rebuilt or reference.findings, found)
         self.runs += 1
         self.events += load.records
         self.ends += outcome.ends
