@@ -7,7 +7,7 @@ from eunoe.deploy.json_schemas import WRITTEN, ZONED
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import DeadLetter
 from eunoe.streams.deadletters import DEAD_LETTER_HEADER
-from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
+from eunoe.streams.position import COPIED_HEADER, LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.topics import TOPICS, Topic, TopicNames, TopicSpec
 
 Document = dict[str, Any]
@@ -157,7 +157,13 @@ def _copy_headers() -> Document:
         "pattern": ZONED,
         "description": "Only on copies of records: when the log took the record first (RFC 3339).",
     }
-    return {"type": "object", "properties": {POSITION_HEADER: position, LOG_TIME_HEADER: log_time}}
+    source = {
+        "type": "string",
+        "pattern": r"^\d{1,9}:\d{1,9}:\d{1,13}$",
+        "description": "Only in a log that `eunoe topics repartition` made: `<log>:<partition>:<offset>` it came from.",
+    }
+    headers = {POSITION_HEADER: position, LOG_TIME_HEADER: log_time, COPIED_HEADER: source}
+    return {"type": "object", "properties": headers}
 
 
 def _name(contract: type[Contract]) -> str:

@@ -18,6 +18,12 @@ def connected_settings(data: Path = DATA) -> Settings:
     return settings if found is None else on_stack(settings, found)
 
 
+def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
+    """The data directory whose `eunoe up` runs the servers of these settings; None: they are somebody else's."""
+    found = find_stack(data)
+    return data if found is not None and found.kafka == settings.kafka else None
+
+
 def on_stack(settings: Settings, urls: StackUrls) -> Settings:
     """The settings pointed at an embedded stack: its addresses, its epoch, what its broker can and cannot do."""
     broker = settings.broker.model_copy(
@@ -41,11 +47,13 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """The variables that give a child process the same servers, and the same generation."""
+    """The variables that give a child process the same servers, the same generation and the same log."""
     broker = settings.broker
     generation = {} if settings.generation is None else {"EUNOE_GENERATION": settings.generation}
+    log = {} if settings.log is None else {"EUNOE_LOG": str(settings.log)}
     return {
         **generation,
+        **log,
         "EUNOE_KAFKA": settings.kafka or "",
         "EUNOE_REDIS_URL": settings.redis_url or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",

@@ -11,7 +11,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.stores.generations import FIRST, RedisGenerations
+from eunoe.workers.stores.generations import FIRST, Generations, RedisGenerations
 
 CHANGEABLE: Final = frozenset({*StageSettings.model_fields, "embedding", "compression", "language", "model"})
 """What a rebuild may change: what memory is made with, never where the servers are."""
@@ -19,19 +19,48 @@ _ROOMS: Final = sorted(CHANGEABLE)
 
 
 async def live_settings(settings: Settings) -> Settings:
-    """The settings with their generation: the one that is named, or else the one that readers see.
+    """The settings with their generation: the one that is named, or else the one that readers see; and with its log.
 
     What a rebuild changed for it is changed in them. Raises `Unavailable` when Redis does not answer.
     """
     async with open_redis(settings) as redis:
+        return await settings_in(RedisGenerations(redis, settings.prefix), settings)
+
+
+async def settings_in(book: Generations, settings: Settings) -> Settings:
+    """`live_settings`, of an open book."""
+    live = (await book.pointer()).live
+    name = settings.generation or live or FIRST
+    made = await book.find(name)
+    # where nothing is known (Redis was lost) the environment may say which log it is
+    known = (settings.log or 0) if live in (None, name) else 0
+    placed = settings.model_copy(update={"log": known if made is None else made.log})
+    return of_generation(placed, name, {} if made is None else made.changes)
+
+
+async def placed_settings(settings: Settings) -> Settings:
+    """`live_settings` where a Redis is named, else the settings as they are."""
+    return settings if settings.redis_url is None else await live_settings(settings)
+
+
+async def client_settings(settings: Settings) -> Settings:
+    """The settings with the log that clients produce into: the one that is named, or else the live generation's.
+
+    Without Redis it is the first one. Raises `Unavailable` when Redis does not answer.
+    """
+    if settings.redis_url is None or settings.log is not None:
+        return settings
+    async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
-        name = settings.generation or (await book.pointer()).live or FIRST
-        made = await book.find(name)
-    return of_generation(settings, name, {} if made is None else made.changes)
+        live = await settings_in(book, settings.model_copy(update={"generation": None}))
+    return settings.model_copy(update={"log": live.log})
 
 
 def of_generation(settings: Settings, name: str, changes: Mapping[str, str]) -> Settings:
-    """The settings of a generation that differs in ``changes`` (``link.j`` → ``5``); raises `Refused`."""
+    """The settings of a generation on the same log that differs in ``changes`` (``link.j`` → ``5``).
+
+    Raises `Refused`.
+    """
     return with_changes(settings.model_copy(update={"generation": name}), changes)
 
 

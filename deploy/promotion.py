@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 
 from eunoe.deploy.bootstrap import open_qdrant
 from eunoe.deploy.clients import open_publisher, open_redis, store_keys
-from eunoe.deploy.generations import of_generation
+from eunoe.deploy.generations import of_generation, settings_in
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import GenerationPromoted
@@ -16,7 +16,7 @@ from eunoe.streams.admin import delete_topics, lag
 from eunoe.streams.codec import encode
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
-from eunoe.streams.topics import Topic
+from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.registry import ROWS
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, Pointer, RedisGenerations
 from eunoe.workers.stores.qdrant import QdrantIndex
@@ -62,10 +62,29 @@ async def promote(settings: Settings, name: str, tell: Callable[[int], None]) ->
         _check_whole(name, pointer, made)
         if name == before:
             raise Refused(f"{name} is live already")
-        await caught_up(of_generation(settings, name, made.changes if made else {}), tell)
-        await _tell_the_log(settings, name)
+        live = await settings_in(book, settings.model_copy(update={"generation": before}))
+        check_same_log(live.names, name, made)
+        target = await settings_in(book, settings.model_copy(update={"generation": name}))
+        await caught_up(target, tell)
+        await _tell_the_log(target, name)
         await book.promote(name)
     return before
+
+
+def check_same_log(live: TopicNames, name: str, made: Generation | None) -> None:
+    """Refuse to promote what reads another log than the live generation; raises `Refused`."""
+    log = 0 if made is None else made.log
+    if log > live.log:
+        wanted = "N" if made is None else made.plan.get("partitions", "N")
+        raise Refused(
+            f"{name} reads a log that clients do not produce into yet: `eunoe topics repartition {wanted}` goes on"
+        )
+    if log < live.log:
+        left, present = replace(live, log=log).name(Topic.CONVERSATIONS), live.name(Topic.CONVERSATIONS)
+        raise Refused(
+            f"{name} reads {left}, which was left for {present}: it does not know what was said since. Make another one"
+            " from the present log (`eunoe rebuild`); for other partitions, `eunoe topics repartition`"
+        )
 
 
 def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
@@ -74,7 +93,9 @@ def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
     if made is not None and made.state is GenerationState.PARTIAL:
         raise Refused(f"{name} is a part of memory only ({made.plan}): it is to be looked at, not to answer")
     if made is not None and made.state is GenerationState.BUILDING:
-        raise Refused(f"{name} is not whole yet: run its `eunoe rebuild --into {name}` again, it goes on")
+        wanted = made.plan.get("partitions")
+        again = f"eunoe topics repartition {wanted}" if wanted else f"eunoe rebuild --into {name}"
+        raise Refused(f"{name} is not whole yet: run its `{again}` again, it goes on")
 
 
 async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
@@ -113,16 +134,27 @@ async def check_droppable(settings: Settings, name: str) -> None:
         raise Refused(f"no generation {name}: there are {', '.join(found)}")
     if found[name].is_live:
         raise Refused(f"{name} is live: promote another one first")
+    made = found[name].made
+    if made is not None and made.state is GenerationState.MOVING:
+        raise Refused(
+            f"{name} answers already what is asked: go on with `eunoe topics repartition {made.plan['partitions']}`"
+        )
 
 
 async def drop(settings: Settings, name: str) -> int:
     """Remove a generation: topics, points, state; returns how many Redis keys it had.
 
-    Its workers must have been stopped. Raises `Refused` for the live one, `Unavailable` when a server is away.
+    Its workers must have been stopped. The log stays; only a copy of it with other partitions, which no client was
+    told of yet, goes with its generation. Raises `Refused` for the live one, `Unavailable` when a server is away.
     """
     await check_droppable(settings, name)
-    target = of_generation(settings, name, {})
-    await delete_topics(target.kafka_settings, target.names)
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        live = await settings_in(book, settings.model_copy(update={"generation": None}))
+        made = await book.find(name)
+    log = 0 if made is None else made.log
+    target = of_generation(settings, name, {}).model_copy(update={"log": log})
+    await delete_topics(target.kafka_settings, target.names, log_too=log > live.names.log)
     async with open_qdrant(target) as client:
         await QdrantIndex(client, store_keys(target)).drop_generation()
     async with open_redis(target) as redis:

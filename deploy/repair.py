@@ -102,7 +102,7 @@ class Repairer:
         return [
             record
             async for record in read_partition(kafka, names, Topic.CONVERSATIONS, partition)
-            if record.key == key.encode() and 0 < _position(record, self.settings.epoch) <= handled
+            if record.key == key.encode() and 0 < _position(record, self.settings.log_epoch) <= handled
         ]
 
     async def _derive(self, key: str, records: Sequence[Record], done: Callable[[int, int], None]) -> Derived:
@@ -115,7 +115,7 @@ class Repairer:
 
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
         deriver = Deriver(self.clients.kit, settings, Moments(self.clients.answers))
-        return await deriver.derive(key, records, self.settings.epoch, one_more)
+        return await deriver.derive(key, records, self.settings.log_epoch, one_more)
 
     async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
         """What follows the swap; done twice it comes out the same, so that a repair that was cut off is done again."""

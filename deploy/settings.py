@@ -61,6 +61,13 @@ class Settings(StageSettings, BaseSettings):
     )
     replication: int = Field(default=1, ge=1, description="Replicas of every topic")
     epoch: int = Field(default=0, ge=0, description="Counts the log's beginnings; the embedded stack sets it")
+    log: int | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="Number of the log that clients produce into, for those without Redis (eunoe topics repartition"
+        " makes another); unset: the live generation's",
+    )
 
     # models
     language: Language = Field(default=Language.AUTO, description="auto, offline or openai")
@@ -115,7 +122,12 @@ class Settings(StageSettings, BaseSettings):
     @property
     def names(self) -> TopicNames:
         """The names of topics and groups."""
-        return TopicNames(prefix=self.prefix, generation=self.generation or FIRST)
+        return TopicNames(prefix=self.prefix, generation=self.generation or FIRST, log=self.log or 0)
+
+    @property
+    def log_epoch(self) -> int:
+        """The epoch of positions: whatever is new in a later log stands behind all that was copied into it."""
+        return self.epoch + (self.log or 0)
 
     @property
     def prices(self) -> Prices:

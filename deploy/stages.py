@@ -30,7 +30,7 @@ class StageHouse:
         """A stage with its consumer, not started yet."""
         row, pulse = ROWS[name], self.vitals.pulse(name)
         from_log = row.order is Order.POSITION
-        log_book, epoch, outages = self.clients.logbook, self.settings.epoch, self.vitals.outages
+        log_book, epoch, outages = self.clients.logbook, self.settings.log_epoch, self.vitals.outages
         patience_s = self.settings.patience_seconds
         self.meter.apps[name] = app = StageApp(
             name,

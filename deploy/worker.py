@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from eunoe.deploy.bootstrap import open_clients
 from eunoe.deploy.clients import open_redis
+from eunoe.deploy.doors import doorkeepers
 from eunoe.deploy.durability import warn_of_promises
 from eunoe.deploy.ending import Ending
 from eunoe.deploy.exits import code_of
@@ -88,7 +89,9 @@ class _Worker:
     async def _work(
         self, house: StageHouse, apps: Mapping[str, StageApp], ready: Callable[[], None], closing: AsyncExitStack
     ) -> None:
-        failures = [app.failure() for app in apps.values()]
+        doors = doorkeepers(self.settings, house.clients, self.vitals.outages) if "intake" in apps else None
+        keepers = [] if doors is None else await closing.enter_async_context(doors)
+        failures = [app.failure() for app in (*apps.values(), *keepers)]
         if "intake" in apps:
             closer = house.idle_closer(apps["intake"])
             failures.append(await closing.enter_async_context(_background(closer.run())))
@@ -111,7 +114,7 @@ async def _place(settings: Settings) -> LogPlace:
         book = RedisGenerations(redis, settings.prefix)
         name = settings.names.generation
         pointer = await (book.pointer() if await book.find(name) else book.begin(name))
-    return LogPlace(settings.epoch, partitions, name, is_first=pointer.first == name)
+    return LogPlace(settings.log_epoch, partitions, name, is_first=pointer.first == name)
 
 
 async def _start(apps: Mapping[str, StageApp]) -> bool:

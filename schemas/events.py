@@ -135,6 +135,8 @@ class GenerationPromoted(Contract):
     type: Literal["generation_promoted"] = "generation_promoted"
     generation: Identifier
     at: Time
+    log: int | None = Field(default=None, ge=1)
+    """Where the partitions change: the number of the log that this generation reads, and that clients go on with."""
 
 
 # ---- what stages tell each other
@@ -318,6 +320,8 @@ class DeadLetterReason(StrEnum):
     """The stage raised, finally."""
     HELD = "held"
     """The conversation is held: an earlier session is missing here (repair derives it again)."""
+    MOVED = "moved"
+    """The log goes on in another topic, with other partitions: the error names it, and a retry goes there."""
 
 
 class DeadLetter(Contract):

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
 from eunoe.streams.kafka import KafkaSettings, client_options
-from eunoe.streams.topics import TOPICS, Topic, TopicNames, TopicSpec
+from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
 _INVALID_CONFIG = 40
 _SEEN_POLL_S = 0.1
@@ -45,15 +45,16 @@ async def create_topics(
 ) -> list[TopicStatus]:
     """Create what is missing of one generation; returns what was created.
 
-    Raises `Refused`, with nothing created, where a topic is there with another number of partitions, and `Unavailable`.
+    Raises `Refused`, with nothing created, where a topic that stages read is there with another number of partitions,
+    and `Unavailable`.
     """
     statuses = await list_topics(kafka, names)
-    wrong = [status for status in statuses if status.partitions not in (0, partitions)]
+    wrong = [one for one in statuses if one.topic in READ_BY_STAGES and one.partitions not in (0, partitions)]
     if wrong:
         told = ", ".join(f"{status.name} has {status.partitions}" for status in wrong)
         raise Refused(
             f"asked for {partitions} partitions, but {told}: keys would move to other partitions and lose their order. "
-            f"Ask for that number, or start a new generation (derived topics) or prefix"
+            f"Ask for that number, or change it with `eunoe topics repartition {partitions}`"
         )
     missing = [status for status in statuses if not status.partitions]
     async with _admin(kafka) as admin:
@@ -63,12 +64,15 @@ async def create_topics(
     return [TopicStatus(status.topic, status.name, partitions, status.purpose) for status in missing]
 
 
-async def delete_topics(kafka: KafkaSettings, names: TopicNames) -> list[str]:
+async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: bool = False) -> list[str]:
     """Delete the topics of a generation, those that all generations share apart; returns their names.
 
-    Raises `Unavailable` when no broker answers, `Refused` when it does not let us.
+    ``log_too``: also its log, where that is not the first one. Raises `Unavailable` when no broker answers, `Refused`
+    when it does not let us.
     """
     wanted = [names.name(topic) for topic, spec in TOPICS.items() if spec.derived]
+    if log_too and names.log:
+        wanted.append(names.name(Topic.CONVERSATIONS))
     async with _admin(kafka) as admin:
         there = await _partition_counts(admin)
         found = [name for name in wanted if there.get(name)]
@@ -126,14 +130,18 @@ async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa
 
 
 async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
-    """The number of partitions of every topic; `Refused` where one is missing or differs, `Unavailable`."""
+    """The number of partitions of the topics that stages read.
+
+    Raises `Refused` where any topic is missing, or one of these differs from the others, and `Unavailable`.
+    """
     statuses = await list_topics(kafka, names)
     missing = [status.name for status in statuses if not status.partitions]
     if missing:
         raise Refused(f"topics are missing: {', '.join(missing)}; run `eunoe topics create`")
-    counts = {status.partitions for status in statuses}
+    read = [status for status in statuses if status.topic in READ_BY_STAGES]
+    counts = {status.partitions for status in read}
     if len(counts) > 1:
-        told = ", ".join(f"{status.name} {status.partitions}" for status in statuses)
+        told = ", ".join(f"{status.name} {status.partitions}" for status in read)
         raise Refused(f"topics differ in their partitions ({told}): one conversation would be at several workers")
     return counts.pop()
 

@@ -19,7 +19,9 @@ POSITION_HEADER: Final = "eunoe-position"
 """``<epoch>:<offset>``, in decimal digits."""
 LOG_TIME_HEADER: Final = "eunoe-log-time"
 """RFC 3339."""
-PLACE_HEADERS: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER})
+COPIED_HEADER: Final = "eunoe-copied"
+"""``<log>:<partition>:<offset>``, in decimal digits: from where a log with other partitions took the record."""
+PLACE_HEADERS: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER, COPIED_HEADER})
 
 # A trillion records per partition and epoch; up to epoch 8,191 a position is also exact as a double (Lua, JavaScript).
 _OFFSETS = 2**40

@@ -95,6 +95,12 @@ TOPICS: Mapping[Topic, TopicSpec] = {
 }
 
 
+READ_BY_STAGES: frozenset[Topic] = frozenset(
+    topic for topic, spec in TOPICS.items() if spec.derived or topic is Topic.CONVERSATIONS
+)
+"""These have one number of partitions, so that a conversation is at one worker; of the others that does not matter."""
+
+
 def topics_of(contract: type[Contract]) -> tuple[Topic, ...]:
     """The topics that carry a contract."""
     return tuple(spec.topic for spec in TOPICS.values() if contract in spec.carries)
@@ -106,10 +112,17 @@ class TopicNames:
 
     prefix: str = "eunoe"
     generation: str = "v1"
+    log: int = 0
+    """The number of the log: each change of its partitions begins another one."""
 
     def name(self, topic: str) -> str:
-        """``<prefix>.<generation>.<topic>``, without the generation where the topic has none."""
+        """``<prefix>.<generation>.<topic>``, without the generation where the topic has none.
+
+        A log that is not the first is ``<prefix>.conversations.<log>``.
+        """
         spec = TOPICS[Topic(topic)]
+        if spec.topic is Topic.CONVERSATIONS and self.log:
+            return f"{self.prefix}.{topic}.{self.log}"
         parts = (self.prefix, self.generation, topic) if spec.derived else (self.prefix, topic)
         return ".".join(parts)
 

@@ -8,6 +8,7 @@ from rich.panel import Panel
 
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.generations import client_settings
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, Reply, Strategy
 from eunoe.streams.client import MemoryClient
@@ -28,6 +29,7 @@ def ask(
     """Say something to a conversation and print the reply, with what it rests on."""
 
     async def run(settings: Settings) -> Reply:
+        settings = await client_settings(settings)
         async with MemoryClient(
             settings.kafka_settings, conversation_id=conversation, tenant=tenant, names=settings.names
         ) as memory:

@@ -11,6 +11,7 @@ from eunoe.deploy.clients import open_publisher
 from eunoe.deploy.connect import connected_settings
 from eunoe.deploy.deadletters import Choice, close, letter_id, original, read_letters, send_back, why_not
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations import placed_settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.deadletters import Closing, Filed
@@ -168,7 +169,7 @@ def _document(filed: Filed) -> dict[str, Any]:
 
 
 async def _whole(id_: str) -> tuple[Filed, bytes]:
-    settings = connected_settings()
+    settings = await placed_settings(connected_settings())
     found = await read_letters(settings, Choice(frozenset({id_}), closed_too=True))
     if not found:
         raise Refused(f"no dead letter {id_!r}: see `eunoe dead-letters list`")
@@ -179,7 +180,7 @@ async def _whole(id_: str) -> tuple[Filed, bytes]:
 
 
 async def _send_back(letters: list[Filed]) -> None:
-    settings = connected_settings()
+    settings = await placed_settings(connected_settings())
     async with open_publisher(settings) as publisher:
         await send_back(settings, publisher, letters)
 

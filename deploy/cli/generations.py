@@ -15,16 +15,18 @@ def generations(as_json: Json = False) -> None:
     if as_json:
         print_json([_document(one) for one in found])
         return
-    table = Table("generation", "answers", "made", "from", "state", "differs in")
+    table = Table("generation", "answers", "made", "from", "state", "log", "differs in")
     for one in found:
         made = one.made
         changes = {} if made is None else {**made.changes, **made.plan}
+        log = 0 if made is None else made.log
         table.add_row(
             one.name,
             "yes" if one.is_live else "",
             "with the log" if made is None else f"{made.made_at:%Y-%m-%d %H:%M}",
             "" if made is None else made.source,
             "" if made is None else made.state.value,
+            str(log),
             ", ".join(f"{name}={value}" for name, value in changes.items()),
         )
     console.print(table)

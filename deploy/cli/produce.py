@@ -13,6 +13,7 @@ from eunoe.deploy.connect import connected_settings
 from eunoe.deploy.demo.load import read_events
 from eunoe.deploy.demo.loaded import ClientEvent
 from eunoe.deploy.demo.play import produce as send
+from eunoe.deploy.generations import client_settings
 from eunoe.deploy.settings import Settings
 
 
@@ -37,5 +38,5 @@ def produce(
 
 async def _send(settings: Settings, events: tuple[ClientEvent, ...], bars: Progress) -> None:
     task = bars.add_task("produced", total=len(events))
-    async with open_publisher(settings) as publisher:
+    async with open_publisher(await client_settings(settings)) as publisher:
         await send(publisher, events, lambda done: bars.update(task, completed=done))

@@ -73,7 +73,7 @@ def rebuild(
 
 async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
     settings = await live_settings(connected_settings())
-    with _progress(as_json=as_json) as bars:
+    with progress_bars(as_json=as_json) as bars:
         found = await estimate(settings, plan, Bars(bars).show)
     if as_json:
         print_json({**asdict(found), "exact": found.is_exact})
@@ -84,14 +84,15 @@ async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
 
 async def _run(plan: RebuildPlan, *, following: bool, as_json: bool) -> None:
     settings = await live_settings(connected_settings())
-    with _progress(as_json=as_json) as bars:
+    with progress_bars(as_json=as_json) as bars:
         done = await run.rebuild(settings, plan, Bars(bars))
     _print(done, as_json=as_json)
     if following:
         await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
 
 
-def _progress(*, as_json: bool) -> Progress:
+def progress_bars(*, as_json: bool) -> Progress:
+    """Bars on standard error; none for scripts."""
     return Progress(
         TextColumn("{task.description:>8}"),
         BarColumn(),

@@ -14,6 +14,7 @@ from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.clients import open_redis, store_keys
 from eunoe.deploy.connect import connected_settings
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations import live_settings
 from eunoe.deploy.repair import Repaired, Repairer
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -54,7 +55,7 @@ def repair(
 
 
 async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
-    settings = connected_settings()
+    settings = await live_settings(connected_settings())
     partitions = await check_partitions(settings.kafka_settings, settings.names)
     async with open_clients(settings) as clients, open_redis(settings) as redis:
         transplants = RedisTransplants(clients.store, redis, store_keys(settings))

@@ -104,7 +104,7 @@ async def _derive(settings: Settings, plan: RebuildPlan, spool: Spool, counted: 
     sessions = 0
     for done, one in enumerate(chosen):
         tell("sample", done, len(chosen))
-        derived = await deriver.derive(one.key.decode(), list(spool.records(one.key)), settings.epoch)
+        derived = await deriver.derive(one.key.decode(), list(spool.records(one.key)), settings.log_epoch)
         sessions += derived.sessions
     tell("sample", len(chosen), len(chosen))
     return scaled(settings, there, chosen, sessions, counted)

@@ -19,17 +19,28 @@ async def follow(settings: Settings, plan: RebuildPlan, tell: Callable[[int], No
     """
     target = of_generation(settings, plan.into, plan.changes)
     worker = WorkerProcess(["all"], environment(target))
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = _told_to_stop()
     try:
         await worker.start()
         await caught_up(target, tell)
-        failed, stopping = asyncio.create_task(worker.failed()), asyncio.create_task(stop.wait())
-        done, _ = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (failed, stopping):
-            task.cancel()
-        if failed in done:
-            failed.result()
+        await until_told(worker, stop)
     finally:
         await worker.stop()
+
+
+async def until_told(worker: WorkerProcess, stop: asyncio.Event | None = None) -> None:
+    """Return at Ctrl-C or SIGTERM; raises `Unavailable` when the worker ends for good before."""
+    stop = stop or _told_to_stop()
+    failed, stopping = asyncio.create_task(worker.failed()), asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (failed, stopping):
+        task.cancel()
+    if failed in done:
+        failed.result()
+
+
+def _told_to_stop() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

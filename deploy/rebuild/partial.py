@@ -96,7 +96,7 @@ async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tel
         keys = store_keys(source)
         store, logbook = RedisStore(redis, keys), RedisLogBook(redis, keys)
         transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
-        read = await _handled(logbook, partitions, source.epoch)
+        read = await _handled(logbook, partitions, source.log_epoch)
         known = await store.conversations()
         wanted = [key for key in known if not plan.conversations or key in plan.conversations]
         again = made_again(plan.from_stage or STAGES[0])

@@ -29,6 +29,10 @@ class RebuildPlan:
     """The first stage to make again; what does not depend on it is copied. None: all, from the log."""
     ask_again: bool = False
     """True: recorded answers, and what time made of decisions, are not obeyed."""
+    log: int | None = None
+    """The number of the log to read, which has other partitions; None: the live generation's."""
+    partitions: int | None = None
+    """Of that log."""
 
     @property
     def is_partial(self) -> bool:
@@ -44,6 +48,7 @@ class RebuildPlan:
             "until": "" if self.until is None else self.until.isoformat(),
             "from_stage": self.from_stage or "",
             "ask_again": "yes" if self.ask_again else "",
+            "partitions": "" if self.partitions is None else str(self.partitions),
         }
         return {name: word for name, word in words.items() if word}
 
@@ -83,7 +88,7 @@ def check_continues(there: Generation | None, plan: RebuildPlan, live: str) -> N
         raise Refused(f"{plan.into} is live: rebuild into another generation, then `eunoe promote` it")
     if there is None:
         return
-    if there.state is GenerationState.BUILT:
+    if there.state in (GenerationState.BUILT, GenerationState.MOVING):
         raise Refused(f"{plan.into} is there and whole: `eunoe drop {plan.into}` first, or choose another name")
     if (there.changes, there.plan) != (dict(plan.changes), plan.words):
         begun = {**there.changes, **there.plan} or "no changes"

@@ -44,7 +44,7 @@ async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, tell: Ca
     async for record in read_all(settings.kafka_settings, settings.names, Topic.CONVERSATIONS):
         read.ends[record.partition] = record.offset + 1
         if record.key is None:
-            _note_promotion(read, record, settings.epoch)
+            _note_promotion(read, record, settings.log_epoch)
         elif _is_wanted(record, plan, partitions):
             batch.append(record)
             read.events += 1

@@ -24,10 +24,11 @@ from eunoe.deploy.rebuild.reading import LogRead, read_log
 from eunoe.deploy.rebuild.share import Share
 from eunoe.deploy.rebuild.spool import Spool
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
+from eunoe.streams.reader import partitions_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import ROWS
 from eunoe.workers.stores.answers import RedisAnswers
@@ -63,9 +64,10 @@ async def rebuild(settings: Settings, plan: RebuildPlan, tell: Tell) -> Rebuilt:
     kept. Raises `Refused` for a plan that does not fit what is there, `Unavailable` when a server stays away.
     """
     check_from_stage(plan)
-    target = of_generation(settings, plan.into, plan.changes)
+    target = _target(settings, plan)
+    (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     generation = await _begin(settings, plan)
-    await create_topics(target.kafka_settings, target.names, target.partitions, target.replication)
+    await create_topics(target.kafka_settings, target.names, partitions, target.replication)
     answers = 0 if plan.ask_again else await _fill(target, tell)
     async with open_clients(target):
         pass  # collections are made once, before several processes want them
@@ -87,12 +89,20 @@ async def rebuild(settings: Settings, plan: RebuildPlan, tell: Tell) -> Rebuilt:
     return Rebuilt(plan.into, state, made, answers, seconds, "" if partial is None else partial.note)
 
 
+def _target(settings: Settings, plan: RebuildPlan) -> Settings:
+    target = of_generation(settings, plan.into, plan.changes)
+    return target if plan.log is None else target.model_copy(update={"log": plan.log})
+
+
 async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
     async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
         live = (await book.pointer()).live or FIRST
-        there = await book.find(plan.into)
+        made, there = await book.find(live), await book.find(plan.into)
         check_continues(there, plan, live)
+        if plan.log is None and made is not None and made.log != settings.names.log:
+            left = settings.names.name(Topic.CONVERSATIONS)
+            raise Refused(f"{settings.generation} reads {left}, which is not the log of {live}: unset EUNOE_GENERATION")
         generation = there or Generation(
             name=plan.into,
             state=GenerationState.BUILDING,
@@ -100,6 +110,7 @@ async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
             source=live,
             changes=dict(plan.changes),
             plan=plan.words,
+            log=_target(settings, plan).names.log,
         )
         await book.write(generation)
         return generation
@@ -207,7 +218,7 @@ async def _hand_over(settings: Settings, read: LogRead) -> None:
             await logbook.promote(partition, promotion.position, promotion.generation)
         for partition, end in read.ends.items():
             if end:
-                await logbook.remember(partition, position(settings.epoch, end - 1))
+                await logbook.remember(partition, position(settings.log_epoch, end - 1))
     kafka, names = settings.kafka_settings, settings.names
     derived = [topic for row in ROWS.values() for topic in row.inputs if topic != Topic.CONVERSATIONS]
     ends = await ends_of(kafka, names, list(dict.fromkeys(derived)), read.partitions)

@@ -110,10 +110,10 @@ class _Work:
         key = conversation.key.decode()
         there = await self.landing.is_there(key)
         records = list(self.spool.records(conversation.key))
-        if is_whole(there, records, self.settings.epoch):
+        if is_whole(there, records, self.settings.log_epoch):
             _tell(Told(conversations=1, events=conversation.events, kept=1))
             return
-        derived = await self.deriver.derive(key, records, self.settings.epoch)
+        derived = await self.deriver.derive(key, records, self.settings.log_epoch)
         await self.landing.put(derived, there)
         usage = self.landing.clients.usage
         _tell(

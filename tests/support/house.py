@@ -83,14 +83,16 @@ class House:
         wrap: Callable[[str, object], object] = lambda name, stage: stage,
         *,
         generation: str = "v1",
+        partitions: int = 4,
+        epoch: int = 0,
         moments: Moments | None = None,
     ) -> None:
-        self.log = MemoryLog(clock=Clock())
+        self.log = MemoryLog(partitions, clock=Clock())
         self.stores = Stores()
         self.pump = Pump(self.log)
         kit = make_kit(self.stores, settings or StageSettings(), language)
         sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
-        place = LogPlace(0, self.log.partitions, generation, is_first=generation == "v1")
+        place = LogPlace(epoch, self.log.partitions, generation, is_first=generation == "v1")
         for name, row in ROWS.items():
             stage = wrap(name, build_stage(name, kit))
             bounds = runner_settings or RunnerSettings()

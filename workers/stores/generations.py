@@ -1,5 +1,6 @@
 """Which generations of the memory there are, what each was made with, and which of them readers see."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -8,7 +9,7 @@ from pydantic import Field
 
 from eunoe.schemas.base import Time, Value
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_table
-from eunoe.workers.stores.keys import generations_key, pointer_key
+from eunoe.workers.stores.keys import closed_logs_key, generations_key, pointer_key
 
 FIRST = "v1"
 """The generation of a deployment that never rebuilt anything."""
@@ -23,6 +24,8 @@ class GenerationState(StrEnum):
     """Some conversations, some stages, or up to a time only: to look at, never to be promoted."""
     BUILT = "built"
     """Whole up to where the log ended then; its workers go on from there."""
+    MOVING = "moving"
+    """Asks are being handed over to it in a log with other partitions: go on with `eunoe topics repartition`."""
 
 
 class Generation(Value):
@@ -37,6 +40,15 @@ class Generation(Value):
     """The settings in which it differs, as given: ``link.j`` → ``5``; every process of it takes them from here."""
     plan: dict[str, str] = Field(default_factory=dict)
     """What was left out, in words that continue the same rebuild."""
+    log: int = Field(default=0, ge=0)
+    """The number of the log that it reads."""
+
+
+class ClosedLog(Value):
+    """Where a log ends for good."""
+
+    ends: dict[int, int]
+    """Partition → the first offset that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,14 @@ class Generations(Protocol):
         """Strike out a generation."""
         ...
 
+    async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
+        """Say that a log is left: what stands at these offsets of its partitions, or behind, is refused."""
+        ...
+
+    async def closed_log(self, log: int) -> dict[int, int] | None:
+        """Partition → the first offset that is refused; None for a log that is not left."""
+        ...
+
 
 class RedisGenerations:
     """`Generations` in two hashes."""
@@ -88,6 +108,7 @@ class RedisGenerations:
         self._redis = RedisConnection(client)
         self._pointer = pointer_key(prefix)
         self._book = generations_key(prefix)
+        self._closed = closed_logs_key(prefix)
 
     async def pointer(self) -> Pointer:
         """Who answers now."""
@@ -121,6 +142,15 @@ class RedisGenerations:
         """Strike out a generation."""
         await self._redis.command("HDEL", self._book, name)
 
+    async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
+        """Say that a log is left; what was said first holds."""
+        await self._redis.command("HSETNX", self._closed, str(log), ClosedLog(ends=dict(ends)).model_dump_json())
+
+    async def closed_log(self, log: int) -> dict[int, int] | None:
+        """Partition → the first offset that is refused; None for a log that is not left."""
+        found = await self._redis.command("HGET", self._closed, str(log))
+        return None if found is None else ClosedLog.from_json(found).ends
+
 
 class MemoryGenerations:
     """The twin: kept as long as this object."""
@@ -128,6 +158,7 @@ class MemoryGenerations:
     def __init__(self) -> None:
         self._pointer = Pointer()
         self._book: dict[str, Generation] = {}
+        self._closed: dict[int, dict[int, int]] = {}
 
     async def pointer(self) -> Pointer:
         """Who answers now."""
@@ -157,3 +188,11 @@ class MemoryGenerations:
     async def forget(self, name: str) -> None:
         """Strike out a generation."""
         self._book.pop(name, None)
+
+    async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
+        """Say that a log is left; what was said first holds."""
+        self._closed.setdefault(log, dict(ends))
+
+    async def closed_log(self, log: int) -> dict[int, int] | None:
+        """Partition → the first offset that is refused; None for a log that is not left."""
+        return self._closed.get(log)

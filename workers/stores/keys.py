@@ -99,5 +99,10 @@ def generations_key(prefix: str) -> str:
     return f"{prefix}:_generations"
 
 
+def closed_logs_key(prefix: str) -> str:
+    """The hash number of a log → where its partitions end for good, once clients were told to leave it."""
+    return f"{prefix}:_closed-logs"
+
+
 def _part(text: str) -> str:
     return quote(text, safe="")

@@ -1,0 +1,156 @@
+"""Another number of partitions, while people go on talking: the same memory, no ask unanswered, and the way told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.clients import open_publisher, open_store
+from eunoe.deploy.connect import environment, on_stack
+from eunoe.deploy.deadletters import Choice, read_letters, send_back
+from eunoe.deploy.generations import client_settings, live_settings
+from eunoe.deploy.local.stack import LocalStack
+from eunoe.deploy.promotion import promote
+from eunoe.deploy.rebuild.repartition import survey
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DeadLetterReason, Reply
+from eunoe.streams.admin import check_partitions, create_topics
+from eunoe.streams.client import MemoryClient, ReplyFailed
+from eunoe.streams.codec import decode
+from eunoe.streams.topics import Topic, TopicNames
+from eunoe.workers.digest import read_digest
+from eunoe.workers.registry import ROWS
+from tests.broker.test_rebuild import small_talk
+from tests.support import given
+from tests.support.command import running, until
+from tests.support.pipeline import Pipeline
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+
+BEFORE, AFTER = 3, 5
+CROWD = [f"c{number}" for number in range(5)]
+ASKER = "asker"
+
+
+@dataclass(frozen=True)
+class OnServers(Pipeline):
+    """Commands on servers of one's own: an `eunoe up` keeps its partitions."""
+
+    base: Settings = field(default_factory=Settings)
+
+    @property
+    def settings(self) -> Settings:
+        return self.base
+
+
+@pytest.fixture
+async def pipeline(tmp_path: Path) -> AsyncIterator[OnServers]:
+    if given.are_given():
+        base = Settings(prefix=given.own_prefix(), partitions=BEFORE)
+        yield OnServers(tmp_path, {"EUNOE_PREFIX": base.prefix, **given.variables()}, base)
+        return
+    async with LocalStack(None) as stack:
+        base = on_stack(Settings(partitions=BEFORE), stack.urls)
+        yield OnServers(tmp_path, {**environment(base), "EUNOE_PARTITIONS": str(BEFORE)}, base)
+
+
+@dataclass
+class Asker:
+    """Asks all the time, and goes where it is told to."""
+
+    settings: Settings
+    answered: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    log: int = 0
+
+    async def run(self) -> None:
+        while True:
+            names = TopicNames(prefix=self.settings.prefix, log=self.log)
+            async with MemoryClient(self.settings.kafka_settings, conversation_id=ASKER, names=names) as client:
+                try:
+                    while True:
+                        reply = await client.ask("Where do I work?", speaker="Ann", record=False, timeout=90.0)
+                        self.answered.append(reply.request_id)
+                        await asyncio.sleep(0.1)  # people pause: the rest of the test needs the processor too
+                except ReplyFailed as fault:
+                    self.refused.append(str(fault))
+                    self.log += 1
+
+    async def more(self) -> None:
+        """Wait for three more answers."""
+        wanted = len(self.answered) + 3
+
+        async def there() -> bool:
+            return len(self.answered) >= wanted
+
+        await until(there, 90)
+
+
+async def digests(settings: Settings, names: Sequence[str]) -> dict[str, str]:
+    """Conversation → hash, the log's times included, in the live generation."""
+    async with open_store(await live_settings(settings)) as store:
+        found = [await read_digest(store, f"default/{name}", ROWS, log_times=True) for name in names]
+    return {each.key: each.sha256 for each in found}
+
+
+async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: OnServers):
+    settings = pipeline.settings
+    await create_topics(settings.kafka_settings, settings.names, BEFORE, settings.replication)
+    async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables):
+        await pipeline.produce(*(line for number in range(len(CROWD)) for line in small_talk(number)))
+        for name in CROWD:
+            await pipeline.remembered(2, name)
+        before = await digests(settings, CROWD)
+        asker = Asker(settings)
+        asking = asyncio.create_task(asker.run())
+        words = ("topics", "repartition", str(AFTER), "--workers", "1", "--yes", "--follow")
+        async with running(*words, cwd=pipeline.cwd, ready="answers now", **pipeline.variables):
+            await until(lambda: _was_refused(asker), 60)
+            await asker.more()
+            assert not asking.done(), asking.exception()
+            asking.cancel()
+            assert await digests(settings, CROWD) == before
+            await _check_asks(pipeline, asker)
+            await _check_followers(settings)
+
+
+async def _was_refused(asker: Asker) -> bool:
+    return bool(asker.refused)
+
+
+async def _check_asks(pipeline: OnServers, asker: Asker) -> None:
+    """Each is answered once; the one that came too late was told where to go, and then sent there."""
+    settings = await live_settings(pipeline.settings)
+    (told,) = asker.refused
+    assert "EUNOE_LOG=1" in told
+    replies = [decode(record.value) for record in await pipeline.records(Topic.REPLIES)]
+    asked = [reply.request_id for reply in replies if isinstance(reply, Reply)]
+    assert len(asked) == len(set(asked)) >= len(asker.answered) + 1
+    assert [reply.request_id in told for reply in replies if isinstance(reply, Reply) and reply.error] == [True]
+    letters = await read_letters(settings)
+    assert [(filed.letter.reason, filed.letter.key) for filed in letters] == [
+        (DeadLetterReason.MOVED, f"default/{ASKER}")
+    ]
+    async with open_publisher(settings) as publisher:
+        await send_back(settings, publisher, letters)
+    assert await read_letters(settings, Choice(reason=DeadLetterReason.MOVED)) == []
+
+    async def answered_there() -> bool:
+        return len(await pipeline.records(Topic.REPLIES)) > len(replies)
+
+    await until(answered_there, 60)
+
+
+async def _check_followers(settings: Settings) -> None:
+    """Who has Redis finds the new log; who would go back is refused."""
+    live = await live_settings(settings)
+    assert (live.names.generation, (await client_settings(settings)).names.log) == ("v2", 1)
+    assert live.names.name(Topic.CONVERSATIONS).endswith(".conversations.1")
+    assert await check_partitions(live.kafka_settings, live.names) == AFTER
+    with pytest.raises(Refused, match="was left for"):
+        await promote(settings, "v1", lambda _left: None)
+    with pytest.raises(Refused, match=f"has {AFTER} partitions already"):
+        await survey(settings, AFTER)
