@@ -60,7 +60,10 @@ class IntakeStage:
             self._one(key, CLOSED, session_id, Number),
         )
         head = head or Head()
-        evicted = await self._one(key, RING, ring_slot(head, self._settings) if utterance_id else None, RingSlot)
+        # until the ring is full its next place is empty
+        is_full = head.remembered >= self._settings.remembered_ids
+        place = ring_slot(head, self._settings) if utterance_id and is_full else None
+        evicted = await self._one(key, RING, place, RingSlot)
         return Known(
             head=head,
             seen=None if seen is None else seen.digest,
