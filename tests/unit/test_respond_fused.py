@@ -12,6 +12,7 @@ from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.events import Ask, Insight, InsightKind, Line, Provenance, Reply, Strategy
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
+from eunoe.workers.compress.reads import read_readings, read_segments, read_stats
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import SEGMENTS, Stats
 from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
@@ -25,9 +26,10 @@ from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.fused import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parses import Parses
+from eunoe.workers.respond.scoring import FusionWeights, Material, Sought, score_turns
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Finder, Query
-from eunoe.workers.respond.turns import REACH, blend_neighbours, places
+from eunoe.workers.respond.turns import REACH, WORTH, blend_neighbours, places
 from eunoe.workers.respond.wordings import Wordings
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 from eunoe.workers.update.memories import MEMORIES, STATS, MemoryStats
@@ -243,6 +245,19 @@ async def test_an_answer_is_found_by_the_question_before_it():
     assert "to a man from Oslo" in texts(context)
 
 
+async def test_of_what_fits_alike_what_tells_more_comes_first():
+    shelf = Shelf()
+    told = ("Wow, that is so great of you!", "I bought my boat in Oslo last May.", "What will you do then?")
+    shelf.said(1, *told)
+    (read,) = await Wordings(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
+    alike = np.ones((3, 4), dtype=np.float32) / 2
+    material = Material(read.turns, places(shelf.segments), alike, read.facts, np.zeros(3))
+    sought = Sought(read_question("Soup?", SPEAKERS), ["soup"], alike[0], 2)
+    assert score_turns(material, sought, FusionWeights(length=0)).argmax() == 1
+    nothing = FusionWeights(length=0, worth=0, particulars=0, reaction=0, question=0, answer=0)
+    assert score_turns(material, sought, nothing).tolist() == [0, 0, 0]
+
+
 @settings(max_examples=25)
 @given(st.integers(1, 60), st.sampled_from(["where do I live now?", "soup", "", "?", "Paris Lyon leeks"]))
 def test_no_budget_is_exceeded(budget, asked):
@@ -344,13 +359,44 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     shelf.said(2, "as the responder said", reply_id="r1")
     boat, reply = shelf.segments
     wordings = Wordings(Counting())
-    first = await wordings.read_segments([boat, reply], SPEAKERS)
-    assert await wordings.read_segments([reply, boat], SPEAKERS) == first[::-1]
+    first = await wordings.read_segments([boat, reply], SPEAKERS, {})
+    assert wordings.unread([reply, boat], SPEAKERS) == []
+    assert await wordings.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
     assert counted == [2]
     assert not first[1].vectors.any()
     assert [turn.tokens for turn in first[0].turns] == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
     changed = boat.model_copy(update={"lines": boat.lines[:1]})
-    assert [len(one.turns) for one in await wordings.read_segments([changed], SPEAKERS)] == [1]
+    assert wordings.unread([changed, reply], SPEAKERS) == [changed]
+    assert [len(one.turns) for one in await wordings.read_segments([changed], SPEAKERS, {})] == [1]
+
+
+async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the_same():
+    house = House()
+    await house.say(utterance(1, "I moved to Lyon last week with my dog Rex."), utterance(2, "Wow, great!"), ended())
+    key, store = KEY, house.stores.state
+    speakers = (await read_stats(store, key)).speakers
+    segments = await read_segments(store, key, [derive_id(key, 1, COMPRESS, index) for index in range(9)])
+    stored = await read_readings(store, key, [segment.segment_id for segment in segments])
+    assert sorted(stored) == sorted(segment.segment_id for segment in segments)
+    counted: list[int] = []
+
+    class Counting(HashEmbedder):
+        async def embed(self, texts):
+            counted.append(len(texts))
+            return await super().embed(texts)
+
+    again = await Wordings(Counting()).read_segments(segments, speakers, stored)
+    assert counted == []
+    fresh = await Wordings(Counting()).read_segments(segments, speakers, {})
+    assert counted == [2]
+    for one, other in zip(again, fresh, strict=True):
+        assert np.array_equal(one.vectors, other.vectors)
+        assert np.array_equal(one.facts, other.facts)
+        assert one.turns == other.turns
+    assert fresh[0].facts[0, WORTH] > 0 > fresh[-1].facts[-1, WORTH]
+    others = await Wordings(Counting()).read_segments(segments, ("Zoe",), stored)
+    assert len(others) == len(segments)
+    assert len(counted) == 2
 
 
 def test_parses_are_equal_bounded_and_kept(monkeypatch):

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.segments import NAME, SEGMENTS, STATS, TERMS, Frequency, Stats
+from eunoe.workers.compress.readings import Reading
+from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, Stats
 
 
 async def read_stats(store: StateStore, key: str) -> Stats:
@@ -33,3 +34,11 @@ async def read_segments(
         return []
     rows = await store.fetch(NAME, key, SEGMENTS, ids)
     return [parse(row) for row in rows if row is not None]
+
+
+async def read_readings(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, Reading]:
+    """Segment id → how its lines were read, for those that have a reading."""
+    if not ids:
+        return {}
+    rows = await store.fetch(NAME, key, READINGS, ids)
+    return {id_: Reading.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}

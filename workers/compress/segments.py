@@ -15,7 +15,7 @@ from eunoe.workers.keeping import Indexed, IndexEntry, Keeping
 from eunoe.workers.models.terms import document_vector, terms
 
 NAME = "compress"
-SEGMENTS, TERMS, STATS = "segments", "terms", "stats"
+SEGMENTS, TERMS, STATS, READINGS = "segments", "terms", "stats", "readings"
 MAX_SPEAKERS = 64
 
 
@@ -112,4 +112,8 @@ def index_entry(document: str) -> IndexEntry | None:
     return IndexEntry(segment.segment_id, segment.denoised, segment.session, segment.session)
 
 
-KEEPING = Keeping(digested=(SEGMENTS, TERMS, STATS), indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),))
+KEEPING = Keeping(
+    digested=(SEGMENTS, TERMS, STATS),
+    left_out={READINGS: "vectors, which endpoints do not give twice alike; what they are of stands in segments"},
+    indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),),
+)

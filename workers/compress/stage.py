@@ -5,9 +5,12 @@ from itertools import chain
 
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
-from eunoe.schemas.ports import Compressor, Embedder, StateStore
+from eunoe.schemas.ports import Compressor, Embedder, StateStore, Vectors
+from eunoe.workers.aside import aside
+from eunoe.workers.compress.readings import Reading, build_reading, worth_of
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (
+    READINGS,
     SEGMENTS,
     STATS,
     Stats,
@@ -21,6 +24,7 @@ from eunoe.workers.compress.segments import (
     term_lists,
 )
 from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.models.names import without_names
 
 CODE = "compress/1"
 
@@ -46,7 +50,7 @@ class CompressStage:
         segments = build_segments(event, parts, denoised, self._provenance())
         listed = term_lists(denoised, speakers)
         findable = [index for index, segment in enumerate(segments) if segment.denoised]
-        vectors = await self._embedder.embed([plain_text(denoised[index]) for index in findable])
+        vectors, readings = await self._read(parts, [plain_text(denoised[index]) for index in findable], speakers)
         points = [
             build_point(work.key, segments[index], vectors[row], listed[index], self._settings)
             for row, index in enumerate(findable)
@@ -54,10 +58,25 @@ class CompressStage:
         after = Stats(segments=stats.segments + len(findable), session=max(stats.session, work.seq), speakers=speakers)
         writes = [
             *(Put.of(SEGMENTS, segment.segment_id, segment) for segment in segments),
+            *(Put.of(READINGS, one.segment_id, reading) for one, reading in zip(segments, readings, strict=True)),
             *frequency_writes(listed, await read_frequencies(self._store, work.key, set(chain.from_iterable(listed)))),
             Put.of(STATS, STATS, after),
         ]
         return Decision(writes=tuple(writes), points=tuple(points))
+
+    async def _read(
+        self, parts: Sequence[tuple[Line, ...]], texts: Sequence[str], speakers: tuple[str, ...]
+    ) -> tuple[Vectors, list[Reading]]:
+        """The vectors of ``texts``, and each part's lines read for retrieval; one call for the whole session."""
+        said = [[without_names(line.text, speakers) for line in evidence(lines)] for lines in parts]
+        vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
+        worth = await aside(sum(map(len, parts)), _worth, parts, speakers)
+        readings, start = [], len(texts)
+        for lines, own, tells in zip(parts, said, worth, strict=True):
+            rows = vectors[start : start + len(own)]
+            readings.append(build_reading(lines, rows, tells, self._embedder.name, speakers))
+            start += len(own)
+        return vectors[: len(texts)], readings
 
     def _provenance(self) -> Provenance:
         return Provenance(code=CODE, model=f"{self._compressor.name} + {self._embedder.name}")
@@ -68,3 +87,7 @@ class CompressStage:
         texts = [line.text for lines in proofs for line in lines]
         compressed = iter(await self._compressor.compress(texts, self._settings.keep) if texts else [])
         return [[next(compressed) for _ in lines] for lines in proofs]
+
+
+def _worth(parts: Sequence[tuple[Line, ...]], speakers: Sequence[str]) -> list[list[float]]:
+    return [worth_of(lines, speakers) for lines in parts]

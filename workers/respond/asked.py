@@ -37,7 +37,6 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 _WHEN = re.compile(r"\b(?:when|what (?:date|day|time|month|year)|how long|since|until)\b", re.IGNORECASE)
 _COUNT = re.compile(r"\bhow (?:many|much|old|often|long|far|tall|big)\b", re.IGNORECASE)
-_NAMED = re.compile(r"\b(?:where|who|whom|whose|which|what(?:'s| is| was| are)? (?:the )?name)\b", re.IGNORECASE)
 _PRESENT = re.compile(
     r"\b(?:now|nowadays|currently|these days|at the moment|at present|presently|right now)\b", re.IGNORECASE
 )
@@ -66,8 +65,6 @@ class Asked:
     times: tuple[AskedTime, ...]
     when: bool
     count: bool
-    named: bool
-    """It asks for somebody, some place or something with a name."""
     present: bool
     """It asks for what holds now."""
     past: bool
@@ -86,7 +83,6 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Asked:
         times=tuple(read_times(text)),
         when=_WHEN.search(text) is not None,
         count=_COUNT.search(text) is not None,
-        named=_NAMED.search(text) is not None,
         present=_PRESENT.search(text) is not None and not past,
         past=past,
     )

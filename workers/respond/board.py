@@ -104,7 +104,8 @@ class Board:
         tokens = timeline_tokens(rows, notes, source.relations)
         score = bonus + self._score(memories, tokens)
         scored = source.model_copy(update={"score": round(score, 6)})
-        return Unit(score, self._order(memories[-1]), rows, scored, tokens, source.relations, notes)
+        is_extract = not all(map(stands, memories))
+        return Unit(score, self._order(memories[-1]), rows, scored, tokens, source.relations, notes, is_extract)
 
     def _score(self, memories: Sequence[Memory], tokens: int) -> float:
         """What the best of the utterances behind it says, less what its own rows cost."""

@@ -10,7 +10,7 @@ from eunoe.schemas.decisions import Collection
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
+from eunoe.workers.compress.reads import read_frequencies, read_readings, read_segments, read_stats
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.link.reads import read_timelines
 from eunoe.workers.link.settings import TimelineSettings
@@ -25,7 +25,7 @@ from eunoe.workers.respond.parses import Parses
 from eunoe.workers.respond.scoring import FusionWeights, Material, Sought, score_turns
 from eunoe.workers.respond.sources import Finder, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
-from eunoe.workers.respond.turns import Floats, places
+from eunoe.workers.respond.turns import FACTS, Floats, places
 from eunoe.workers.respond.wordings import Wordings
 from eunoe.workers.update.reads import read_memories
 
@@ -114,7 +114,9 @@ class FusedSource:
     async def _material(
         self, query: Query, segments: Sequence[Segment], memories: Sequence[Memory]
     ) -> tuple[Material, Sought]:
-        found = await self.wordings.read_segments(segments, query.speakers)
+        unread = [segment.segment_id for segment in self.wordings.unread(segments, query.speakers)]
+        stored = await read_readings(self.store, query.key, unread)
+        found = await self.wordings.read_segments(segments, query.speakers, stored)
         read = await self.wordings.read(dict.fromkeys([query.text, *(m.text for m in memories)]), query.speakers)
         vector = read[query.text][1]
         cosines = {memory.memory_id: float(read[memory.text][1] @ vector) for memory in memories}
@@ -124,7 +126,7 @@ class FusedSource:
             turns=turns,
             where=places(segments),
             vectors=np.concatenate([nothing, *(one.vectors for one in found)]),
-            facts=np.concatenate([np.zeros((0, 6)), *(one.facts for one in found)]),
+            facts=np.concatenate([np.zeros((0, len(FACTS))), *(one.facts for one in found)]),
             memory=_memory_scores([turn.line.utterance_id for turn in turns], memories, cosines),
         )
         asked = read_question(query.text, query.speakers, query.asker)

@@ -31,6 +31,8 @@ class Unit:
     """Of a timeline: what stands between its rows."""
     notes: tuple[str, ...] = ()
     """Of a timeline: what stands behind each row, its day first."""
+    is_extract: bool = False
+    """Its rows say only a part of what the utterances behind them say."""
 
     @property
     def is_timeline(self) -> bool:
@@ -41,6 +43,11 @@ class Unit:
     def cites(self) -> frozenset[str]:
         """The utterances that it shows or rests on."""
         return frozenset(id_ for row in self.rows for id_ in row.cites)
+
+    @property
+    def covers(self) -> frozenset[str]:
+        """The utterances that need not be shown beside it."""
+        return frozenset() if self.is_extract else self.cites
 
 
 def tokens_of(rows: Sequence[Row]) -> int:
@@ -71,7 +78,7 @@ def choose(units: Sequence[Unit], budget_tokens: int) -> Context:
         if cost > left or unit.cites <= covered:
             continue
         chosen.append(unit)
-        covered |= unit.cites
+        covered |= unit.covers
         days.add(heading)
         left -= cost
     context = lay_out_units(chosen)

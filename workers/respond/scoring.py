@@ -16,10 +16,13 @@ from eunoe.workers.respond.asked import Asked, nearness
 from eunoe.workers.respond.turns import (
     ASKS,
     LENGTH,
-    NAME,
+    NAMES,
     NUMBER,
+    OWN,
+    REACTS,
     TIME,
     TOKENS,
+    WORTH,
     AnyFloats,
     Floats,
     Turn,
@@ -41,34 +44,36 @@ class FusionWeights:
     Clues that differ from candidate to candidate are z-scores, the others marks of 0 or 1.
     """
 
-    words: float = 0.8
+    words: float = 0.6
     """BM25 with the neighbours' words counted in."""
-    near: float = 0.1
-    """Cosine of the utterance."""
     around: float = 0.5
     """Cosine of the utterance with its neighbours."""
     session_words: float = 0.2
     """The best BM25 of the session."""
     session_near: float = 0.2
     """The best cosine of the session."""
-    memory: float = 0.3
+    memory: float = 0.2
     """The best cosine of a memory that rests on the utterance."""
     feedback: float = 0.3
     """Likeness to the best utterances."""
-    speaker: float = 2.5
+    speaker: float = 3.0
     """The question names who says it."""
     date: float = 3.0
     """The question names the time."""
-    time_words: float = 0.8
+    time_words: float = 0.6
     """It tells a time, and the question asks for one."""
-    numbers: float = 0.5
+    numbers: float = 0.3
     """It tells a number, and the question asks for one."""
-    names: float = 0.3
-    """It tells a name, and the question asks for one."""
-    answer: float = 0.4
+    answer: float = 0.2
     """It comes upon another's question."""
     question: float = 0.3
     """Taken off where it is a question itself."""
+    worth: float = 0.1
+    """How much it tells, whatever is asked: for each point that a summary would give it."""
+    particulars: float = 0.2
+    """The same: for each name that it tells, for a time, and for telling of who says it."""
+    reaction: float = 0.3
+    """Taken off where it begins with a reaction."""
     length: float = 0.5
     """Taken off for each e-fold of tokens."""
 
@@ -83,7 +88,7 @@ class Material:
     vectors: NDArray[np.float32]
     """Shape (n, dimensions), unit rows."""
     facts: Floats
-    """Shape (n, 6): see `eunoe.workers.respond.turns.facts_of`."""
+    """Shape (n, 9): see `eunoe.workers.respond.turns.facts_of`."""
     memory: Floats
     """Shape (n,): the best cosine to the question of the memories that rest on an utterance."""
 
@@ -130,7 +135,6 @@ def _topic(material: Material, sought: Sought, sessions: NDArray[np.int64], weig
     around = _unit(blend_neighbours(material.vectors, material.where, SENSE_AROUND)) @ sought.vector
     return (
         weights.words * _z(words)
-        + weights.near * _z(near)
         + weights.around * _z(around)
         + weights.session_words * _z(_best_of_session(words, sessions))
         + weights.session_near * _z(_best_of_session(np.maximum(near, around), sessions))
@@ -167,6 +171,8 @@ def _marks(material: Material, sought: Sought, sessions: NDArray[np.int64], weig
     lines = [turn.line for turn in material.turns]
     speakers = np.asarray([line.speaker for line in lines])
     marks = weights.answer * _answers(facts[:, ASKS], sessions, speakers) - weights.question * facts[:, ASKS]
+    marks += weights.particulars * facts[:, [NAMES, TIME, OWN]].sum(axis=1)
+    marks += weights.worth * facts[:, WORTH] - weights.reaction * facts[:, REACTS]
     if 0 < len(asked.speakers) < sought.speakers:
         marks += weights.speaker * np.isin(speakers, list(asked.speakers))
     if asked.times:
@@ -175,7 +181,6 @@ def _marks(material: Material, sought: Sought, sessions: NDArray[np.int64], weig
     for is_asked, weight, column in (
         (asked.when, weights.time_words, TIME),
         (asked.count, weights.numbers, NUMBER),
-        (asked.named, weights.names, NAME),
     ):
         if is_asked:
             marks += weight * facts[:, column]

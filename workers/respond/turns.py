@@ -24,18 +24,29 @@ REACH = 2
 NUMBER_AND_COLON = 2
 """Tokens of a row beside its speaker and text."""
 
-_NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|hundred|thousand|"
-    r"couple|several|few|once|twice|first|second|third)\b",
+_NUMBERS = frozenset(
+    """
+    one two three four five six seven eight nine ten eleven twelve dozen twenty thirty hundred thousand couple several
+    few once twice first second third
+    """.split()  # noqa: SIM905 - a table of words
+)
+_TIMES = frozenset(
+    """
+    yesterday today tonight tomorrow ago last next recently since week weeks weekend month months year years day days
+    morning evening monday tuesday wednesday thursday friday saturday sunday january february march april june july
+    august september october november december summer winter spring autumn birthday anniversary
+    """.split()  # noqa: SIM905 - a table of words
+)
+_WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
+_CAPITAL = re.compile(r"(?<=[a-z,;] )(?!I['’])[A-Z][\w'-]+")
+_OWN = re.compile(r"\b(?:I|I['’]\w+|my|me|we|our|us)\b")
+_REACTION = re.compile(
+    r"\W*(?:thanks|thank you|wow|cool|awesome|great|that['’]s|sounds|yeah|glad)\b",
     re.IGNORECASE,
 )
-_TIME = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|recently|since|week|weeks|weekend|month|months|year|years|"
-    r"day|days|morning|evening|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|"
-    r"june|july|august|september|october|november|december|summer|winter|spring|autumn|birthday|anniversary)\b|\d",
-    re.IGNORECASE,
-)
-_CAPITAL = re.compile(r"(?<=[a-z,;] )[A-Z][\w'-]+")
+MOST_NAMES = 3
+"""So many names of one utterance count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +61,33 @@ class Wording:
     asks: bool
     has_number: bool
     has_time: bool
-    has_name: bool
+    names: int
+    """How many names it tells, the speakers' apart, `MOST_NAMES` at most."""
+    is_own: bool
+    """It tells of who says it."""
+    reacts: bool
+    """It begins with a reaction to what was said."""
 
 
-NO_WORDING = Wording({}, 0, 0, False, False, False, False)
+NO_WORDING = Wording({}, 0, 0, False, False, False, 0, False, False)
 
 
 def read_wording(text: str, speakers: Sequence[str]) -> Wording:
     """Reads a text; the speakers' names are no terms of it."""
     counts = Counter(terms(text, drop=speakers))
+    words = set(_WORD.findall(text.lower()))
+    has_digit = _DIGIT.search(text) is not None
+    names = set(_CAPITAL.findall(text)).difference(part for name in speakers for part in name.split())
     return Wording(
         counts=counts,
         length=counts.total(),
         tokens=count_tokens(text),
         asks=text.rstrip().endswith("?"),
-        has_number=_NUMBER.search(text) is not None,
-        has_time=_TIME.search(text) is not None,
-        has_name=_CAPITAL.search(text) is not None,
+        has_number=has_digit or not words.isdisjoint(_NUMBERS),
+        has_time=has_digit or not words.isdisjoint(_TIMES),
+        names=min(len(names), MOST_NAMES),
+        is_own=_OWN.search(text) is not None,
+        reacts=_REACTION.match(text) is not None,
     )
 
 
@@ -100,18 +121,29 @@ def line_turns(segment: Segment, wordings: Mapping[str, Wording]) -> tuple[Turn,
     )
 
 
-ASKS, TIME, NUMBER, NAME, TOKENS, LENGTH = range(6)
-"""Columns of `facts_of`: is a question, tells a time, a number, a name; tokens of the row, number of terms."""
+ASKS, TIME, NUMBER, NAMES, OWN, REACTS, WORTH, TOKENS, LENGTH = FACTS = range(9)
+"""Columns of `facts_of`: is a question, tells a time, a number, names, of oneself, reacts, its worth; the row's tokens,
+the number of terms."""
 
 
-def facts_of(turns: Sequence[Turn]) -> Floats:
-    """What scoring asks of every utterance, shape (n, 6); see `ASKS` and the others."""
+def facts_of(turns: Sequence[Turn], worth: Sequence[float]) -> Floats:
+    """What scoring asks of every utterance, shape (n, 9); see `ASKS` and the others."""
     rows = [
-        (one.asks, one.has_time, one.has_number, one.has_name, max(turn.tokens, 1), one.length)
-        for turn in turns
+        (
+            one.asks,
+            one.has_time,
+            one.has_number,
+            one.names,
+            one.is_own,
+            one.reacts,
+            tells,
+            max(turn.tokens, 1),
+            one.length,
+        )
+        for turn, tells in zip(turns, worth, strict=True)
         for one in (turn.wording,)
     ]
-    return np.asarray(rows, dtype=np.float64).reshape(len(rows), 6)
+    return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(FACTS))
 
 
 def _turn(line: Line, segment: Segment, place: int, wording: Wording) -> Turn:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
+from eunoe.workers.compress.readings import Reading, as_kept, worth_of
 from eunoe.workers.models.names import without_names
 from eunoe.workers.respond.turns import Turn, Wording, facts_of, line_turns, read_wording
 
@@ -41,36 +42,49 @@ class Wordings:
     _kept: OrderedDict[bytes, Read] = field(default_factory=OrderedDict)
     _segments: OrderedDict[tuple[str, tuple[str, ...]], ReadSegment] = field(default_factory=OrderedDict)
 
-    async def read_segments(self, segments: Sequence[Segment], speakers: tuple[str, ...]) -> list[ReadSegment]:
-        """The segments read, in their order; a segment that was read is known again by being the same object.
+    def unread(self, segments: Sequence[Segment], speakers: tuple[str, ...]) -> list[Segment]:
+        """Those not read yet; a segment that was read is known again by being the same object."""
+        return [segment for segment in segments if self._known(segment, speakers) is None]
+
+    async def read_segments(
+        self, segments: Sequence[Segment], speakers: tuple[str, ...], stored: Mapping[str, Reading]
+    ) -> list[ReadSegment]:
+        """The segments read, in their order; ``stored`` holds what was read of them when they came in.
 
         Raises `Unavailable` when the embedder's endpoint is.
         """
-        places = [(segment.segment_id, speakers) for segment in segments]
-        known = {place: self._segments[place] for place in places if place in self._segments}
-        fresh = [
-            segment
-            for place, segment in zip(places, segments, strict=True)
-            if place not in known or known[place].segment is not segment
-        ]
-        texts = [line.text for segment in fresh for line in segment.lines if line.is_evidence]
-        read = await self.read(dict.fromkeys(texts), speakers) if texts else {}
+        fresh = self.unread(segments, speakers)
+        fitting = {id_: one for id_, one in stored.items() if self._fits(one, speakers)}
+        alone = [segment for segment in fresh if segment.segment_id not in fitting]
+        texts = dict.fromkeys(line.text for segment in alone for line in segment.lines if line.is_evidence)
+        read = await self.read(texts, speakers) if texts else {}
         for segment in fresh:
-            known[segment.segment_id, speakers] = self._read_segment(segment, read)
-        for place in places:
-            self._segments[place] = known[place]
-            self._segments.move_to_end(place)
+            reading = fitting.get(segment.segment_id)
+            one = (
+                _read_again(segment, speakers, reading) if reading is not None else self._read(segment, speakers, read)
+            )
+            self._segments[segment.segment_id, speakers] = one
+        found = [self._segments[segment.segment_id, speakers] for segment in segments]
+        for segment in segments:
+            self._segments.move_to_end((segment.segment_id, speakers))
         while len(self._segments) > KEPT_SEGMENTS:
             self._segments.popitem(last=False)
-        return [known[place] for place in places]
+        return found
 
-    def _read_segment(self, segment: Segment, read: Mapping[str, Read]) -> ReadSegment:
+    def _known(self, segment: Segment, speakers: tuple[str, ...]) -> ReadSegment | None:
+        found = self._segments.get((segment.segment_id, speakers))
+        return found if found is not None and found.segment is segment else None
+
+    def _fits(self, reading: Reading, speakers: tuple[str, ...]) -> bool:
+        return (reading.embedder, reading.speakers) == (self.embedder.name, speakers)
+
+    def _read(self, segment: Segment, speakers: Sequence[str], read: Mapping[str, Read]) -> ReadSegment:
         vectors = np.zeros((len(segment.lines), self.embedder.dimensions), dtype=np.float32)
         for place, line in enumerate(segment.lines):
             if line.is_evidence:
                 vectors[place] = read[line.text][1]
         turns = line_turns(segment, {text: wording for text, (wording, _) in read.items()})
-        return ReadSegment(segment, turns, vectors, facts_of(turns))
+        return ReadSegment(segment, turns, as_kept(vectors), facts_of(turns, worth_of(segment.lines, speakers)))
 
     async def read(self, texts: Iterable[str], speakers: Sequence[str]) -> dict[str, Read]:
         """Text → its wording and its vector of shape (dimensions,), the speakers' names left out of both.
@@ -95,6 +109,12 @@ class Wordings:
             self._kept.move_to_end(digest)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
+
+
+def _read_again(segment: Segment, speakers: Sequence[str], reading: Reading) -> ReadSegment:
+    wordings = {line.text: read_wording(line.text, speakers) for line in segment.lines if line.is_evidence}
+    turns = line_turns(segment, wordings)
+    return ReadSegment(segment, turns, reading.unpacked(), facts_of(turns, reading.worth))
 
 
 def _digest(names: bytes, text: str) -> bytes:

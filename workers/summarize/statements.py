@@ -33,6 +33,10 @@ _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tel
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
+LEAST_WORTH, MOST_WORTH = -4.0, 3.0
+"""Bounds of `line_worth`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """Something that one line says."""
@@ -56,6 +60,12 @@ def statements_of(number: int, line: Line, speakers: Collection[str], english: b
         _statement(number, line, group, speakers, speaks_english)
         for group in _groups(_sentences(bare, speakers, speaks_english))
     ]
+
+
+def line_worth(line: Line, speakers: Collection[str], english: bool) -> float:
+    """What the best statement of a line is worth, from `LEAST_WORTH`, where it states nothing, to `MOST_WORTH`."""
+    found = (statement.worth for statement in statements_of(0, line, speakers, english))
+    return min(max([LEAST_WORTH, *found]), MOST_WORTH)
 
 
 def _common(words: list[str]) -> int:
