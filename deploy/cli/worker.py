@@ -8,6 +8,7 @@ import typer
 
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.loops import use_fast_loops
 from eunoe.deploy.worker import run_worker
 from eunoe.schemas.errors import Refused
 from eunoe.workers.registry import ROWS
@@ -36,6 +37,7 @@ def worker(
     settings = connected_settings()
     if health is not None:
         settings = settings.model_copy(update={"health": health})
+    use_fast_loops()
     asyncio.run(run_worker(settings, names, lambda: errors.print(f"ready: {', '.join(names)}")))
 
 

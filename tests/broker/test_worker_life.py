@@ -84,7 +84,7 @@ async def test_many_that_wait_for_redis_say_it_once_commit_nothing_and_go_on(hom
     assert 1 <= said <= 6
     home.redis.start()
     await home.until_applied("segment", MANY + 5)
-    await home.until_applied("update", MANY + 5)
+    await home.until_applied("tree", MANY + 5)
     await worker.until_status("ready", 200)
     assert worker.lines_with("dead letter") == 0
     assert await worker.metric(r"eunoe_dead_letters_total\{") == 0

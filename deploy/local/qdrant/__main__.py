@@ -9,6 +9,7 @@ from aiohttp import web
 
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.qdrant.server import build_app
+from eunoe.deploy.loops import use_fast_loops
 from eunoe.schemas.errors import Refused
 
 _STOP_SECONDS = 3.0
@@ -22,6 +23,7 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logger = logging.getLogger(__name__)
+    use_fast_loops()
     try:
         with DirectoryLock(arguments.data):
             app = build_app(arguments.data)
