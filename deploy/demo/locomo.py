@@ -113,7 +113,7 @@ def _utterance(turn: object, where: str, conversation_id: str, session_id: str, 
 
 def _text(turn: Sample) -> str:
     said, photo = str(turn.get("text") or "").strip(), turn.get("blip_caption")
-    shared = f"[shares a photo: {str(photo).strip()}]" if photo else ""
+    shared = f"[photo: {str(photo).strip()}]" if photo else ""
     return f"{said} {shared}".strip()
 
 

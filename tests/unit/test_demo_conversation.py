@@ -168,7 +168,7 @@ def test_a_locomo_sample_becomes_events_in_the_order_of_its_sessions(tmp_path: P
         "2023-06-20T00:05:00Z",
         "2023-06-20T00:05:30Z",
     ]
-    assert loaded.utterances[1].text == "Nice! [shares a photo: a photo of a red boat]"
+    assert loaded.utterances[1].text == "Nice! [photo: a photo of a red boat]"
 
 
 def test_locomo_evidence_is_read_however_it_is_written(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class FusionWeights:
     """It comes upon another's question."""
     question: float = 0.3
     """Taken off where it is a question itself."""
-    worth: float = 0.1
+    worth: float = 0.15
     """How much it tells, whatever is asked: for each point that a summary would give it."""
     particulars: float = 0.2
     """The same: for each name that it tells, for a time, and for telling of who says it."""
