@@ -15,7 +15,7 @@ from eunoe.schemas.events import (
     Strategy,
     Utterance,
 )
-from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed, Memory, Segment
 from eunoe.schemas.ports import Compressor, Embedder, LanguageModel, StateStore, VectorIndex
 from eunoe.workers.blend import reads as blend_reads
 from eunoe.workers.blend.model import ModelBlender
@@ -40,6 +40,7 @@ from eunoe.workers.respond.fused import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.respond.parses import Parses
 from eunoe.workers.respond.segments import SegmentSource
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Finder, RecallSource
@@ -154,18 +155,25 @@ def recall_sources(kit: Kit) -> Mapping[Strategy, RecallSource]:
     """Where replies look, by strategy."""
     settings = kit.settings.respond
     finder = Finder(kit.index, kit.embedder, settings)
+    parsed = Parses(Segment.from_json)
+    search = MemorySearch(kit.store, finder, Parses(Memory.from_json))
     return {
-        Strategy.SEGMENT: SegmentSource(kit.store, finder),
+        Strategy.SEGMENT: SegmentSource(kit.store, finder, parsed),
         Strategy.TIMELINE: TimelineSource(kit.store, finder, kit.settings.timeline),
         Strategy.TREE: TreeSource(
             kit.store,
             TreeRecall(kit.store, kit.index, kit.embedder, kit.settings.tree_recall),
             kit.settings.tree.unit,
         ),
-        Strategy.CURRENT: CurrentSource(MemorySearch(kit.store, finder), settings.current),
-        Strategy.INSIGHT: InsightSource(MemorySearch(kit.store, finder), settings.called_up),
+        Strategy.CURRENT: CurrentSource(search, settings.current),
+        Strategy.INSIGHT: InsightSource(search, settings.called_up),
         Strategy.FUSED: FusedSource(
-            kit.store, finder, Wordings(kit.embedder), kit.settings.timeline, settings.max_lines
+            kit.store,
+            finder,
+            Wordings(kit.embedder),
+            kit.settings.timeline,
+            settings.max_lines,
+            segments=parsed,
         ),
     }
 

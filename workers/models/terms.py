@@ -56,7 +56,7 @@ def terms(text: str, drop: Collection[str] = ()) -> list[str]:
     characters, and each ideograph by itself, so that a word is found inside a longer run. The words of the
     names in ``drop`` are left out.
     """
-    dropped = _words_of(drop)
+    dropped = _words_of(tuple(drop))
     found: list[str] = []
     for word in _words(text):
         if word not in STOPWORDS and _bare(word) not in dropped:
@@ -69,12 +69,13 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(folded)
 
 
-def _words_of(names: Collection[str]) -> frozenset[str]:
+@lru_cache(maxsize=1024)
+def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_bare(word) for name in names for word in _words(name))
 
 
 def _bare(word: str) -> str:
-    return word.removesuffix("'s").replace("'", "")
+    return word.removesuffix("'s").replace("'", "") if "'" in word else word
 
 
 def _terms_of_word(word: str) -> list[str]:

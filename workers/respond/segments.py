@@ -1,6 +1,6 @@
 """Strategy `segment`: topic segments under a token budget, in time order (SeCom, sections 2.1 and 2.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.schemas.decisions import Collection
@@ -32,6 +32,8 @@ class SegmentSource:
 
     store: StateStore
     finder: Finder
+    parse: Callable[[str], Segment] = Segment.from_json
+    """May remember what it parsed."""
 
     async def recall(self, query: Query) -> Context:
         """The best segments that fit, the day once per session."""
@@ -42,7 +44,7 @@ class SegmentSource:
         frequencies = await read_frequencies(self.store, query.key, set(words))
         hits = await self.finder.find(Collection.SEGMENTS, query, query_vector(words, frequencies, stats.segments))
         scores = {hit.id: hit.score for hit in hits}
-        found = await read_segments(self.store, query.key, list(scores))
+        found = await read_segments(self.store, query.key, list(scores), self.parse)
         ranked = [Excerpt(segment, scores[segment.segment_id], len(segment.lines)) for segment in found]
         return pack(ranked, query.budget_tokens, lay_out_excerpts, shorter, least_tokens)
 
