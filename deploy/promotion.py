@@ -12,7 +12,7 @@ from eunoe.deploy.generations import of_generation, settings_in
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import GenerationPromoted
-from eunoe.streams.admin import delete_topics, lag
+from eunoe.streams.admin import Ends, delete_topics, ends_now, lag
 from eunoe.streams.codec import encode
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
@@ -25,6 +25,9 @@ from eunoe.workers.stores.redis import forget_generation
 POLL_S = 0.5
 STALLED_S = 60.0
 """A generation whose lag does not shrink for so long has no workers."""
+HOPS = 6
+"""Topics that an utterance goes through one after the other, from the log to the tree."""
+_STAGES = {name: row.inputs for name, row in ROWS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,24 @@ def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
 
 
 async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
-    """Return when the stages of a generation have nothing left to do; `Refused` where nobody seems to work on it."""
-    stages = {name: row.inputs for name, row in ROWS.items()}
+    """Return when the stages of a generation have done what there was to do; `Refused` where nobody works on it.
+
+    In a log that never rests they are never done with all of it: what came before this was called is, and what that
+    brought about.
+    """
+    kafka, names = settings.kafka_settings, settings.names
+    topics = {topic for row in ROWS.values() for topic in row.inputs}
+    for _ in range(HOPS):
+        await _handled(settings, await ends_now(kafka, names, topics), tell)
+        if not any((await lag(kafka, names, _STAGES)).values()):
+            break
+    tell(0)
+
+
+async def _handled(settings: Settings, ends: Ends, tell: Callable[[int], None]) -> None:
+    """Return when all that stands before ``ends`` is handled."""
     least, since = None, monotonic()
-    while left := sum((await lag(settings.kafka_settings, settings.names, stages)).values()):
+    while left := sum((await lag(settings.kafka_settings, settings.names, _STAGES, ends)).values()):
         tell(left)
         if least is None or left < least:
             least, since = left, monotonic()
@@ -113,7 +130,6 @@ async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
                 f" (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
             )
         await asyncio.sleep(POLL_S)
-    tell(0)
 
 
 async def _tell_the_log(settings: Settings, name: str) -> None:

@@ -146,16 +146,33 @@ async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
     return counts.pop()
 
 
-async def lag(kafka: KafkaSettings, names: TopicNames, stages: Mapping[str, Sequence[str]]) -> dict[str, int]:
+Ends = Mapping[TopicPartition, int]
+"""Partition → the offset after its last record."""
+
+
+async def ends_now(kafka: KafkaSettings, names: TopicNames, topics: Iterable[str]) -> Ends:
+    """Where these logical topics end. Raises `Unavailable`."""
+    async with _admin(kafka) as admin:
+        counts = await _partition_counts(admin)
+    wanted = sorted({names.name(topic) for topic in topics})
+    _, ends = await _bounds(kafka, [TopicPartition(name, at) for name in wanted for at in range(counts.get(name, 0))])
+    return ends
+
+
+async def lag(
+    kafka: KafkaSettings, names: TopicNames, stages: Mapping[str, Sequence[str]], until: Ends | None = None
+) -> dict[str, int]:
     """Records that each stage's group has not committed yet; ``stages``: stage → its logical topics.
 
-    Raises `Unavailable`.
+    ``until``: only those before these ends count; None: all that there are now. Raises `Unavailable`.
     """
     wanted = {names.name(topic) for topics in stages.values() for topic in topics}
     async with _admin(kafka) as admin:
         counts = await _partition_counts(admin)
         places = [TopicPartition(name, number) for name in sorted(wanted) for number in range(counts.get(name, 0))]
         starts, ends = await _bounds(kafka, places)
+        if until is not None:
+            ends = {place: min(end, until.get(place, end)) for place, end in ends.items()}
         return {
             stage: await _lag_of(admin, names.group(stage), _of(places, names, topics), starts, ends)
             for stage, topics in stages.items()
