@@ -16,7 +16,7 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.streams.twin import MemoryLog, Pump
 from eunoe.workers.deciding import RunnerSettings
 from eunoe.workers.inbound import LogPlace
-from eunoe.workers.moments import Moments
+from eunoe.workers.moments import Moments, tells_failure
 from eunoe.workers.outbound import Sender
 from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
 from eunoe.workers.runner import Runner
@@ -73,7 +73,7 @@ class Bench:
             points=tuple([point for collection in Collection for point in await self.index.points(collection, key)]),
             timer=await _timer(self.logbook),
             records=tuple(record for topic in derived for record in self.log.records(topic)),
-            failed=len(self.log.records(Topic.ANSWERS)),
+            failed=sum(tells_failure(record.value) for record in self.log.records(Topic.ANSWERS)),
         )
 
 

@@ -35,6 +35,12 @@ def moment_message(scope: Scope, number: int, moment: Moment | None) -> OutMessa
     return OutMessage(topic=Topic.ANSWERS, key=answer.request, text=encode(answer).decode())
 
 
+def tells_failure(record: bytes) -> bool:
+    """True for a recorded answer that is the moment of a decision which raised each time."""
+    answer = RecordedAnswer.from_json(record)
+    return bool(answer.text) and Moment.from_json(answer.text).failed is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """What a rebuild that does not ask again obeys."""

@@ -74,7 +74,8 @@ class Landing:
 
 def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
     for at in range(0, len(records), _MESSAGES):
-        yield [Message(one.topic, one.key, one.value) for one in records[at : at + _MESSAGES]]
+        batch = records[at : at + _MESSAGES]
+        yield [Message(one.topic, one.key, one.value, tuple(one.headers.items())) for one in batch]
 
 
 async def run_share(settings: Settings, share: Share) -> None:
