@@ -1,7 +1,7 @@
 """Memory made again while the old one serves: the same memory, no model asked, no ask unanswered."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
 from eunoe.deploy.clients import open_store
 from eunoe.deploy.demo.load import CONVERSATION
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
-from eunoe.streams.client import MemoryClient
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
+from tests.support.asking import asked_all_the_time
 from tests.support.command import COMMAND, environment, running, until
 from tests.support.house import START
 from tests.support.pipeline import Pipeline
@@ -135,42 +135,23 @@ async def test_until_a_time_it_knows_what_was_known_then(pipeline: Pipeline):
         assert (refused.code, "part of memory only" in refused.err) == (2, True)
 
 
-async def _ask_all_the_time(pipeline: Pipeline, answered: list[str]) -> None:
-    settings = pipeline.settings
-    kafka, names = settings.kafka_settings, settings.names
-    async with MemoryClient(kafka, conversation_id=NAME, names=names) as client:
-        while True:
-            reply = await client.ask("When is the birthday?", speaker="Jonas", record=False, timeout=90.0)
-            answered.append(reply.request_id)
-
-
-def _more(answered: list[str], wanted: int) -> Callable[[], Awaitable[bool]]:
-    async def there() -> bool:
-        return len(answered) >= wanted
-
-    return there
-
-
 async def test_every_ask_is_answered_once_while_another_generation_takes_over(pipeline: Pipeline):
     async with remembered(pipeline):
-        answered: list[str] = []
-        asking = asyncio.create_task(_ask_all_the_time(pipeline, answered))
-        result = await pipeline.eunoe("rebuild", "--into", "v2", "--set", "link.associative=1", timeout_s=200)
-        assert result.code == 0, result.err
-        async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables, EUNOE_GENERATION="v2"):
-            before = len(answered)
-            promoted = await pipeline.eunoe("promote", "v2", "--json", timeout_s=200)
-            assert promoted.json == {"live": "v2", "before": "v1"}, promoted.err
-            await until(_more(answered, len(answered) + 5), 120)
-            back = await pipeline.eunoe("promote", "v1", timeout_s=200)
-            assert back.code == 0, back.err
-            await until(_more(answered, len(answered) + 5), 120)
-            assert not asking.done(), asking.exception()
-            asking.cancel()
-        assert before > 0
+        async with asked_all_the_time(pipeline, NAME, "When is the birthday?", "Jonas") as asking:
+            result = await pipeline.eunoe("rebuild", "--into", "v2", "--set", "link.associative=1", timeout_s=200)
+            assert result.code == 0, result.err
+            assert asking.answered
+            async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables, EUNOE_GENERATION="v2"):
+                promoted = await pipeline.eunoe("promote", "v2", "--json", timeout_s=200)
+                assert promoted.code == 0, promoted.err
+                assert promoted.json == {"live": "v2", "before": "v1"}
+                await asking.more(5)
+                back = await pipeline.eunoe("promote", "v1", timeout_s=200)
+                assert back.code == 0, back.err
+                await asking.more(5)
         replies = [decode(record.value) for record in await pipeline.records(Topic.REPLIES)]
         requests = [reply.request_id for reply in replies]  # type: ignore[attr-defined]
-        assert len(requests) == len(set(requests)) >= len(answered)
+        assert len(requests) == len(set(requests)) >= len(asking.answered)
         assert not [reply for reply in replies if reply.error]  # type: ignore[attr-defined]
         gone = await pipeline.eunoe("drop", "v2", "--yes", "--json")
         assert gone.json["dropped"] == "v2"

@@ -7,6 +7,7 @@ import pytest
 
 from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
 from tests.broker.test_compare_generations import ENDED, lines
+from tests.support.asking import asked_all_the_time
 from tests.support.command import running
 from tests.support.pipeline import Pipeline
 from tests.support.talk import talk
@@ -14,6 +15,7 @@ from tests.support.talk import talk
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
 OTHER = "endpoint:words:64"
+QUESTION = "Where does Ann work?"
 
 
 async def test_memory_is_made_again_with_another_embedding_model(tmp_path: Path):
@@ -35,25 +37,31 @@ async def test_memory_is_made_again_with_another_embedding_model(tmp_path: Path)
             assert estimated.json["embedded"] > 2 * ENDED, estimated.err
             assert model.stats["embeddings"] == 0
 
-            made = await pipeline.eunoe(
-                "rebuild", "--into", "v2", "--set", f"embedding={OTHER}", "--json", timeout_s=200, **asking
-            )
+            async with asked_all_the_time(pipeline, "c", QUESTION, "Ben") as old:
+                made = await pipeline.eunoe(
+                    "rebuild", "--into", "v2", "--set", f"embedding={OTHER}", "--json", timeout_s=200, **asking
+                )
+            assert old.answered
             assert (made.code, made.json["state"] if made.out else "") == (0, "built"), made.err
             assert model.stats["embeddings"] > 0
             questions = tmp_path / "questions.jsonl"
-            questions.write_text(json.dumps({"conversation": "c", "question": "Where does Ann work?"}) + "\n")
+            questions.write_text(json.dumps({"conversation": "c", "question": QUESTION}) + "\n")
             compared = await pipeline.eunoe("diff", "v1", "v2", "--questions", str(questions), "--json", **asking)
             assert compared.code in {0, 1}, compared.err
             assert compared.json["kinds"]["segments"]["old"] > 0
             assert min(compared.json["questions"][0]["tokens"]) > 0
 
-            async with running("worker", "all", cwd=tmp_path, **pipeline.variables, **asking, EUNOE_GENERATION="v2"):
-                first = await pipeline.eunoe("ask", "c", "Where does Ann work?", "--json", **asking)
-                promoted = await pipeline.eunoe("promote", "v2", "--json", **asking)
-                assert (promoted.code, promoted.json) == (0, {"live": "v2", "before": "v1"}), promoted.err
+            async with (
+                running("worker", "all", cwd=tmp_path, **pipeline.variables, **asking, EUNOE_GENERATION="v2"),
+                asked_all_the_time(pipeline, "c", QUESTION, "Ben") as asked,
+            ):
+                await asked.more(2)
                 embedded = model.stats["embeddings"]
-                second = await pipeline.eunoe("ask", "c", "Where does Ann work?", "--json", **asking)
-            for answer in (first, second):
-                assert answer.code == 0, answer.err
-                assert answer.json["context"]
-            assert model.stats["embeddings"] > embedded
+                promoted = await pipeline.eunoe("promote", "v2", "--json", **asking)
+                assert promoted.code == 0, promoted.err
+                assert promoted.json == {"live": "v2", "before": "v1"}
+                await asked.more(3)
+                assert model.stats["embeddings"] > embedded, "questions are not embedded by the new model"
+                answer = await pipeline.eunoe("ask", "c", QUESTION, "--json", **asking)
+            assert answer.code == 0, answer.err
+            assert answer.json["context"]
