@@ -127,7 +127,10 @@ class OpenAIModel:
         endpoint = self._settings.endpoint
         try:
             async with self._limit.slot(urgent=urgent), asyncio.timeout(endpoint.timeout_s):
-                completion = await self._client.chat.completions.create(model=endpoint.model, **body)
+                # as `chat.completions.create`, without its walk over every word of the schema
+                completion = await self._client.post(
+                    "/chat/completions", cast_to=ChatCompletion, body={"model": endpoint.model, **body}
+                )
         except TimeoutError:
             raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
         except _NOT_UNDERSTOOD:
