@@ -19,10 +19,11 @@ from eunoe.deploy.cli.evaluating import (
     fields,
     finish,
     settings_with,
+    stage_settings,
 )
 from eunoe.deploy.cli.output import Json
 from eunoe.deploy.demo.loaded import LoadedConversation
-from eunoe.deploy.evaluate.ablation import AblationPlan, AblationRow, ablate, ablation_bars, variants
+from eunoe.deploy.evaluate.ablation import AblationPlan, AblationRow, ablate, ablation_bars, told_what
 from eunoe.deploy.evaluate.answering import WAYS
 from eunoe.deploy.evaluate.corpus import answerable, read_corpus, with_questions
 from eunoe.deploy.evaluate.extras import extra
@@ -43,6 +44,7 @@ from eunoe.deploy.evaluate.teafarm import (
     teafarm_rows,
 )
 from eunoe.deploy.evaluate.upkeep import UpkeepRow, evaluate_upkeep, upkeep_bars
+from eunoe.deploy.evaluate.variants import variants
 from eunoe.deploy.models import open_embedder, open_language, uses_endpoint
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Refused
@@ -101,7 +103,13 @@ def replies(
     made = Report(
         name="replies",
         rows=fields(rows),
-        settings={"budget": budget, "questions": questions, "offline_memory": offline_memory},
+        settings={
+            "budget": budget,
+            "questions": questions,
+            "offline_memory": offline_memory,
+            "conversations": [loaded.conversation_id for loaded in conversations],
+            **stage_settings(settings),
+        },
         models=models,
         data=hashes(data),
         bars=reply_bars(rows),
@@ -202,7 +210,7 @@ def teafarm(
     made = Report(
         name="teafarm",
         rows=fields(rows),
-        settings={"seed": seed, "budget": budget, "conversations": sorted(names)},
+        settings={"seed": seed, "budget": budget, "conversations": sorted(names), **stage_settings(settings)},
         models=models,
         data=hashes(data),
         bars=teafarm_bars(rows),
@@ -259,7 +267,7 @@ def memory(
     made = Report(
         name="memory",
         rows=shown,
-        settings={"ask_every": ask_every},
+        settings={"ask_every": ask_every, **stage_settings(settings)},
         models=models,
         data=hashes(data),
         bars=upkeep_bars(rows),
@@ -285,6 +293,7 @@ def ablation(
     questions: Annotated[int | None, typer.Option(min=1, help="Only the first so many of each conversation.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Tokens of memory, the same for every row.")] = 1000,
     with_replies: Annotated[bool, typer.Option("--replies", help="Ask for replies too: their token F1.")] = False,
+    blend_every: Annotated[int, typer.Option(min=1, help="For CREEM: blend each so-manieth utterance.")] = 5,
     embedder: Embedding = None,
     report: Annotated[Path, typer.Option(help="The folder of the table and its plot.")] = Path("eunoe-reports"),
     as_json: Json = False,
@@ -292,36 +301,54 @@ def ablation(
     """What does each paper's idea add? One table of rows that differ in one thing, and a plot of it.
 
     SeCom: turns, sessions and segments by BM25, cosine and both, and keep rates down from no denoising. THEANINE:
-    without refinement (needs a model), without order, without relations, flat. MemTree: leaves only, and by the age
-    of the evidence. Keep Me Updated: no memory, full history, append only. Recall and DCG of evidence inside the
-    budget; full history knows none. CREEM's rows need asked turns of a dialogue: see `eunoe eval memory`.
+    without refinement (needs a model), without relations, shuffled, flat. MemTree: leaves only, and by the age of
+    the evidence. Keep Me Updated: no memory, full history, append only. CREEM: without question, refinement or
+    infusion, asked in the last session while it is open. Recall and DCG of evidence inside the budget; full history
+    knows none. The report says of each row what exactly it is.
     """
     check_folder(report)
     settings = settings_with(embedder)
     conversations = with_questions(data, sample or ())
-    rows, models = asyncio.run(_ablation(conversations, settings, (budget, questions, with_replies), as_json))
+    plan = AblationPlan(budget, questions, with_replies, settings.stages, blend_every=blend_every)
+    rows, models = asyncio.run(_ablation(conversations, settings, plan, as_json))
     made = Report(
         name="ablation",
-        rows=fields(rows),
-        settings={"budget": budget, "questions": questions, "replies": with_replies},
+        rows=[{name: value for name, value in row.items() if name != "what"} for row in fields(rows)],
+        settings={
+            "budget": budget,
+            "questions": questions,
+            "replies": with_replies,
+            "blend_every": blend_every,
+            "conversations": [loaded.conversation_id for loaded in conversations],
+            **stage_settings(settings),
+        },
         models=models,
         data=hashes(data),
         bars=ablation_bars(rows),
-        notes=("Recall and DCG of evidence in percent; a memory counts for the utterances that it rests on.",),
+        notes=(
+            "Recall and DCG of evidence in percent; a memory counts for the utterances that it rests on.",
+            *OFFLINE_ROWS.get(models["language"], ()),
+        ),
+        about={"what": {f"{row.paper}: {row.variant}": row.what for row in rows}},
+        details=told_what(rows),
     )
     finish(made, report, as_json=as_json)
 
 
+OFFLINE_ROWS = {
+    OFFLINE: (
+        "Offline nothing is refined in timelines, blend proposes what is said word for word and replaces nothing but"
+        " repetitions, and update ends almost nothing: those rows hardly differ.",
+    )
+}
+
+
 async def _ablation(
-    conversations: Sequence[LoadedConversation],
-    settings: Settings,
-    asked: tuple[int, int | None, bool],
-    quiet: bool,
+    conversations: Sequence[LoadedConversation], settings: Settings, plan: AblationPlan, quiet: bool
 ) -> tuple[list[AblationRow], dict[str, str]]:
     async with AsyncExitStack() as closing:
         language = await open_language(settings, os.environ, MemoryAnswers(), closing)
         embedder = await open_embedder(settings, os.environ, closing)
-        plan = AblationPlan(*asked, settings.stages, language)
         with counting("rows", len(list(variants())) * len(conversations), quiet=quiet) as bar:
-            rows = await ablate(conversations, embedder, plan, bar.step)
+            rows = await ablate(conversations, embedder, replace(plan, language=language), bar.step)
         return rows, _models(settings, language)

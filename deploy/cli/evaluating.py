@@ -55,6 +55,11 @@ def settings_with(embedding: str | None) -> Settings:
     return settings if embedding is None else settings.model_copy(update={"embedding": embedding})
 
 
+def stage_settings(settings: Settings) -> dict[str, Any]:
+    """For a report: the settings of stages that are not the default."""
+    return {"stages": settings.stages.model_dump(mode="json", exclude_defaults=True)}
+
+
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,12 +1,12 @@
 """One conversation, remembered by the stages in this process, and the ways of asking it."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from eunoe.deploy.demo.loaded import LoadedConversation, Played
 from eunoe.deploy.evaluate.baselines import Baselines, Recalled
-from eunoe.deploy.evaluate.rehearsal import REMEMBERING, Rehearsal
-from eunoe.schemas.events import Strategy, Utterance
+from eunoe.deploy.evaluate.rehearsal import REMEMBERING, Rehearsal, StageMaker
+from eunoe.schemas.events import Ask, SessionEnded, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.compress.reads import read_stats
@@ -14,6 +14,21 @@ from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.registry import Kit, StageSettings, recall_sources
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query, RecallSource
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """How a conversation becomes memory; the default: as clients would have it, whole, and nobody asks."""
+
+    name: str = "whole"
+    stages: tuple[str, ...] = REMEMBERING
+    instead: Mapping[str, StageMaker] = field(default_factory=dict)
+    """See `Rehearsal.instead`."""
+    changed: Callable[[StageSettings], StageSettings] = lambda settings: settings
+    ask_every: int = 0
+    """Each so-manieth utterance asks for a reply, for which memory is blended; 0: none."""
+    is_open: bool = False
+    """True: the last session has not ended: questions are asked in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +41,7 @@ class Library:
     kit: Kit
     sources: Mapping[Strategy, RecallSource]
     baselines: Baselines
+    how: Growing
 
     @classmethod
     async def grown(
@@ -34,16 +50,23 @@ class Library:
         embedder: Embedder,
         settings: StageSettings,
         language: LanguageModel | None = None,
+        how: Growing | None = None,
+        baselines: Baselines | None = None,
     ) -> "Library":
-        """The conversation through all stages, as clients would produce it; without ``language`` offline."""
-        house = Rehearsal(embedder, settings, REMEMBERING, language=language)
-        await house.play(unasked(loaded.events))
+        """The conversation through the stages; without ``language`` offline.
+
+        ``baselines``: those of the same conversation, where they are there already.
+        """
+        how = how or Growing()
+        house = Rehearsal(embedder, how.changed(settings), how.stages, language, how.instead)
+        events = asking(loaded, how.ask_every)
+        await house.play(events[: _last_end(events)] if how.is_open else events)
         kit = house.kit
         first = loaded.utterances[0]
         key = conversation_key(first.tenant, first.conversation_id)
         speakers = (await read_stats(kit.store, key)).speakers
-        baselines = await Baselines.of(loaded.utterances, speakers, embedder)
-        return cls(key, loaded, speakers, kit, recall_sources(kit), baselines)
+        baselines = baselines or await Baselines.of(loaded.utterances, speakers, embedder)
+        return cls(key, loaded, speakers, kit, recall_sources(kit), baselines, how)
 
     async def context(self, strategy: Strategy, question: str, budget: int) -> Context:
         """What the responder would see."""
@@ -54,6 +77,24 @@ class Library:
         context = await self.context(strategy, question, budget)
         cited = frozenset(id_ for row in context.rows for id_ in row.cites)
         return Recalled(context.text, count_tokens(context.text), cited)
+
+
+def asking(loaded: LoadedConversation, every: int) -> list[Played]:
+    """The conversation's events, each ``every``-th utterance with an ask; 0: none."""
+    found: list[Played] = []
+    said = 0
+    for event in unasked(loaded.events):
+        if isinstance(event, Utterance):
+            said += 1
+            if every and said % every == 0:
+                event = event.model_copy(update={"ask": Ask(request_id=f"turn-{said}")})  # noqa: PLW2901
+        found.append(event)
+    return found
+
+
+def _last_end(events: Sequence[Played]) -> int:
+    """The place of the last session's end; the number of events where it did not end."""
+    return len(events) - 1 if events and isinstance(events[-1], SessionEnded) else len(events)
 
 
 def unasked(events: Iterable[Played]) -> Iterator[Played]:

@@ -1,7 +1,8 @@
 """Whole conversations through the stages in this process, over the in-memory twins of log and stores."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.schemas.memory import MemoriesChanged
@@ -16,7 +17,10 @@ from eunoe.workers.models.compression import OfflineCompressor
 from eunoe.workers.outbound import Sender
 from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
 from eunoe.workers.runner import Runner
+from eunoe.workers.stage import Stage
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+
+StageMaker = Callable[[Kit], Stage]
 
 STAGES = ("intake", "segment", "summarize", "update", "link")
 """What it takes to bring memories up to date."""
@@ -33,6 +37,8 @@ class Rehearsal:
     stages: tuple[str, ...] = STAGES
     language: LanguageModel | None = None
     """None: the offline twins decide."""
+    instead: Mapping[str, StageMaker] = field(default_factory=dict)
+    """Stages that are built otherwise, by name: what an ablation takes an idea out of."""
     log: MemoryLog = field(default_factory=MemoryLog)
     store: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
@@ -52,7 +58,8 @@ class Rehearsal:
         sender = Sender(self.store, self.index, MemoryLogBook(), self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         for name in self.stages:
-            runner = Runner(ROWS[name], build_stage(name, self.kit), sender, self.store, place, RunnerSettings())
+            stage = self.instead.get(name, partial(build_stage, name))(self.kit)
+            runner = Runner(ROWS[name], stage, sender, self.store, place, RunnerSettings())
             self._pump.subscribe(name, ROWS[name].inputs, runner.handle)
 
     async def play(self, events: Iterable[Utterance | SessionEnded]) -> None:

@@ -45,6 +45,8 @@ class Report:
     """File name → sha256."""
     bars: Bars
     notes: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    """What stands in the Markdown below the table."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """More than rows: prompts, costs."""
 
@@ -121,6 +123,7 @@ def _markdown(head: Mapping[str, Any], report: Report) -> str:
         fields = list(report.rows[0])
         said += [f"| {' | '.join(fields)} |", f"|{'---|' * len(fields)}"]
         said += [f"| {' | '.join(_cell(row.get(name)) for name in fields)} |" for row in report.rows]
+    said += [line for detail in report.details for line in ("", detail)]
     return "\n".join(said) + "\n"
 
 
@@ -143,13 +146,15 @@ def draw(bars: Bars, path: Path) -> None:
     """The plot as PNG; lines where all groups are numbers, else bars."""
     extra("matplotlib").use("Agg")
     plt = extra("matplotlib.pyplot")
-    figure, axes = plt.subplots(figsize=(9, 5), dpi=120, layout="constrained")
-    if len(bars.groups) > 1 and all(group.isdecimal() for group in bars.groups):
+    is_lines = len(bars.groups) > 1 and all(group.isdecimal() for group in bars.groups)
+    height = 5.0 if is_lines else max(5.0, 1.5 + 0.12 * len(bars.groups) * (len(bars.series) + 1))
+    figure, axes = plt.subplots(figsize=(9, height), dpi=120, layout="constrained")
+    if is_lines:
         for name, values in bars.series.items():
             axes.plot(bars.groups, values, marker="o", label=name)
     else:
         _draw_bars(axes, bars)
-    axes.set_ylabel(bars.unit)
+    (axes.set_ylabel if is_lines else axes.set_xlabel)(bars.unit)
     axes.set_title(bars.title)
     axes.legend(fontsize=7, ncols=2)
     figure.savefig(path)
@@ -161,4 +166,5 @@ def _draw_bars(axes: Any, bars: Bars) -> None:  # noqa: ANN401 - matplotlib
     for place, (name, values) in enumerate(bars.series.items()):
         axes.barh([group + place * width for group in range(len(bars.groups))], values, height=width, label=name)
     axes.set_yticks([group + 0.4 - width / 2 for group in range(len(bars.groups))], bars.groups, fontsize=7)
+    axes.margins(y=0.5 / max(len(bars.groups), 1))
     axes.invert_yaxis()

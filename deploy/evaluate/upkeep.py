@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from eunoe.deploy.demo.loaded import LoadedConversation
-from eunoe.deploy.evaluate.library import unasked
+from eunoe.deploy.evaluate.library import asking
 from eunoe.deploy.evaluate.rehearsal import STAGES, Rehearsal
 from eunoe.deploy.evaluate.report import Bars
-from eunoe.schemas.events import Ask, SessionEnded, Utterance
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.codec import decode
@@ -64,19 +63,6 @@ async def evaluate_upkeep(
         rows.append(row_of(loaded.conversation_id, house.changes(), proposals(house)))
         told()
     return rows
-
-
-def asking(loaded: LoadedConversation, every: int) -> list[Utterance | SessionEnded]:
-    """The conversation's events, each ``every``-th utterance with an ask."""
-    found: list[Utterance | SessionEnded] = []
-    said = 0
-    for event in unasked(loaded.events):
-        if isinstance(event, Utterance):
-            said += 1
-            if every and said % every == 0:
-                event = event.model_copy(update={"ask": Ask(request_id=f"turn-{said}")})  # noqa: PLW2901
-        found.append(event)
-    return found
 
 
 def proposals(house: Rehearsal) -> list[InsightsProposed]:

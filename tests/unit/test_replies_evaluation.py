@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
 from eunoe.deploy.cli.eval import app
-from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg, variants
+from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
 from eunoe.deploy.evaluate.extras import extra
@@ -29,6 +29,7 @@ from eunoe.deploy.evaluate.teafarm import (
 )
 from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
 from eunoe.deploy.evaluate.upkeep import evaluate_upkeep
+from eunoe.deploy.evaluate.variants import variants
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.metering import Prices
@@ -188,9 +189,7 @@ async def test_every_variant_has_a_row(data):
     assert found["Keep Me Updated", "no memory"].recall == 0
     assert found["all", "fused"].recall == 100
     assert found["THEANINE", "no refinement"].token_f1 is None  # offline nothing is refined
-    thirds = [
-        found["MemTree", f"tree, evidence in the {name} third"].questions for name in ("oldest", "middle", "latest")
-    ]
+    thirds = [found["MemTree", f"tree, {name} third"].questions for name in ("oldest", "middle", "latest")]
     assert thirds == [1, 1, 0]
 
 

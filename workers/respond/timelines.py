@@ -1,7 +1,7 @@
 """Strategy `timeline`: timelines of linked memories through those that the dialogue calls up (THEANINE, 2.2)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from eunoe.schemas.decisions import Collection
@@ -29,6 +29,9 @@ class ShownTimeline:
     score: float
 
 
+TimelinesWritten = Callable[[Sequence[ShownTimeline]], Context]
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineSource:
     """Retrieves among all memories, superseded ones too: a timeline tells how things came to be."""
@@ -36,6 +39,8 @@ class TimelineSource:
     store: StateStore
     finder: Finder
     settings: TimelineSettings
+    lay_out: TimelinesWritten = field(default_factory=lambda: lay_out_timelines)
+    """How the prompt shows them; ablations show them otherwise."""
 
     async def recall(self, query: Query) -> Context:
         """The timelines of the top-k memories that fit, oldest first within each."""
@@ -48,7 +53,7 @@ class TimelineSource:
         retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
         timelines = await read_timelines(self.store, query.key, retrieved, self.settings)
         ranked = await show_timelines(self.store, query.key, timelines, scores)
-        return pack(ranked, query.budget_tokens, lay_out_timelines, shorter)
+        return pack(ranked, query.budget_tokens, self.lay_out, shorter)
 
 
 async def show_timelines(

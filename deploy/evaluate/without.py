@@ -1,0 +1,136 @@
+"""Stages that lack one idea: the stage's own decision over a port that does not have it, so that rows of an ablation
+differ in that alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from eunoe.schemas.events import InsightKind, Line, Provenance, Span
+from eunoe.schemas.relations import Relation
+from eunoe.workers.blend.blender import Blender
+from eunoe.workers.blend.model import ModelBlender
+from eunoe.workers.blend.offline import OfflineBlender
+from eunoe.workers.blend.reads import Recall
+from eunoe.workers.blend.scene import LAST, Blend, Scene
+from eunoe.workers.blend.stage import BlendStage
+from eunoe.workers.link.judge import Judgement as LinkJudgement
+from eunoe.workers.link.judge import Pair as LinkPair
+from eunoe.workers.link.judge import Verdict as LinkVerdict
+from eunoe.workers.link.stage import LinkStage
+from eunoe.workers.registry import Kit
+from eunoe.workers.segment.segmenter import Segmentation
+from eunoe.workers.segment.stage import SegmentStage
+from eunoe.workers.stage import Stage
+from eunoe.workers.update.operator import APPENDED, Judgement, Pair
+from eunoe.workers.update.stage import UpdateStage
+
+NOBODY = Provenance(code="ablation/1", model="none")
+
+
+class EveryLine:
+    """A segment for each utterance."""
+
+    async def segment(self, lines: Sequence[Line]) -> Segmentation:
+        """As many spans as lines."""
+        return Segmentation(tuple(Span(first=place, last=place) for place in range(len(lines))), NOBODY)
+
+
+class WholeSession:
+    """One segment for each session."""
+
+    async def segment(self, lines: Sequence[Line]) -> Segmentation:
+        """One span; none for no lines."""
+        return Segmentation((Span(first=0, last=len(lines) - 1),) if lines else (), NOBODY)
+
+
+class Appending:
+    """Every pair is APPEND: only a sentence of the very same words is not kept twice."""
+
+    reads_meaning = False
+
+    async def operate(self, pairs: Sequence[Pair]) -> Judgement:
+        """Nothing ends."""
+        return Judgement((APPENDED,) * len(pairs), NOBODY)
+
+
+class Unrelating:
+    """Every similar pair is linked, and no relation is told apart."""
+
+    async def judge(self, pairs: Sequence[LinkPair]) -> LinkJudgement:
+        """The same verdict for all."""
+        return LinkJudgement((LinkVerdict(Relation.SAME_TOPIC),) * len(pairs), NOBODY)
+
+
+@dataclass(frozen=True, slots=True)
+class Unquestioning:
+    """Searches by the dialogue alone (CREEM, table 5: without question generation)."""
+
+    blender: Blender
+
+    async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
+        """The last two utterances, by which the stage searches anyway."""
+        del urgent
+        return " ".join(line.text for line in lines[-LAST:])
+
+    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
+        """The blender's own."""
+        return await self.blender.blend(scene, urgent=urgent)
+
+
+@dataclass(frozen=True, slots=True)
+class Unrefining:
+    """All insights pile up: none replaces or repeats what is remembered (CREEM, table 5: without refining)."""
+
+    blender: Blender
+
+    async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
+        """The blender's own."""
+        return await self.blender.question(lines, urgent=urgent)
+
+    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
+        """The same insights, each as a new one."""
+        found = await self.blender.blend(scene, urgent=urgent)
+        fresh = (one.model_copy(update={"kind": InsightKind.NEW, "replaces": ()}) for one in found.insights)
+        return replace(found, insights=tuple(fresh))
+
+
+def turns_stage(kit: Kit) -> Stage:
+    """Stage segment that cuts after each utterance."""
+    del kit
+    return SegmentStage(EveryLine())
+
+
+def sessions_stage(kit: Kit) -> Stage:
+    """Stage segment that never cuts."""
+    del kit
+    return SegmentStage(WholeSession())
+
+
+def appending_stage(kit: Kit) -> Stage:
+    """Stage update that ends nothing."""
+    return UpdateStage(kit.store, kit.index, kit.embedder, Appending(), kit.settings.update)
+
+
+def unrelating_stage(kit: Kit) -> Stage:
+    """Stage link that asks for no relation."""
+    return LinkStage(kit.store, kit.index, kit.embedder, Unrelating(), kit.settings.link)
+
+
+def unquestioning_stage(kit: Kit) -> Stage:
+    """Stage blend that asks memory no question."""
+    return _blending(kit, Unquestioning(_blender(kit)))
+
+
+def unrefining_stage(kit: Kit) -> Stage:
+    """Stage blend that refines nothing."""
+    return _blending(kit, Unrefining(_blender(kit)))
+
+
+def _blender(kit: Kit) -> Blender:
+    offline = OfflineBlender(kit.settings.blend)
+    return offline if kit.language is None else ModelBlender(kit.language, offline, kit.settings.blend)
+
+
+def _blending(kit: Kit, blender: Blender) -> Stage:
+    recall = Recall(kit.store, kit.index, kit.embedder, kit.settings.blend)
+    return BlendStage(kit.store, recall, blender, kit.settings.blend)
