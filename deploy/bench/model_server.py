@@ -292,6 +292,8 @@ def word_vector(text: str, dimensions: int) -> list[float]:
 PLAUSIBLE: Mapping[str, Script] = {
     "SegmentsAnswer": lambda question: plausible.segments(question.user),
     "MemoriesAnswer": lambda question: plausible.memories(question.user),
+    "TrickyPair": lambda question: plausible.tricky(question.user),
+    "MadeSession": lambda question: plausible.made_session(question.user),
 }
 """For forms whose schema leaves room for answers that fail their checks."""
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from eunoe.workers.models.asking import CLOSING, OPENING
+
 _ROW = re.compile(r"^\[(\d+)\] ([^\n(:]+?)(?: \(\d{4}-\d\d-\d\d\))?: ([^\n]*)$", re.MULTILINE)
 _SEGMENTS = 4
 """Rows of a segment, about."""
@@ -32,6 +34,29 @@ def memories(user: str) -> Mapping[str, Any]:
     return {
         "memories": [{"speaker": who, "text": text[:200], "cites": [int(number)]} for number, who, text in kept[:40]]
     }
+
+
+def tricky(user: str) -> Mapping[str, Any]:
+    """TeaFarm: a question of each of the two, about nothing."""
+    speakers = _marked(user, "The two:").split(" and ")
+    return {
+        "questions": [
+            {"speaker": who, "question": f"Do you still know that, {other}?", "answer": "It never was so."}
+            for who, other in zip(speakers, reversed(speakers), strict=True)
+        ]
+    }
+
+
+def made_session(user: str) -> Mapping[str, Any]:
+    """TeaFarm: small talk that ends with the given question."""
+    asker = re.findall(r"^Last utterance, said by (.+):$", user, re.MULTILINE)[0]
+    talk = [{"speaker": asker, "text": f"So it goes, {number}."} for number in range(1, 10)]
+    return {"utterances": [*talk, {"speaker": asker, "text": _marked(user, f"Last utterance, said by {asker}:")}]}
+
+
+def _marked(user: str, title: str) -> str:
+    """What stands between the marks after a title."""
+    return user.partition(title)[2].partition(OPENING)[2].partition(CLOSING)[0].strip()
 
 
 def _chance(user: str) -> random.Random:

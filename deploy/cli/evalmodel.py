@@ -34,16 +34,13 @@ from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
 from eunoe.deploy.evaluate.teafarm import (
     JUDGE,
     PROMPTS,
-    REPLIES,
     Farm,
-    Outcome,
     TeafarmRow,
     chosen,
-    read_lines,
     teafarm_bars,
     teafarm_rows,
 )
-from eunoe.deploy.evaluate.upkeep import UpkeepRow, evaluate_upkeep, upkeep_bars
+from eunoe.deploy.evaluate.upkeep import UpkeepRow, evaluate_upkeep, told_left, upkeep_bars
 from eunoe.deploy.evaluate.variants import variants
 from eunoe.deploy.models import open_embedder, open_language, uses_endpoint
 from eunoe.deploy.settings import Language, Settings
@@ -70,7 +67,7 @@ def replies(
     budget: Budget = 1500,
     judge: Judge = None,
     bertscore: Annotated[
-        bool, typer.Option("--bertscore", help="BERTScore too: pip install 'eunoe[bertscore]'.")
+        bool, typer.Option("--bertscore", help="BERTScore too: pip install 'eunoe\\[bertscore]'.")
     ] = False,
     offline_memory: Annotated[
         bool, typer.Option("--offline-memory", help="The stages decide offline; the model only replies.")
@@ -81,12 +78,13 @@ def replies(
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    """How good are the replies? Token F1, ROUGE-L, BLEU, judges, and what a question costs, by kind of memory.
+    r"""How good are the replies? Token F1, ROUGE-L, BLEU, judges, and what a question costs, by kind of memory.
 
-    Needs pip install 'eunoe[eval]'. With OPENAI_BASE_URL a language model replies, without it the offline twin quotes;
-    the report says which. Beside the strategies stand the whole conversation as context, plain retrieval of single
-    turns, and no memory. With --judge MODEL: correct or not, a grade from 1 to 100, the preference to plain retrieval
-    (asked in both orders), consistency and memorability, and whether the evidence entails or contradicts the reply.
+    Needs pip install 'eunoe\[eval]'. With OPENAI_BASE_URL a language model replies, without it the offline twin
+    quotes; the report says which. Beside the strategies stand the whole conversation as context, plain retrieval of
+    single turns, and no memory. With --judge MODEL: correct or not, a grade from 1 to 100, the preference to plain
+    retrieval (asked in both orders), consistency and memorability, and whether the evidence entails or contradicts
+    the reply.
     """
     ways = _known(memory)
     for library in ("rouge_score", "sacrebleu", *(["bert_score"] if bertscore else [])):
@@ -215,8 +213,17 @@ def teafarm(
         data=hashes(data),
         bars=teafarm_bars(rows),
         about={"prompts": {**PROMPTS, JUDGE: SYSTEMS[JUDGE]}},
+        notes=unmade(rows, 2 * len(drawn)),
     )
     finish(made, report, as_json=as_json)
+
+
+def unmade(rows: Sequence[TeafarmRow], wanted: int) -> tuple[str, ...]:
+    """Says so where questions are missing."""
+    asked = max((row.questions for row in rows), default=0)
+    if asked == wanted:
+        return ()
+    return (f"Only {asked} of {wanted} questions: of the others the model gave nothing that passes its checks, twice.",)
 
 
 async def _teafarm(
@@ -239,7 +246,7 @@ async def _teafarm(
             for library in libraries:
                 await farm.ask(library, await farm.items(library))
         mine = {loaded.conversation_id for loaded in conversations}
-        outcomes = [one for one in read_lines(out / REPLIES, Outcome) if one.conversation in mine]
+        outcomes = [one for one in farm.outcomes() if one.conversation in mine]
         return teafarm_rows(outcomes, ways), _models(settings, language, model)
 
 
@@ -272,6 +279,7 @@ def memory(
         data=hashes(data),
         bars=upkeep_bars(rows),
         about={"contradictions": {row.conversation: row.left for row in rows}},
+        details=told_left(rows),
     )
     finish(made, report, as_json=as_json)
 

@@ -79,11 +79,20 @@ def finish(report: Report, folder: Path | None, *, as_json: bool) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows for people."""
-    shown = Table(*(list(rows[0]) if rows else []))
-    for row in rows:
-        shown.add_row(*map(_cell, row.values()))
+    """Rows for people, without columns that say nothing; on end where they are too many for the screen."""
+    names = [name for name in (rows[0] if rows else ()) if any(row[name] is not None for row in rows)]
+    lines = [names, *([_cell(row[name]) for name in names] for row in rows)]
+    turned = [list(column) for column in zip(*lines, strict=True)]
+    chosen = turned if _width(lines) > console.width and _width(turned) < _width(lines) else lines
+    shown = Table(*(chosen[0] if chosen else []))
+    for line in chosen[1:]:
+        shown.add_row(*line)
     return shown
+
+
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    """Columns of the screen that a table needs."""
+    return sum(3 + max(map(len, column)) for column in zip(*lines, strict=True))
 
 
 def _cell(value: object) -> str:

@@ -35,9 +35,9 @@ class Said:
 
 
 def replier_of(library: Library) -> Replier:
-    """The stage's own: the model's where there is one."""
+    """The stage's own: the model's where there is one; what was answered before is asked again, for it costs again."""
     offline = OfflineReplier(library.kit.embedder)
-    language = library.kit.language
+    language = unrecorded(library.kit.language)
     return offline if language is None else ModelReplier(language, offline, library.kit.settings.respond.refine)
 
 
@@ -103,5 +103,10 @@ def _source(piece: Piece, place: int) -> Source:
 
 def usage_of(language: LanguageModel | None) -> Usage:
     """What an endpoint was asked so far; nothing where there is none."""
-    model = language.model if isinstance(language, RecordedModel) else language
+    model = unrecorded(language)
     return replace(model.usage) if isinstance(model, OpenAIModel) else Usage()
+
+
+def unrecorded(language: LanguageModel | None) -> LanguageModel | None:
+    """The model itself, without the memory of what it answered."""
+    return language.model if isinstance(language, RecordedModel) else language

@@ -109,6 +109,7 @@ class Outcome(Value):
     reply: str
     correct: bool | None
     """None: the judge gave no verdict that fits the form."""
+    budget: int
     model: str
     judge: str
 
@@ -119,7 +120,8 @@ class TeafarmRow:
 
     strategy: str
     questions: int
-    success_rate: float
+    success_rate: float | None
+    """None: nothing was asked."""
     unjudged: int
 
 
@@ -140,6 +142,7 @@ class Farm:
         kept = {item.name: item for item in read_lines(self.folder / DATASET, Item)}
         name = library.loaded.conversation_id
         mine = [item for item in kept.values() if item.conversation == name]
+        self._check(mine)
         if len(mine) >= 2:
             return mine
         made = []
@@ -149,6 +152,14 @@ class Farm:
                 append(self.folder / DATASET, item)
                 made.append(item)
         return mine + made
+
+    def _check(self, items: Sequence[Item]) -> None:
+        for item in items:
+            if (item.seed, item.model) != (self.seed, self.model.name):
+                raise Refused(
+                    f"{self.folder / DATASET}: {item.conversation} was made with seed {item.seed} by {item.model},"
+                    f" not with seed {self.seed} by {self.model.name}; take another folder"
+                )
 
     async def _questions(self, library: Library) -> Sequence[Tricky]:
         speakers = _two(library)
@@ -192,7 +203,7 @@ class Farm:
 
     async def ask(self, library: Library, items: Sequence[Item]) -> None:
         """Every item by every strategy; what the folder holds already is not asked again."""
-        kept = {(one.conversation, one.speaker, one.strategy) for one in read_lines(self.folder / REPLIES, Outcome)}
+        kept = {(one.conversation, one.speaker, one.strategy) for one in self.outcomes()}
         replier = replier_of(library)
         for item in items:
             for strategy in self.strategies:
@@ -201,6 +212,12 @@ class Farm:
                     reply, _ = await answer(library, replier, strategy, said, self.budget)
                     append(self.folder / REPLIES, await self._judged(item, strategy, reply.text))
                 self.told()
+
+    def outcomes(self) -> list[Outcome]:
+        """What the folder holds of this model, judge and budget."""
+        own = (self.budget, self.model.name, self.judge.name)
+        known = read_lines(self.folder / REPLIES, Outcome)
+        return [one for one in known if (one.budget, one.model, one.judge) == own]
 
     async def _judged(self, item: Item, strategy: str, reply: str) -> Outcome:
         given = {"question": item.question, "right_answer": item.answer, "reply": reply}
@@ -211,6 +228,7 @@ class Farm:
             strategy=strategy,
             reply=reply,
             correct=None if verdict is None else verdict.correct,
+            budget=self.budget,
             model=self.model.name,
             judge=self.judge.name,
         )
@@ -274,12 +292,12 @@ def teafarm_rows(outcomes: Sequence[Outcome], strategies: Sequence[str]) -> list
     rows = []
     for strategy in strategies:
         mine = [one for one in outcomes if one.strategy == strategy]
-        rate = sum(one.correct is True for one in mine) / len(mine) if mine else 0.0
-        rows.append(TeafarmRow(strategy, len(mine), round(rate, 3), sum(one.correct is None for one in mine)))
+        rate = round(sum(one.correct is True for one in mine) / len(mine), 3) if mine else None
+        rows.append(TeafarmRow(strategy, len(mine), rate, sum(one.correct is None for one in mine)))
     return rows
 
 
 def teafarm_bars(rows: Sequence[TeafarmRow]) -> Bars:
     """Success by strategy."""
     groups = tuple(row.strategy for row in rows)
-    return Bars("TeaFarm: not misled", "share", groups, {"success": [row.success_rate for row in rows]})
+    return Bars("TeaFarm: not misled", "share", groups, {"success": [row.success_rate or 0.0 for row in rows]})

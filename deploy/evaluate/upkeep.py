@@ -112,6 +112,16 @@ def _share(counts: Counter[str], name: str) -> float:
     return round(counts[name] / total, 3) if total else 0.0
 
 
+def told_left(rows: Sequence[UpkeepRow]) -> tuple[str, ...]:
+    """Below the table: the pairs that look like contradictions."""
+    pairs = [
+        f"- {row.conversation}: *{one['older']}* – *{one['newer']}* ({one['because']})"
+        for row in rows
+        for one in row.left
+    ]
+    return (f"Look like contradictions (the first {SHOWN} of each conversation):", "\n".join(pairs)) if pairs else ()
+
+
 def upkeep_bars(rows: Sequence[UpkeepRow]) -> Bars:
     """Operations by conversation."""
     kinds = ("added", "reinforced", "superseded", "retired", "suspected")

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
+from eunoe.deploy.bench.model_server import PLAUSIBLE, ModelServer, ServerSettings
 from eunoe.deploy.cli.eval import app
+from eunoe.deploy.cli.evalmodel import unmade
 from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
@@ -30,7 +31,11 @@ from eunoe.deploy.evaluate.teafarm import (
 from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
 from eunoe.deploy.evaluate.upkeep import evaluate_upkeep
 from eunoe.deploy.evaluate.variants import variants
+from eunoe.deploy.evaluate.without import NOBODY, Unquestioning, Unrefining
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Insight, InsightKind, Line
+from eunoe.workers.blend.scene import Blend, Scene
+from eunoe.workers.compress.reads import read_stats
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
@@ -148,8 +153,65 @@ async def test_the_farm_makes_asks_judges_and_goes_on_where_it_stopped(data, tmp
         asked = model.usage.calls
         await farm.ask(library, items)
         assert model.usage.calls == asked
+        await replace(farm, budget=100, strategies=("fused",)).ask(library, items)
+        assert model.usage.calls == asked + 2  # another budget is another reply, and another judgement
+        assert len(farm.outcomes()) == 2
+        with pytest.raises(Refused, match="seed 7 by m, not with seed 8"):
+            await replace(farm, seed=8).items(library)
         assert len((tmp_path / DATASET).read_text().splitlines()) == 1
         await model.aclose()
+
+
+def test_a_strategy_that_was_asked_nothing_has_no_rate():
+    (row,) = teafarm_rows([], ("fused",))
+    assert row.success_rate is None
+    assert "0 of 4" in unmade([row], 4)[0]
+    assert unmade([replace(row, questions=4)], 4) == ()
+
+
+async def test_the_model_server_has_answers_for_the_farm(data, tmp_path):
+    async with ModelServer(ServerSettings(scripts=PLAUSIBLE)) as server:
+        model = model_at(server)
+        library = await grown(data, model)
+        items = await Farm(tmp_path, model, model, 7, 500, ("fused",)).items(library)
+        assert sorted(item.speaker for item in items) == ["Ann", "Bob"]
+        await model.aclose()
+
+
+async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infused(tmp_path):
+    told = sample("one")
+    told["conversation"]["session_3"].append({"speaker": "Bob", "dia_id": "D3:9", "text": "I moved to Turin in March."})
+    (tmp_path / "data.json").write_text(json.dumps([told]))
+    (loaded,) = with_questions(tmp_path / "data.json")
+    rows = [one for one in variants(1) if one.paper == "CREEM"]
+    library = await Library.grown(loaded, HashEmbedder(), StageSettings(), None, rows[0].how)
+    last = loaded.utterances[-1].session_id
+    said = {one.utterance_id for one in loaded.utterances if one.session_id == last}
+    question = loaded.questions[1]
+    whole, without = [await row.find(library, question, 400) for row in (rows[0], rows[3])]
+    assert said & {id_ for row in whole.rows for id_ in row.cites}
+    assert not said & {id_ for row in without.rows for id_ in row.cites}
+
+
+async def test_stages_without_an_idea_decide_without_it(data):
+    (loaded,) = with_questions(data)
+    found = {one.name: one for one in variants()}
+    for name, segments in (("turns, dense", len(loaded.utterances)), ("sessions, dense", 3)):
+        library = await Library.grown(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
+        assert (await read_stats(library.kit.store, library.key)).segments == segments
+    scene = Scene((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
+    updated = Insight(kind=InsightKind.UPDATED, speaker="Ann", text="x", evidence=scene.lines, replaces=("m",))
+
+    class Updating:
+        async def question(self, lines, *, urgent):
+            return "where?"
+
+        async def blend(self, scene, *, urgent):
+            return Blend((updated,), NOBODY)
+
+    assert await Unquestioning(Updating()).question(scene.lines, urgent=True) == "I moved to Turin."
+    (insight,) = (await Unrefining(Updating()).blend(scene, urgent=True)).insights
+    assert (insight.kind, insight.replaces) == (InsightKind.NEW, ())
 
 
 def test_a_made_session_ends_with_the_question():
