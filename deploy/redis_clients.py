@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from eunoe.deploy.redis_url import SETTING, RedisKind, RedisUrl, parse_redis_url
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.connection import RedisClient, is_closed
 
 CONNECTIONS: Final = 64
 """Hundreds of conversations share these; who finds none free waits."""
@@ -44,6 +44,10 @@ class BoundedCluster(RedisCluster):
                 if fault.obj is not None:
                     raise
                 raise ConnectionLost("closed while it was being opened") from fault
+            except RuntimeError as fault:
+                if not is_closed(fault):
+                    raise
+                raise ConnectionLost("closed under a request") from fault
 
 
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):

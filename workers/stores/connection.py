@@ -33,11 +33,16 @@ _AWAY_CLUSTER = ("cannot be connected", "not covered", "could not agree")
 
 def is_away(fault: Exception) -> bool:
     """True where a fault of redis-py says that the server cannot serve now; nothing is known of the request then."""
-    if isinstance(fault, _AWAY):
+    if isinstance(fault, _AWAY) or is_closed(fault):
         return True
     if isinstance(fault, faults.ResponseError):
         return str(fault).partition(" ")[0] in _AWAY_CODES
     return isinstance(fault, faults.RedisClusterException) and any(sign in str(fault) for sign in _AWAY_CLUSTER)
+
+
+def is_closed(fault: Exception) -> bool:
+    """True where uvloop says that a connection was closed under a request; asyncio's own loops raise OSErrors then."""
+    return isinstance(fault, RuntimeError) and "handler is closed" in str(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class RedisConnection:
         """Turns the faults of an absent server into `Unavailable`; everything else passes."""
         try:
             yield
-        except (faults.RedisError, faults.RedisClusterException) as fault:
+        except (faults.RedisError, faults.RedisClusterException, RuntimeError) as fault:
             if not is_away(fault):
                 raise
             server = f"Redis at {self.host}"
