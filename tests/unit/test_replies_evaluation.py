@@ -193,6 +193,23 @@ async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infus
     assert not said & {id_ for row in without.rows for id_ in row.cites}
 
 
+async def test_only_the_row_without_question_asks_none(data):
+    asked = []
+    scripts = {"QuestionAnswer": lambda question: asked.append(question) or {"question": "Which dog?"}}
+    (loaded,) = with_questions(data)
+    async with ModelServer(ServerSettings(scripts={**PLAUSIBLE, **scripts})) as server:
+        model = model_at(server)
+        counts = {}
+        for row in [one for one in variants(1) if one.paper == "CREEM"]:
+            asked.clear()
+            library = await Library.grown(loaded, HashEmbedder(), StageSettings(), model, row.how)
+            await row.find(library, loaded.questions[0], 400)
+            counts[row.name] = len(asked)
+        await model.aclose()
+    assert counts.pop("without question") == 0
+    assert all(counts.values())
+
+
 async def test_stages_without_an_idea_decide_without_it(data):
     (loaded,) = with_questions(data)
     found = {one.name: one for one in variants()}
