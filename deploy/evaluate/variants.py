@@ -140,7 +140,7 @@ def _creem(every: int) -> Iterator[Variant]:
     yield Variant(paper, "without question", what, infused, unasked)
     what = "stage blend with a blender whose insights are all New: nothing is replaced"
     yield Variant(paper, "without refinement", what, infused, unrefined)
-    what = "EUNOE_INTAKE__BLEND=after_reply: the reply sees no insight of the open session"
+    what = "as with EUNOE_INTAKE__BLEND=after_reply: the reply sees no insight of the open session"
     yield Variant(paper, "without infusion", what, uninfused, whole)
 
 
