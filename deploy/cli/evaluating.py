@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from eunoe.deploy.cli.output import console, errors, note, print_json
-from eunoe.deploy.evaluate.report import Report, write_report
+from eunoe.deploy.evaluate.report import Report, telling, write_report
 from eunoe.deploy.settings import Settings, read_settings
 
 Samples = Annotated[
@@ -80,11 +80,13 @@ def finish(report: Report, folder: Path | None, *, as_json: bool) -> None:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows for people, without columns that say nothing; on end where they are too many for the screen."""
-    names = [name for name in (rows[0] if rows else ()) if any(row[name] is not None for row in rows)]
+    names = telling(rows)
     lines = [names, *([_cell(row[name]) for name in names] for row in rows)]
     turned = [list(column) for column in zip(*lines, strict=True)]
     chosen = turned if _width(lines) > console.width and _width(turned) < _width(lines) else lines
     shown = Table(*(chosen[0] if chosen else []))
+    for column in shown.columns[:1]:
+        column.no_wrap = True
     for line in chosen[1:]:
         shown.add_row(*line)
     return shown

@@ -56,11 +56,11 @@ class ReplyRow:
     entailed: float | None
     contradicted: float | None
     context_tokens: float
-    calls: float
-    """Of the model that replies, per question."""
-    prompt_tokens: float
-    completion_tokens: float
-    dollars: float
+    calls: float | None
+    """Of the model that replies, per question; None: there is no model."""
+    prompt_tokens: float | None
+    completion_tokens: float | None
+    dollars: float | None
     """Per question, by the prices given."""
 
 
@@ -95,12 +95,12 @@ async def evaluate_replies(
 ) -> list[ReplyRow]:
     """One row per way of remembering; ``told`` is called for each question and way."""
     found: dict[str, list[Replied]] = {}
-    spent: dict[str, Usage] = {}
+    spent: dict[str, Usage | None] = {}
     language = libraries[0].kit.language
     for way in plan.ways:
         before = usage_of(language)
         found[way] = [one for library in libraries for one in await _replies(library, way, plan, told)]
-        spent[way] = _since(before, usage_of(language))
+        spent[way] = None if language is None else _since(before, usage_of(language))
     plain = {id(one.question): one.reply for one in found.get(PLAIN, [])}
     rows = []
     for way, replied in found.items():
@@ -157,7 +157,9 @@ def _since(before: Usage, after: Usage) -> Usage:
     )
 
 
-def _row(way: str, replied: Sequence[Replied], verdicts: Sequence[Verdicts], spent: Usage, plan: ReplyPlan) -> ReplyRow:
+def _row(
+    way: str, replied: Sequence[Replied], verdicts: Sequence[Verdicts], spent: Usage | None, plan: ReplyPlan
+) -> ReplyRow:
     said = [one.reply for one in replied]
     right = [one.question.answer or "" for one in replied]
     n = max(len(replied), 1)
@@ -176,10 +178,10 @@ def _row(way: str, replied: Sequence[Replied], verdicts: Sequence[Verdicts], spe
         entailed=_mean([float(one.entailed.verdict == "entails") for one in verdicts if one.entailed]),
         contradicted=_mean([float(one.entailed.verdict == "contradicts") for one in verdicts if one.entailed]),
         context_tokens=round(sum(one.context_tokens for one in replied) / n, 1),
-        calls=round(spent.calls / n, 2),
-        prompt_tokens=round(spent.prompt_tokens / n, 1),
-        completion_tokens=round(spent.completion_tokens / n, 1),
-        dollars=round(spent.cost(plan.prices) / n, 6),
+        calls=None if spent is None else round(spent.calls / n, 2),
+        prompt_tokens=None if spent is None else round(spent.prompt_tokens / n, 1),
+        completion_tokens=None if spent is None else round(spent.completion_tokens / n, 1),
+        dollars=None if spent is None else round(spent.cost(plan.prices) / n, 6),
     )
 
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from eunoe.deploy.bench.model_server import PLAUSIBLE, ModelServer, ServerSettings
 from eunoe.deploy.cli.eval import app
 from eunoe.deploy.cli.evalmodel import unmade
+from eunoe.deploy.cli.evaluating import table
 from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
@@ -16,6 +17,7 @@ from eunoe.deploy.evaluate.extras import extra
 from eunoe.deploy.evaluate.judges import prefer
 from eunoe.deploy.evaluate.library import Library
 from eunoe.deploy.evaluate.replies import ReplyPlan, evaluate_replies
+from eunoe.deploy.evaluate.report import Bars, Report, write_report
 from eunoe.deploy.evaluate.teafarm import (
     DATASET,
     REPLIES,
@@ -278,6 +280,20 @@ def test_gain_falls_with_the_rank():
     assert dcg(["b"], {"a"}) == 0
 
 
+def test_tables_say_little_numbers_and_leave_out_what_is_empty(tmp_path):
+    rows = [{"memory": "fused", "dollars": 0.000276, "share": 0.5, "grade": None}]
+    write_report(tmp_path, Report("replies", rows, {}, {}, {}, Bars("t", "share", ("fused",), {"share": [0.5]})))
+    told = (tmp_path / "replies.md").read_text()
+    assert "| fused | 0.00028 | 0.5 |" in told
+    assert "grade" not in told
+    assert len(table(rows).columns) == 3
+
+
+def test_a_table_too_wide_stands_on_end():
+    rows = [{f"a long name of column {place}": place for place in range(20)}]
+    assert len(table(rows).columns) == 2
+
+
 def run(*arguments, **environment):
     return CliRunner(env={"OPENAI_BASE_URL": "", **environment}).invoke(app, [*map(str, arguments)])
 
@@ -287,6 +303,7 @@ def test_the_commands_print_and_report_offline(data, tmp_path):
     result = run("replies", "--data", data, "--memory", "fused", "--memory", PLAIN, "--json", "--report", folder)
     assert result.exit_code == 0, result.output
     assert [row["memory"] for row in json.loads(result.stdout)] == ["fused", PLAIN]
+    assert all(row["dollars"] is None for row in json.loads(result.stdout))
     written = json.loads((folder / "replies.json").read_bytes())
     assert written["models"]["language"] == "offline"
     assert "quotations" in (folder / "replies.md").read_text()
