@@ -61,7 +61,7 @@ class ReplyRow:
     prompt_tokens: float | None
     completion_tokens: float | None
     dollars: float | None
-    """Per question, by the prices given."""
+    """Per question, by the prices given; None: none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _row(
         calls=None if spent is None else round(spent.calls / n, 2),
         prompt_tokens=None if spent is None else round(spent.prompt_tokens / n, 1),
         completion_tokens=None if spent is None else round(spent.completion_tokens / n, 1),
-        dollars=None if spent is None else round(spent.cost(plan.prices) / n, 6),
+        dollars=None if spent is None or plan.prices == Prices() else round(spent.cost(plan.prices) / n, 6),
     )
 
 
