@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from eunoe.deploy.cli import evalmodel
+from eunoe.deploy.cli import evalmemory, evalmodel
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -49,7 +49,7 @@ from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.segment.offline import OfflineSegmenter
 
 app = typer.Typer(help="Measure quality on data of yours.", no_args_is_help=True)
-for command in (evalmodel.replies, evalmodel.teafarm, evalmodel.memory, evalmodel.ablation):
+for command in (evalmodel.replies, evalmodel.teafarm, evalmemory.memory, evalmemory.ablation):
     app.command(command.__name__)(command)
 
 

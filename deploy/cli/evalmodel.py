@@ -1,4 +1,4 @@
-"""`eunoe eval replies`, `teafarm`, `memory` and `ablation`: what a language model takes part in, where there is one."""
+"""`eunoe eval replies` and `teafarm`: replies, and who judges them."""
 
 import asyncio
 import os
@@ -18,12 +18,12 @@ from eunoe.deploy.cli.evaluating import (
     counting,
     fields,
     finish,
+    models_of,
     settings_with,
     stage_settings,
 )
 from eunoe.deploy.cli.output import Json
 from eunoe.deploy.demo.loaded import LoadedConversation
-from eunoe.deploy.evaluate.ablation import AblationPlan, AblationRow, ablate, ablation_bars, told_what
 from eunoe.deploy.evaluate.answering import WAYS
 from eunoe.deploy.evaluate.corpus import answerable, read_corpus, with_questions
 from eunoe.deploy.evaluate.extras import extra
@@ -40,8 +40,6 @@ from eunoe.deploy.evaluate.teafarm import (
     teafarm_bars,
     teafarm_rows,
 )
-from eunoe.deploy.evaluate.upkeep import UpkeepRow, evaluate_upkeep, told_left, upkeep_bars
-from eunoe.deploy.evaluate.variants import variants
 from eunoe.deploy.models import open_embedder, open_language, uses_endpoint
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Refused
@@ -141,7 +139,7 @@ async def _replies(
         asked = sum(len([one for one in answerable(each.loaded) if one.answer][: plan.limit]) for each in libraries)
         with counting("answered", len(plan.ways) * asked, quiet=quiet) as bar:
             rows = await evaluate_replies(libraries, replace(plan, judge=model), bar.step)
-        return rows, _models(settings, language, model)
+        return rows, models_of(settings, language, model)
 
 
 async def _grown(
@@ -165,11 +163,6 @@ async def _judge(settings: Settings, name: str | None, closing: AsyncExitStack) 
         return None
     other = settings.model_copy(update={"model": name, "language": Language.OPENAI})
     return await open_language(other, os.environ, MemoryAnswers(), closing)
-
-
-def _models(settings: Settings, language: LanguageModel | None, judge: LanguageModel | None = None) -> dict[str, str]:
-    named = {"language": OFFLINE if language is None else language.name, "embedder": settings.embedding}
-    return named if judge is None else {**named, "judge": judge.name}
 
 
 def teafarm(
@@ -247,116 +240,4 @@ async def _teafarm(
                 await farm.ask(library, await farm.items(library))
         mine = {loaded.conversation_id for loaded in conversations}
         outcomes = [one for one in farm.outcomes() if one.conversation in mine]
-        return teafarm_rows(outcomes, ways), _models(settings, language, model)
-
-
-def memory(
-    data: Annotated[Path, typer.Option(help="Conversations in LoCoMo's format or our JSON lines.")],
-    sample: Samples = None,
-    ask_every: Annotated[
-        int, typer.Option(min=0, help="Blend each so-manieth turn, as if it wanted a reply; 0: none.")
-    ] = 10,
-    embedder: Embedding = None,
-    report: ReportFolder = None,
-    as_json: Json = False,
-) -> None:
-    """Does memory keep itself up to date? Contradictions left among what holds, shares of operations and insights.
-
-    With OPENAI_BASE_URL the stages ask the model, else they decide offline. What looks like a contradiction is told by
-    the offline threshold for suspicion, which is wrong as often as `eunoe eval operations` says: read the pairs in
-    the report.
-    """
-    check_folder(report)
-    settings = settings_with(embedder)
-    corpus = read_corpus(data, sample or ())
-    rows, models = asyncio.run(_memory(corpus, settings, ask_every, as_json))
-    shown = [{name: value for name, value in row.items() if name != "left"} for row in fields(rows)]
-    made = Report(
-        name="memory",
-        rows=shown,
-        settings={"ask_every": ask_every, **stage_settings(settings)},
-        models=models,
-        data=hashes(data),
-        bars=upkeep_bars(rows),
-        about={"contradictions": {row.conversation: row.left for row in rows}},
-        details=told_left(rows),
-    )
-    finish(made, report, as_json=as_json)
-
-
-async def _memory(
-    corpus: Sequence[LoadedConversation], settings: Settings, ask_every: int, quiet: bool
-) -> tuple[list[UpkeepRow], dict[str, str]]:
-    async with AsyncExitStack() as closing:
-        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        embedder = await open_embedder(settings, os.environ, closing)
-        with counting("replayed", len(corpus), quiet=quiet) as bar:
-            rows = await evaluate_upkeep(corpus, embedder, settings.stages, language, ask_every, bar.step)
-        return rows, _models(settings, language)
-
-
-def ablation(
-    data: Annotated[Path, typer.Option(help="Conversations with questions, in LoCoMo's format or our JSON lines.")],
-    sample: Samples = None,
-    questions: Annotated[int | None, typer.Option(min=1, help="Only the first so many of each conversation.")] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Tokens of memory, the same for every row.")] = 1000,
-    with_replies: Annotated[bool, typer.Option("--replies", help="Ask for replies too: their token F1.")] = False,
-    blend_every: Annotated[int, typer.Option(min=1, help="For CREEM: blend each so-manieth utterance.")] = 5,
-    embedder: Embedding = None,
-    report: Annotated[Path, typer.Option(help="The folder of the table and its plot.")] = Path("eunoe-reports"),
-    as_json: Json = False,
-) -> None:
-    """What does each paper's idea add? One table of rows that differ in one thing, and a plot of it.
-
-    SeCom: turns, sessions and segments by BM25, cosine and both, and keep rates down from no denoising. THEANINE:
-    without refinement (needs a model), without relations, shuffled, flat. MemTree: leaves only, and by the age of
-    the evidence. Keep Me Updated: no memory, full history, append only. CREEM: without question, refinement or
-    infusion, asked in the last session while it is open. Recall and DCG of evidence inside the budget; full history
-    knows none. The report says of each row what exactly it is.
-    """
-    check_folder(report)
-    settings = settings_with(embedder)
-    conversations = with_questions(data, sample or ())
-    plan = AblationPlan(budget, questions, with_replies, settings.stages, blend_every=blend_every)
-    rows, models = asyncio.run(_ablation(conversations, settings, plan, as_json))
-    made = Report(
-        name="ablation",
-        rows=[{name: value for name, value in row.items() if name != "what"} for row in fields(rows)],
-        settings={
-            "budget": budget,
-            "questions": questions,
-            "replies": with_replies,
-            "blend_every": blend_every,
-            "conversations": [loaded.conversation_id for loaded in conversations],
-            **stage_settings(settings),
-        },
-        models=models,
-        data=hashes(data),
-        bars=ablation_bars(rows),
-        notes=(
-            "Recall and DCG of evidence in percent; a memory counts for the utterances that it rests on.",
-            *OFFLINE_ROWS.get(models["language"], ()),
-        ),
-        about={"what": {f"{row.paper}: {row.variant}": row.what for row in rows}},
-        details=told_what(rows),
-    )
-    finish(made, report, as_json=as_json)
-
-
-OFFLINE_ROWS = {
-    OFFLINE: (
-        "Offline nothing is refined in timelines, blend proposes what is said word for word and replaces nothing but"
-        " repetitions, and update ends almost nothing: those rows hardly differ.",
-    )
-}
-
-
-async def _ablation(
-    conversations: Sequence[LoadedConversation], settings: Settings, plan: AblationPlan, quiet: bool
-) -> tuple[list[AblationRow], dict[str, str]]:
-    async with AsyncExitStack() as closing:
-        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        embedder = await open_embedder(settings, os.environ, closing)
-        with counting("rows", len(list(variants())) * len(conversations), quiet=quiet) as bar:
-            rows = await ablate(conversations, embedder, replace(plan, language=language), bar.step)
-        return rows, _models(settings, language)
+        return teafarm_rows(outcomes, ways), models_of(settings, language, model)

@@ -12,8 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from eunoe.deploy.cli.output import console, errors, note, print_json
-from eunoe.deploy.evaluate.report import Report, telling, write_report
+from eunoe.deploy.evaluate.report import OFFLINE, Report, telling, write_report
 from eunoe.deploy.settings import Settings, read_settings
+from eunoe.schemas.ports import LanguageModel
 
 Samples = Annotated[
     list[str] | None, typer.Option("--sample", help="Only this conversation of the file; may be given several times.")
@@ -58,6 +59,12 @@ def settings_with(embedding: str | None) -> Settings:
 def stage_settings(settings: Settings) -> dict[str, Any]:
     """For a report: the settings of stages that are not the default."""
     return {"stages": settings.stages.model_dump(mode="json", exclude_defaults=True)}
+
+
+def models_of(settings: Settings, language: LanguageModel | None, judge: LanguageModel | None = None) -> dict[str, str]:
+    """For a report: what decided, embedded and judged."""
+    named = {"language": OFFLINE if language is None else language.name, "embedder": settings.embedding}
+    return named if judge is None else {**named, "judge": judge.name}
 
 
 def cores() -> int:
