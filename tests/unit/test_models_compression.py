@@ -1,6 +1,6 @@
-import importlib.util
 import math
 import re
+import sys
 
 import pytest
 from hypothesis import given
@@ -93,8 +93,8 @@ async def test_many_texts_are_compressed_each_for_itself():
     assert compressor.name == "words/1"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("llmlingua") is not None, reason="llmlingua is installed here")
-def test_llmlingua_that_is_not_installed_is_told():
+def test_llmlingua_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "llmlingua", None)
     with pytest.raises(Refused, match=r"pip install 'eunoe\[llmlingua\]'"):
         LLMLinguaCompressor(LLMLinguaSettings())
 

@@ -90,7 +90,7 @@ def test_batches_keep_order_and_bounds(texts: list[str]):
         assert len(batch) == 1 or sum(map(count_tokens, batch)) <= 20
 
 
-@pytest.mark.skipif(importlib.util.find_spec("fastembed") is not None, reason="fastembed is installed here")
-def test_fastembed_that_is_not_installed_is_told():
+def test_fastembed_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(Refused, match=r"pip install 'eunoe\[fastembed\]'"):
         FastembedEmbedder(FastembedSettings())
