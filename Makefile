@@ -71,11 +71,6 @@ bench-tree: install  ## measure how the tree grows (DATA=FILE: memory lines as J
 test: lint type  ## everything: lint, types, all tests, the wheel in an empty environment
 	$(BIN)/python -m pytest $(ARGS)
 
-.PHONY: test-again
-test-again: install  ## once more, and alone, what failed in the last run: what passes now is unsteady, which is a fault too
-	@echo '!!!!!!!!!!!!!!!! SOMETHING FAILED: it runs once more, and what passes now must be made steady !!!!!!!!!!!!!!!!' >&2
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
-
 .PHONY: test-unit
 test-unit: install  ## the tests that need no server
 	$(BIN)/python -m pytest tests/unit $(ARGS)
