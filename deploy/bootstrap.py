@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from qdrant_client import AsyncQdrantClient
-
 from eunoe.deploy.clients import open_publisher, open_redis, store_keys
 from eunoe.deploy.models import open_compressor, open_embedder, open_language
 from eunoe.deploy.settings import NO_SERVERS, Settings
@@ -21,6 +19,7 @@ from eunoe.workers.stores.answers import Forgetful, LoggedAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogBook, RedisStore, RedisTransplants
 
 DAY_S = 86_400
@@ -59,13 +58,13 @@ class Clients:
 
 
 @asynccontextmanager
-async def open_qdrant(settings: Settings) -> AsyncIterator[AsyncQdrantClient]:
+async def open_qdrant(settings: Settings) -> AsyncIterator[QdrantRest]:
     """A Qdrant client, closed at the end; raises `Refused` where no usable URL is set."""
     if settings.qdrant_url is None:
         raise Refused(NO_SERVERS)
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     try:
-        client = AsyncQdrantClient(url=settings.qdrant_url, api_key=key, timeout=30, check_compatibility=False)
+        client = QdrantRest(settings.qdrant_url, api_key=key)
     except ValueError as error:
         raise Refused(f"EUNOE_QDRANT_URL: {error}") from None
     try:

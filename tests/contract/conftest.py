@@ -4,7 +4,6 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from eunoe.deploy.redis_clients import open_redis_url
 from eunoe.schemas.ports import LogBook
@@ -13,6 +12,7 @@ from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
 from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
 from tests.support import servers, valkeys
 
@@ -23,7 +23,7 @@ REDIS = [
     pytest.param("cluster", marks=SEVERAL),
     pytest.param("sentinel", marks=SEVERAL),
 ]
-QDRANT = ["memory", "client", pytest.param("server", marks=pytest.mark.broker)]
+QDRANT = ["memory", pytest.param("server", marks=pytest.mark.broker)]
 
 
 @pytest.fixture(scope="session")
@@ -92,8 +92,7 @@ async def index(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[Mem
     if request.param == "memory":
         yield MemoryIndex()
         return
-    where = ":memory:" if request.param == "client" else request.getfixturevalue("qdrant_url")
-    client = AsyncQdrantClient(where, check_compatibility=False)
+    client = QdrantRest(request.getfixturevalue("qdrant_url"))
     real = QdrantIndex(client, keys)
     yield real
     await real.drop_generation()

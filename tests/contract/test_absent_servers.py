@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -18,6 +18,7 @@ from eunoe.schemas.ports import Search
 from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
 from tests.support.servers import QdrantProcess, free_port, local_qdrant, valkey
 
@@ -144,14 +145,14 @@ def keys() -> Keys:
 
 
 @pytest.fixture
-async def client(server: QdrantProcess) -> AsyncIterator[AsyncQdrantClient]:
-    one = AsyncQdrantClient(server.url, timeout=5, check_compatibility=False)
+async def client(server: QdrantProcess) -> AsyncIterator[QdrantRest]:
+    one = QdrantRest(server.url, timeout_s=5)
     yield one
     await one.close()
 
 
 @pytest.fixture
-def index(client: AsyncQdrantClient, keys: Keys) -> QdrantIndex:
+def index(client: QdrantRest, keys: Keys) -> QdrantIndex:
     return QdrantIndex(client, keys)
 
 
@@ -177,7 +178,7 @@ async def test_a_missing_collection_is_waited_for(index: QdrantIndex, keys: Keys
         await index.upsert([_point()])
 
 
-async def test_a_generation_is_dropped_and_no_other(index: QdrantIndex, client: AsyncQdrantClient, keys: Keys) -> None:
+async def test_a_generation_is_dropped_and_no_other(index: QdrantIndex, client: QdrantRest, keys: Keys) -> None:
     other = QdrantIndex(client, Keys(keys.prefix, f"{keys.generation}x"))
     for one in (index, other):
         await one.prepare("words-1", 2)
@@ -189,9 +190,7 @@ async def test_a_generation_is_dropped_and_no_other(index: QdrantIndex, client: 
     assert await index.seqs(Collection.SEGMENTS, "acme/c1") == {}
 
 
-async def test_a_collection_of_somebody_else_is_refused(
-    index: QdrantIndex, client: AsyncQdrantClient, keys: Keys
-) -> None:
+async def test_a_collection_of_somebody_else_is_refused(index: QdrantIndex, client: QdrantRest, keys: Keys) -> None:
     params = models.VectorParams(size=2, distance=models.Distance.COSINE)
     await client.create_collection(keys.collection(Collection.SEGMENTS), vectors_config={"dense": params})
     with pytest.raises(Refused, match="does not say which embedder"):

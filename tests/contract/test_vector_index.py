@@ -12,12 +12,6 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Hit, Search, VectorIndex
 
-# qdrant-client's own local mode has no indexes, is always exact, and says so
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Payload indexes have no effect"),
-    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
-]
-
 KEY = "acme/c1"
 SEGMENTS = Collection.SEGMENTS
 DIMENSIONS = 8

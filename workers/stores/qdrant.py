@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from pydantic import ValidationError
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -23,9 +23,8 @@ from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
 from eunoe.workers.stores.hits import best_hits, cut_is_tied
 from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, QdrantRest
 
-DENSE = "dense"
-SPARSE = "bm25"
 BATCH = 256
 """Points in one request."""
 PAGE = 1_000
@@ -47,12 +46,12 @@ _PAYLOAD_INDEXES: Mapping[str, models.PayloadSchemaParams] = {
 
 
 class QdrantIndex:
-    """`VectorIndex`. ``client`` speaks REST (``prefer_grpc=False``)."""
+    """`VectorIndex`."""
 
-    def __init__(self, client: AsyncQdrantClient, keys: Keys) -> None:
+    def __init__(self, client: QdrantRest, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self._host = _host(client)
+        self._host = urlsplit(client.address).netloc.rpartition("@")[2]
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
         """Create what is missing; raises `Refused` where a collection was made with another embedder."""
@@ -65,27 +64,22 @@ class QdrantIndex:
         groups: defaultdict[tuple[int, Collection], dict[str, Point]] = defaultdict(dict)
         for point in points:
             groups[point.seq, point.collection][point.id] = point
-        with self._watched():
-            for (seq, collection), group in sorted(groups.items()):
-                rows = list(group.values())
-                for at in range(0, len(rows), BATCH):
-                    await self._client.upsert(
-                        self._keys.collection(collection),
-                        [_row(point) for point in rows[at : at + BATCH]],
-                        wait=True,
-                        update_filter=_not_newer(seq),
-                    )
+        for (seq, collection), group in sorted(groups.items()):
+            await self._write(collection, list(group.values()), seq)
 
     async def load(self, points: Sequence[Point]) -> None:
         """Write points, whatever is there, and wait: for a generation on which nobody works."""
         groups: defaultdict[Collection, list[Point]] = defaultdict(list)
         for point in points:
             groups[point.collection].append(point)
+        for collection, rows in groups.items():
+            await self._write(collection, rows, None)
+
+    async def _write(self, collection: Collection, rows: Sequence[Point], seq: int | None) -> None:
+        """``seq``: what is newer than that stays; None: nothing does."""
         with self._watched():
-            for collection, rows in groups.items():
-                for at in range(0, len(rows), BATCH):
-                    found = [_row(point) for point in rows[at : at + BATCH]]
-                    await self._client.upsert(self._keys.collection(collection), found, wait=True)
+            for at in range(0, len(rows), BATCH):
+                await self._client.write_points(self._keys.collection(collection), rows[at : at + BATCH], seq)
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first.
@@ -121,7 +115,7 @@ class QdrantIndex:
             while True:
                 records, page = await self._client.scroll(
                     self._keys.collection(collection),
-                    scroll_filter=_filter(key, None),
+                    scroll_filter=_of(key),
                     limit=PAGE,
                     offset=page,
                     with_payload=[field],
@@ -138,7 +132,7 @@ class QdrantIndex:
             while True:
                 records, page = await self._client.scroll(
                     self._keys.collection(collection),
-                    scroll_filter=_filter(key, None),
+                    scroll_filter=_of(key),
                     limit=PAGE,
                     offset=page,
                     with_payload=True,
@@ -153,7 +147,7 @@ class QdrantIndex:
         with self._watched():
             for at in range(0, len(ids), BATCH):
                 chosen = models.Filter(
-                    must=[*_filter(key, None).must, models.HasIdCondition(has_id=list(ids[at : at + BATCH]))]  # type: ignore[misc]
+                    must=[*_of(key).must, models.HasIdCondition(has_id=list(ids[at : at + BATCH]))]  # type: ignore[misc]
                 )
                 await self._client.delete(
                     self._keys.collection(collection), points_selector=models.FilterSelector(filter=chosen), wait=True
@@ -204,17 +198,19 @@ class QdrantIndex:
         for place in fetch:
             places[searches[place].collection].append(place)
         requests = (
-            self._client.query_batch_points(
-                self._keys.collection(collection), [_request(searches[place], fetch[place]) for place in group]
+            self._client.search_points(
+                self._keys.collection(collection),
+                [searches[place] for place in group],
+                [fetch[place] for place in group],
             )
             for collection, group in places.items()
         )
         with self._watched():
             responses = await asyncio.gather(*requests)
         return {
-            place: best_hits(((str(point.id), point.score) for point in response.points), fetch[place])
+            place: best_hits(scores, fetch[place])
             for group, answers in zip(places.values(), responses, strict=True)
-            for place, response in zip(group, answers, strict=True)
+            for place, scores in zip(group, answers, strict=True)
         }
 
     @contextmanager
@@ -245,17 +241,6 @@ def _describe(fault: Exception) -> str:
     return f"{type(fault).__name__}: {fault!s:.300}"
 
 
-def _host(client: AsyncQdrantClient) -> str:
-    """``host:port``, without key and password."""
-    options = client.init_options
-    if options.get("location") == ":memory:" or options.get("path"):
-        return "this process"
-    url = str(options.get("url") or options.get("location") or "")
-    parts = urlsplit(url if "//" in url else f"//{url}")
-    host = parts.hostname or options.get("host") or "localhost"
-    return f"{host}:{parts.port or options.get('port') or 6333}"
-
-
 def _check_embedder(name: str, metadata: Mapping[str, Any], embedder: str, dimensions: int) -> None:
     made_by, length = metadata.get("embedder"), metadata.get("dimensions")
     if made_by is None:
@@ -275,14 +260,6 @@ def _asks(search: Search) -> bool:
     if search.limit <= 0:
         return False
     return search.dense is not None or bool(search.sparse and search.sparse.indices)
-
-
-def _row(point: Point) -> models.PointStruct:
-    vector: dict[str, Any] = {DENSE: _floats(point.dense)}
-    if point.sparse.indices:
-        vector[SPARSE] = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
-    payload = {"key": point.key, "born": point.born, "seq": point.seq, "text": point.text}
-    return models.PointStruct(id=point.id, vector=vector, payload=payload)
 
 
 def _point(collection: Collection, record: models.Record) -> Point:
@@ -305,36 +282,5 @@ def _sparse(vector: models.SparseVector) -> SparseVector:
     return SparseVector(indices=tuple(vector.indices), values=tuple(vector.values))
 
 
-def _floats(vector: bytes) -> list[float]:
-    floats: list[float] = np.frombuffer(vector, "<f4").tolist()
-    return floats
-
-
-def _not_newer(seq: int) -> models.Filter:
-    """A new point goes in; one that is there is overwritten only where this holds for it."""
-    return models.Filter(must=[models.FieldCondition(key="seq", range=models.Range(lte=seq))])
-
-
-def _filter(key: str, born_before: int | None) -> models.Filter:
-    must: list[models.Condition] = [models.FieldCondition(key="key", match=models.MatchValue(value=key))]
-    if born_before is not None:
-        must.append(models.FieldCondition(key="born", range=models.Range(lt=born_before)))
-    return models.Filter(must=must)
-
-
-def _request(search: Search, limit: int) -> models.QueryRequest:
-    query: list[float] | models.SparseVector
-    if search.dense is not None:
-        query, using = _floats(search.dense), DENSE
-    else:
-        sparse = search.sparse
-        assert sparse is not None
-        query, using = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values)), SPARSE
-    return models.QueryRequest(
-        query=query,
-        using=using,
-        filter=_filter(search.key, search.born_before),
-        params=models.SearchParams(exact=True),
-        limit=limit,
-        with_payload=False,
-    )
+def _of(key: str) -> models.Filter:
+    return models.Filter(must=[models.FieldCondition(key="key", match=models.MatchValue(value=key))])

@@ -1,0 +1,127 @@
+"""What is written by hand of Qdrant's REST: bodies, headers, and what becomes of answers that are none."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.ports import Search
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.qdrant_rest import LARGE, QdrantRest
+
+pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+
+KEY = "acme/c1"
+POINT = Point(
+    collection=Collection.TREE, id="0b0c4d1e-0000-5000-8000-000000000001", key=KEY, born=2, seq=3, text="héron",
+    dense=np.array([0.6, 0.8], "<f4").tobytes(), sparse=SparseVector(indices=(7, 2**32 - 1), values=(0.5, 1.25)),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Double:
+    """A server that keeps what it is sent and answers what it is told to."""
+
+    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    answer: web.Response | None = None
+
+    async def serve(self, request: web.Request) -> web.Response:
+        """Any request."""
+        self.asked.append((request.method, str(request.rel_url), await request.json()))
+        if request.headers.get("api-key") != "hush":
+            return web.json_response({"status": {"error": "no key"}}, status=401)
+        if self.answer is None:
+            await asyncio.Event().wait()
+        assert self.answer is not None
+        return self.answer
+
+
+@pytest.fixture
+def double() -> Double:
+    return Double(answer=web.json_response({"result": {"status": "completed"}}))
+
+
+@pytest.fixture
+async def server(double: Double) -> AsyncIterator[TestServer]:
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", double.serve)
+    async with TestServer(app) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: TestServer) -> AsyncIterator[QdrantRest]:
+    one = QdrantRest(str(server.make_url("/behind/")), api_key="hush", timeout_s=1)
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+def index(client: QdrantRest) -> QdrantIndex:
+    return QdrantIndex(client, Keys("p", "v1"))
+
+
+async def test_a_point_is_sent_with_its_condition(index: QdrantIndex, double: Double) -> None:
+    await index.upsert([POINT])
+    ((method, path, body),) = double.asked
+    assert (method, path) == ("PUT", "/behind/collections/p.v1.tree/points?wait=true")
+    (row,) = body["points"]
+    assert row["id"] == POINT.id
+    assert row["payload"] == {"key": KEY, "born": 2, "seq": 3, "text": "héron"}
+    assert row["vector"]["bm25"] == {"indices": [7, 2**32 - 1], "values": [0.5, 1.25]}
+    assert np.asarray(row["vector"]["dense"], "<f4").tobytes() == POINT.dense
+    assert body["update_filter"] == {"must": [{"key": "seq", "range": {"lte": 3}}]}
+
+
+async def test_points_are_loaded_over_whatever_is_there(index: QdrantIndex, double: Double) -> None:
+    await index.load([POINT])
+    ((_, _, body),) = double.asked
+    assert list(body) == ["points"]
+
+
+async def test_searches_of_a_collection_are_one_request(index: QdrantIndex, double: Double) -> None:
+    found = [{"points": [{"id": POINT.id, "score": 0.25}]}, {"points": []}]
+    double.answer = web.json_response({"result": found})
+    by_vector = Search(Collection.TREE, KEY, 3, dense=POINT.dense, born_before=5)
+    hits = await index.search([by_vector, Search(Collection.TREE, KEY, 3, sparse=POINT.sparse)])
+    assert [[hit.id for hit in one] for one in hits] == [[POINT.id], []]
+    ((_, path, body),) = double.asked
+    assert path == "/behind/collections/p.v1.tree/points/query/batch"
+    dense, sparse = body["searches"]
+    assert dense["filter"] == {"must": [{"key": "key", "match": {"value": KEY}}, {"key": "born", "range": {"lt": 5}}]}
+    assert (sparse["using"], sparse["query"]) == ("bm25", {"indices": [7, 2**32 - 1], "values": [0.5, 1.25]})
+    assert sparse["filter"] == {"must": [{"key": "key", "match": {"value": KEY}}]}
+
+
+async def test_a_large_body_arrives_whole(index: QdrantIndex, double: Double) -> None:
+    many = POINT.model_copy(update={"text": "a" * 3 * LARGE})
+    await index.upsert([many])
+    assert double.asked[0][2]["points"][0]["payload"]["text"] == many.text
+
+
+async def test_a_server_that_does_not_answer_is_away(index: QdrantIndex, double: Double, server: TestServer) -> None:
+    double.answer = None
+    with pytest.raises(Unavailable, match=f"127.0.0.1:{server.port}: SocketTimeoutError"):
+        await index.upsert([POINT])
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 500, 503])
+async def test_a_server_that_refuses_is_away(index: QdrantIndex, double: Double, status: int) -> None:
+    double.answer = web.json_response({"status": {"error": "not now"}}, status=status)
+    with pytest.raises(Unavailable, match=str(status)):
+        await index.upsert([POINT])
+
+
+async def test_a_key_is_sent(server: TestServer) -> None:
+    without = QdrantRest(str(server.make_url("/")), timeout_s=5)
+    with pytest.raises(Unavailable, match="401"):
+        await QdrantIndex(without, Keys("p", "v1")).upsert([POINT])
+    await without.close()

@@ -1,0 +1,126 @@
+"""A Qdrant client whose two frequent calls, writing points and searching, are written by hand.
+
+qdrant-client builds, checks and writes a pydantic model of every point, opens a connection for every request to a
+server on its own machine, and reads an answer by trying all types that it could be: several milliseconds of processor
+time a request. Here a body is plain JSON over a kept connection of aiohttp. Rare calls stay with qdrant-client.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+from urllib.request import getproxies
+
+import aiohttp
+import httpx2
+import numpy as np
+import orjson
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from eunoe.schemas.decisions import Point, SparseVector
+from eunoe.schemas.ports import Search
+from eunoe.workers.stores.connection import is_closed
+
+DENSE: Final = "dense"
+SPARSE: Final = "bm25"
+CONNECTIONS: Final = 100
+KEPT_S: Final = 4.0
+"""Seconds that an idle connection is kept: fewer than a server keeps it, who would close it under a request."""
+LARGE: Final = 2**19
+"""Bytes from which on a body is sent in pieces."""
+
+Json = Mapping[str, Any]
+
+
+class QdrantRest(AsyncQdrantClient):
+    """qdrant-client over REST, with `write_points` and `search_points` of its own."""
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
+        super().__init__(url=url, api_key=api_key, timeout=timeout_s, check_compatibility=False)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
+        self._headers = {"content-type": "application/json", **({} if api_key is None else {"api-key": api_key})}
+        self._session: aiohttp.ClientSession | None = None
+        self.address = str(self.http.client.host).rstrip("/")
+        """Its URL, with the port."""
+
+    async def write_points(self, collection: str, points: Sequence[Point], unless_after: int | None) -> None:
+        """Write points and wait for it; one that is there stays where its ``seq`` is greater than ``unless_after``."""
+        body: dict[str, Any] = {"points": [_row(point) for point in points]}
+        if unless_after is not None:
+            body["update_filter"] = {"must": [{"key": "seq", "range": {"lte": unless_after}}]}
+        await self._send("PUT", f"{_place(collection)}?wait=true", body)
+
+    async def search_points(
+        self, collection: str, searches: Sequence[Search], limits: Sequence[int]
+    ) -> list[list[tuple[str, float]]]:
+        """(id, score) of the ``limits`` best points of each search."""
+        asked = [_query(search, limit) for search, limit in zip(searches, limits, strict=True)]
+        found = await self._send("POST", f"{_place(collection)}/query/batch", {"searches": asked})
+        return [[(str(point["id"]), point["score"]) for point in one["points"]] for one in found]
+
+    async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - as its parent
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+        await super().close(grpc_grace, **kwargs)
+
+    async def _send(self, method: str, path: str, body: Json) -> Any:  # noqa: ANN401 - JSON
+        """The ``result`` of an answer; raises what qdrant-client raises."""
+        content = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        data = io.BytesIO(content) if len(content) > LARGE else content
+        try:
+            async with self._opened().request(method, self.address + path, data=data) as answer:
+                told = await answer.read()
+        except (aiohttp.ClientError, OSError) as fault:
+            raise ResponseHandlingException(fault) from fault
+        except RuntimeError as fault:
+            if not is_closed(fault):
+                raise
+            raise ResponseHandlingException(fault) from fault
+        if answer.status != 200:
+            headers: Any = answer.headers
+            raise UnexpectedResponse(answer.status, answer.reason or "", told, headers)
+        return orjson.loads(told)["result"]
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """The session; opened at the first request, because it belongs to the running loop."""
+        if self._session is None:
+            secure = self.address.startswith("https:")
+            connector = aiohttp.TCPConnector(
+                limit=CONNECTIONS, keepalive_timeout=KEPT_S, ssl=httpx2.create_ssl_context() if secure else True
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=self._timeout, headers=self._headers, trust_env=bool(getproxies())
+            )
+        return self._session
+
+
+def _place(collection: str) -> str:
+    return f"/collections/{quote(collection, safe='')}/points"
+
+
+def _row(point: Point) -> Json:
+    vector: dict[str, Any] = {DENSE: np.frombuffer(point.dense, "<f4")}
+    if point.sparse.indices:
+        vector[SPARSE] = _terms(point.sparse)
+    payload = {"key": point.key, "born": point.born, "seq": point.seq, "text": point.text}
+    return {"id": point.id, "vector": vector, "payload": payload}
+
+
+def _terms(sparse: SparseVector) -> Json:
+    return {"indices": sparse.indices, "values": sparse.values}
+
+
+def _query(search: Search, limit: int) -> Json:
+    must: list[Json] = [{"key": "key", "match": {"value": search.key}}]
+    if search.born_before is not None:
+        must.append({"key": "born", "range": {"lt": search.born_before}})
+    if search.dense is not None:
+        asked: dict[str, Any] = {"query": np.frombuffer(search.dense, "<f4"), "using": DENSE}
+    else:
+        assert search.sparse is not None
+        asked = {"query": _terms(search.sparse), "using": SPARSE}
+    return {
+        **asked, "filter": {"must": must}, "params": {"exact": True}, "limit": limit, "with_payload": False,
+    }  # fmt: skip
