@@ -13,7 +13,8 @@ from eunoe.schemas.events import DeadLetterReason
 E_co = TypeVar("E_co", bound=Contract, covariant=True)
 
 
-class Put(Value):
+@dataclass(frozen=True, slots=True)
+class Put:
     """Write one document of a table of the stage's own state."""
 
     table: str
@@ -24,17 +25,19 @@ class Put(Value):
     @classmethod
     def of(cls, table: str, id_: str, value: Value) -> Self:
         """The write that stores ``value`` under ``id_``."""
-        return cls(table=table, id=id_, text=value.model_dump_json())
+        return cls(table, id_, value.model_dump_json())
 
 
-class Drop(Value):
+@dataclass(frozen=True, slots=True)
+class Drop:
     """Remove one document of a table; nothing happens where it is not there."""
 
     table: str
     id: str
 
 
-class Clear(Value):
+@dataclass(frozen=True, slots=True)
+class Clear:
     """Remove a whole table; done before all other writes of its decision."""
 
     table: str
