@@ -15,7 +15,8 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import LARGE, QdrantRest
+from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.wire import LARGE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 

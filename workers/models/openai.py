@@ -6,24 +6,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from openai import APIStatusError, AsyncOpenAI, BadRequestError, OpenAIError, UnprocessableEntityError
-from openai.types.chat import ChatCompletion
-from openai.types.chat.chat_completion import Choice
+from openai import APIStatusError, BadRequestError, OpenAIError, UnprocessableEntityError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import is_correcting
+from eunoe.workers.models.completion import Completion
 from eunoe.workers.models.dialect import Dialect, Sampling, adapt, request_body
-from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of
+from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of, refusal_of
 from eunoe.workers.models.forms import read_answer
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import Prices, Usage
 from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
 from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.wire import NoAnswer
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Value)
+CHAT = "/chat/completions"
 _NOT_UNDERSTOOD = (BadRequestError, UnprocessableEntityError)
 
 
@@ -55,7 +56,7 @@ class OpenAIModel:
     def __init__(self, settings: OpenAISettings) -> None:
         in_flight = settings.endpoint.in_flight
         self._settings = settings
-        self._client: AsyncOpenAI = settings.endpoint.open()
+        self._wire = settings.endpoint.wire()
         self._limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
         self._retrying = Retrying(settings.retry, settings.world, settings.endpoint.server)
         self._usage = Usage()
@@ -90,7 +91,7 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._wire.close()
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         """The model's answer, parsed.
@@ -110,7 +111,7 @@ class OpenAIModel:
             self._usage.invalid += 1
             raise
 
-    async def _ask(self, prompt: Prompt, form: type[Value], urgent: bool) -> ChatCompletion:
+    async def _ask(self, prompt: Prompt, form: type[Value], urgent: bool) -> Completion:
         while True:
             dialect = self._dialect
             body = request_body(prompt, form, dialect, self._settings.sampling)
@@ -123,21 +124,21 @@ class OpenAIModel:
             self._understood.add(form)
             return completion
 
-    async def _attempt(self, body: dict[str, Any], urgent: bool) -> ChatCompletion:
+    async def _attempt(self, body: dict[str, Any], urgent: bool) -> Completion:
         endpoint = self._settings.endpoint
         try:
             async with self._limit.slot(urgent=urgent), asyncio.timeout(endpoint.timeout_s):
-                # as `chat.completions.create`, without its walk over every word of the schema
-                completion = await self._client.post(
-                    "/chat/completions", cast_to=ChatCompletion, body={"model": endpoint.model, **body}
-                )
+                answer = await self._wire.send("POST", CHAT, {"model": endpoint.model, **body})
+            if answer.status >= 400:
+                raise refusal_of(answer, self._wire.address + CHAT)
+            completion = Completion.read(answer.content)
         except TimeoutError:
             raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
         except _NOT_UNDERSTOOD:
             raise
-        except (OpenAIError, ValueError) as error:
+        except (OpenAIError, NoAnswer, ValueError) as error:
             raise fault_of(error, endpoint, self._settings.world.clock()) from None
-        if not isinstance(completion, ChatCompletion) or not completion.choices:
+        if completion is None:
             raise Transient(
                 f"{self.name} at {endpoint.base_url} answered with no chat completion: is the address right?"
             )
@@ -163,22 +164,23 @@ class OpenAIModel:
     def _on_retry(self) -> None:
         self._usage.retries += 1
 
-    def _count(self, prompt: Prompt, completion: ChatCompletion) -> None:
-        told = completion.usage
-        content = completion.choices[0].message.content or ""
-        self._usage.prompt_tokens += told.prompt_tokens if told else count_tokens(prompt.system + "\n" + prompt.user)
-        self._usage.completion_tokens += told.completion_tokens if told else count_tokens(content)
+    def _count(self, prompt: Prompt, completion: Completion) -> None:
+        asked, answered = completion.tokens or (
+            count_tokens(prompt.system + "\n" + prompt.user),
+            count_tokens(completion.content),
+        )
+        self._usage.prompt_tokens += asked
+        self._usage.completion_tokens += answered
 
 
-def _content(completion: ChatCompletion, prompt: Prompt) -> str:
+def _content(completion: Completion, prompt: Prompt) -> str:
     """The text of a whole answer; raises `AnswerInvalid` for one that is cut, filtered, refused or empty."""
-    choice: Choice = completion.choices[0]
-    if choice.finish_reason == "length":
+    if completion.finish_reason == "length":
         raise AnswerInvalid(f"the answer was cut off after {prompt.max_tokens} tokens; answer more briefly")
-    if choice.finish_reason == "content_filter":
+    if completion.finish_reason == "content_filter":
         raise AnswerInvalid("the endpoint's content filter cut the answer")
-    if choice.message.refusal:
+    if completion.refusal:
         raise AnswerInvalid("the model refused to answer")
-    if not choice.message.content or not choice.message.content.strip():
+    if not completion.content.strip():
         raise AnswerInvalid("the answer is empty")
-    return choice.message.content
+    return completion.content

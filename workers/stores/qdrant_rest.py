@@ -2,17 +2,13 @@
 
 qdrant-client builds, checks and writes a pydantic model of every point, opens a connection for every request to a
 server on its own machine, and reads an answer by trying all types that it could be: several milliseconds of processor
-time a request. Here a body is plain JSON over a kept connection of aiohttp. Rare calls stay with qdrant-client.
+time a request. Rare calls stay with it.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
-from urllib.request import getproxies
 
-import aiohttp
-import httpx2
 import numpy as np
 import orjson
 from qdrant_client import AsyncQdrantClient
@@ -20,15 +16,10 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
-from eunoe.workers.stores.connection import is_closed
+from eunoe.workers.wire import Bounds, NoAnswer, Wire
 
 DENSE: Final = "dense"
 SPARSE: Final = "bm25"
-CONNECTIONS: Final = 100
-KEPT_S: Final = 4.0
-"""Seconds that an idle connection is kept: fewer than a server keeps it, who would close it under a request."""
-LARGE: Final = 2**19
-"""Bytes from which on a body is sent in pieces."""
 
 Json = Mapping[str, Any]
 
@@ -38,11 +29,13 @@ class QdrantRest(AsyncQdrantClient):
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
         super().__init__(url=url, api_key=api_key, timeout=timeout_s, check_compatibility=False)
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
-        self._headers = {"content-type": "application/json", **({} if api_key is None else {"api-key": api_key})}
-        self._session: aiohttp.ClientSession | None = None
-        self.address = str(self.http.client.host).rstrip("/")
+        address, headers = str(self.http.client.host), {} if api_key is None else {"api-key": api_key}
+        self._wire = Wire(address, headers, Bounds(connect_s=timeout_s, read_s=timeout_s))
+
+    @property
+    def address(self) -> str:
         """Its URL, with the port."""
+        return self._wire.address
 
     async def write_points(self, collection: str, points: Sequence[Point], unless_after: int | None) -> None:
         """Write points and wait for it; one that is there stays where its ``seq`` is greater than ``unless_after``."""
@@ -61,39 +54,20 @@ class QdrantRest(AsyncQdrantClient):
 
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - as its parent
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._wire.close()
         await super().close(grpc_grace, **kwargs)
 
     async def _send(self, method: str, path: str, body: Json) -> Any:  # noqa: ANN401 - JSON
         """The ``result`` of an answer; raises what qdrant-client raises."""
-        content = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
-        data = io.BytesIO(content) if len(content) > LARGE else content
         try:
-            async with self._opened().request(method, self.address + path, data=data) as answer:
-                told = await answer.read()
-        except (aiohttp.ClientError, OSError) as fault:
-            raise ResponseHandlingException(fault) from fault
-        except RuntimeError as fault:
-            if not is_closed(fault):
-                raise
-            raise ResponseHandlingException(fault) from fault
+            answer = await self._wire.send(method, path, body)
+        except NoAnswer as fault:
+            cause = fault.__cause__
+            raise ResponseHandlingException(cause if isinstance(cause, Exception) else fault) from cause
         if answer.status != 200:
             headers: Any = answer.headers
-            raise UnexpectedResponse(answer.status, answer.reason or "", told, headers)
-        return orjson.loads(told)["result"]
-
-    def _opened(self) -> aiohttp.ClientSession:
-        """The session; opened at the first request, because it belongs to the running loop."""
-        if self._session is None:
-            secure = self.address.startswith("https:")
-            connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS, keepalive_timeout=KEPT_S, ssl=httpx2.create_ssl_context() if secure else True
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector, timeout=self._timeout, headers=self._headers, trust_env=bool(getproxies())
-            )
-        return self._session
+            raise UnexpectedResponse(answer.status, answer.reason, answer.content, headers)
+        return orjson.loads(answer.content)["result"]
 
 
 def _place(collection: str) -> str:
