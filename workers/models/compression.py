@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.batching import Batcher
@@ -22,10 +23,11 @@ _UNIT = re.compile(
 _SENTENCE_END = frozenset(".!?…。！？")
 _OPENS = frozenset("\"'“‘([*-–—")
 _YIELD_EVERY = 64
+_LONGEST_KEPT = 40
+"""Characters of a word whose traits are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
+class _Unit(NamedTuple):
     """A word, a number or a mark of a text."""
 
     text: str
@@ -33,9 +35,45 @@ class _Unit:
     end: int
     starts_sentence: bool
 
-    @property
-    def is_word(self) -> bool:
-        return any(char.isalnum() or char == "_" for char in self.text)
+
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """What a word, a number or a mark is by itself, wherever it stands."""
+
+    lower: str
+    tokens: int
+    is_word: bool
+    is_protected: bool
+    """True: it is never dropped, name or not."""
+    may_name: bool
+    """True: it is written like a name."""
+    is_known_name: bool
+    """True: where it is written like a name, it is one even at the beginning of a sentence."""
+    rank: int
+    """The greater, the more it tells."""
+
+
+def _traits(text: str) -> _Traits:
+    return _kept_traits(text) if len(text) <= _LONGEST_KEPT else _read_traits(text)
+
+
+@lru_cache(maxsize=32_768)
+def _kept_traits(text: str) -> _Traits:
+    return _read_traits(text)
+
+
+def _read_traits(text: str) -> _Traits:
+    lower, tells = text.lower(), weight(text)
+    is_word = any(char.isalnum() or char == "_" for char in text)
+    return _Traits(
+        lower=lower,
+        tokens=count_tokens(text),
+        is_word=is_word,
+        is_protected=_is_protected(text) if is_word else text in "?？" or not text.isascii(),
+        may_name=is_word and _may_name(text, tells),
+        is_known_name=lower in GIVEN_NAMES or tells == 3,
+        rank=(1, 2, 4, 6)[tells] if is_word else 3 if text in _SENTENCE_END else 0,
+    )
 
 
 class OfflineCompressor:
@@ -75,12 +113,12 @@ def drop_words(text: str, keep: float) -> str:
         return text
     dropped: set[int] = set()
     for _, _, index in sorted(_droppable(text, units)):
-        cost = count_tokens(units[index].text)
+        cost = _traits(units[index].text).tokens
         if cost <= spare:
             dropped.add(index)
             spare -= cost
     kept = [unit for index, unit in enumerate(units) if index not in dropped]
-    return _join(text, kept) if any(unit.is_word for unit in kept) else text
+    return _join(text, kept) if any(_traits(unit.text).is_word for unit in kept) else text
 
 
 def _units(text: str) -> Iterator[_Unit]:
@@ -101,44 +139,36 @@ def _droppable(text: str, units: Sequence[_Unit]) -> Iterator[tuple[int, int, in
     names = {unit.text for unit in units if unit.text[0].isupper() and not unit.starts_sentence}
     seen: set[str] = set()
     for index, unit in enumerate(units):
-        repeated = unit.text.lower() in seen
-        seen.add(unit.text.lower())
-        if not (_in_spans(unit, tags) or _is_protected(unit, names)):
-            yield _rank(unit, repeated), len(unit.text), index
+        traits = _traits(unit.text)
+        repeated = traits.lower in seen
+        seen.add(traits.lower)
+        if not (_in_spans(unit, tags) or traits.is_protected or _is_name(unit, traits, names)):
+            yield traits.rank - (1 if traits.rank == 6 and repeated else 0), len(unit.text), index
 
 
 def _in_spans(unit: _Unit, spans: Sequence[tuple[int, int]]) -> bool:
     return any(start <= unit.start < end for start, end in spans)
 
 
-def _is_protected(unit: _Unit, names: set[str]) -> bool:
-    if not unit.is_word:
-        return unit.text in "?？" or not unit.text.isascii()
-    if any(char.isdigit() for char in unit.text) or "://" in unit.text or "@" in unit.text or unit.text[0] in "$€£¥":
+def _is_protected(word: str) -> bool:
+    """Numbers, addresses, negations, and words of other scripts."""
+    if any(char.isdigit() for char in word) or "://" in word or "@" in word or word[0] in "$€£¥":
         return True
-    if unit.text.lower() in NUMBER_WORDS or is_negation(unit.text) or not _is_latin(unit.text):
-        return True
-    return _is_name(unit, names)
+    return word.lower() in NUMBER_WORDS or is_negation(word) or not _is_latin(word)
 
 
-def _is_name(unit: _Unit, names: set[str]) -> bool:
-    word = unit.text
-    if not word[0].isupper() or word.split("'")[0].split("’")[0] == "I":
+def _may_name(word: str, tells: int) -> bool:
+    if not word[0].isupper() or re.split("['’]", word, maxsplit=1)[0] == "I":
         return False
-    if word.isupper() and len(word) > 1 and weight(word) < 3:  # SO, VERY: loud, no name
-        return False
-    return not unit.starts_sentence or word in names or word.lower() in GIVEN_NAMES or weight(word) == 3
+    return not (word.isupper() and len(word) > 1 and tells < 3)  # SO, VERY: loud, no name
+
+
+def _is_name(unit: _Unit, traits: _Traits, names: set[str]) -> bool:
+    return traits.may_name and (not unit.starts_sentence or unit.text in names or traits.is_known_name)
 
 
 def _is_latin(word: str) -> bool:
     return all(ord(char) < 0x250 or char in "'’-" for char in word)
-
-
-def _rank(unit: _Unit, repeated: bool) -> int:
-    if not unit.is_word:
-        return 3 if unit.text in _SENTENCE_END else 0
-    rank = weight(unit.text)
-    return (1, 2, 4, 6)[rank] - (1 if rank == 3 and repeated else 0)
 
 
 def _join(text: str, units: Sequence[_Unit]) -> str:
@@ -159,7 +189,7 @@ def _space(gap: str, unit: _Unit, follows: bool) -> str:
     if "\n" in gap:
         return "\n"
     skipped = bool(gap.strip())
-    if unit.is_word and (skipped or gap):
+    if (skipped or gap) and _traits(unit.text).is_word:
         return " "
     return " " if gap[-1:].isspace() else ""
 

@@ -1,10 +1,16 @@
 """The participants' names, which say nothing about a topic and draw all texts about one person together."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 
 def without_names(text: str, speakers: Sequence[str]) -> str:
     """The text without the speakers' names, which say nothing about the topic; the text itself if nothing is left."""
-    names = {part.casefold() for speaker in speakers for part in speaker.split()}
+    names = _names(tuple(speakers))
     kept = [word for word in text.split() if word.strip(".,;:!?'\"()").removesuffix("'s").casefold() not in names]
     return " ".join(kept) or text
+
+
+@lru_cache(maxsize=1024)
+def _names(speakers: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(part.casefold() for speaker in speakers for part in speaker.split())
