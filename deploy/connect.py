@@ -30,7 +30,8 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
         update={
             "idempotent": False,
             "dense": True,
-            "fetch_wait_ms": 20,
+            "fetch_wait_ms": 1,
+            "fetch_rest_ms": 20,
             "session_timeout_ms": 6_000,
             "heartbeat_interval_ms": 1_000,
         }
@@ -61,6 +62,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "EUNOE_BROKER__IDEMPOTENT": str(broker.idempotent).lower(),
         "EUNOE_BROKER__DENSE": str(broker.dense).lower(),
         "EUNOE_BROKER__FETCH_WAIT_MS": str(broker.fetch_wait_ms),
+        "EUNOE_BROKER__FETCH_REST_MS": str(broker.fetch_rest_ms),
         "EUNOE_BROKER__SESSION_TIMEOUT_MS": str(broker.session_timeout_ms),
         "EUNOE_BROKER__HEARTBEAT_INTERVAL_MS": str(broker.heartbeat_interval_ms),
     }

@@ -42,7 +42,10 @@ class StageHouse:
             start_position=start_position(log_book, epoch, outages) if from_log else None,
             barrier=_is_control if from_log else None,
             slots=self.settings.slots,
+            late_s=lambda: self.meter.loop.recent_s,
+            hurried=row.order is not Order.SESSION,
         )
+        self.clients.publisher.ring_after(row.inputs, app.pace.ring)
         return app
 
     def _runner(self, name: str) -> Runner:

@@ -33,6 +33,7 @@ from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.dispatcher import BeforeAck, Dispatcher, DispatchLimits, Handler, Place
 from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import KafkaSettings, client_options
+from eunoe.streams.pace import Pace
 from eunoe.streams.quiet import quiet_libraries
 from eunoe.streams.record import Record
 from eunoe.streams.topics import TopicNames
@@ -72,6 +73,11 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             # a stage that waits for a slow model takes nothing for long: whether it is stuck is told by its progress
             max_poll_interval_ms=_NEVER_MS,
         )
+
+    async def on_start(self) -> None:
+        """Connect; keep the pace that the owner wants."""
+        await super().on_start()
+        cast("_App", self.app).owner.pace.keep(self._ensure_consumer())
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         held = self.assignment()
@@ -280,8 +286,14 @@ class StageApp:
         start_position: StartPosition | None = None,
         barrier: Callable[[Record], bool] | None = None,
         slots: int = 256,
+        late_s: Callable[[], float] = lambda: 0.0,
+        hurried: bool = True,
     ) -> None:
-        """``barrier`` says which records wait for all earlier ones of their partition and hold back the later ones."""
+        """``barrier`` says which records wait for all earlier ones of their partition and hold back the later ones.
+
+        ``late_s`` (how late the event loop comes, in seconds) and ``hurried`` (somebody waits for what is consumed)
+        set the pace where the broker cannot wait: see `eunoe.streams.pace`.
+        """
         self.kafka = kafka
         self.stage = stage
         self._group = names.group(stage)
@@ -293,6 +305,7 @@ class StageApp:
         self.dispatcher = Dispatcher(
             handle, lambda *_place: None, before_ack=before_ack, gave_way=self._gave_way, limits=limits
         )
+        self.pace = Pace(kafka.fetch_rest_ms / 1000, late_s, hurried=hurried)
         self._app: _App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()

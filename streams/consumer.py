@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import LARGEST_RECORD, KafkaSettings, client_options
+from eunoe.streams.pace import Pace
 from eunoe.streams.record import Record
 
 _BATCH_RECORDS = 500
@@ -39,6 +40,8 @@ async def open_consumer(kafka: KafkaSettings, fetch_wait_ms: int | None = None) 
     try:
         with broker_faults(kafka):
             await consumer.start()
+        if fetch_wait_ms is None:
+            Pace(kafka.fetch_rest_ms / 1000).keep(consumer)
         yield consumer
     finally:
         await _close(consumer)

@@ -51,8 +51,10 @@ class KafkaSettings(Value):
     ssl_keyfile: str | None = None
     """Its key, a PEM file."""
     fetch_wait_ms: int = Field(default=20, ge=1)
-    """How long a broker may hold an empty fetch: 20 for the embedded broker, which answers a waiting fetch late; 500
-    for Apache Kafka, which answers as soon as there is data."""
+    """How long a broker may hold an empty fetch: 500 for Apache Kafka, which answers as soon as there is data; 1 for
+    the embedded broker, which answers a waiting fetch late."""
+    fetch_rest_ms: int = Field(default=0, ge=0)
+    """How long a consumer rests at least between two fetches: 0 for Apache Kafka; 20 for the embedded broker."""
     session_timeout_ms: int = Field(default=10_000, ge=1_000)
     """After this silence a member is dead, and its partitions move."""
     heartbeat_interval_ms: int = Field(default=3_000, ge=100)

@@ -1,7 +1,7 @@
 """Sends messages and waits until the brokers have them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -48,6 +48,7 @@ class KafkaPublisher:
         self._kafka = kafka
         self._names = names
         self._producer: AIOKafkaProducer | None = None
+        self._bells: dict[str, list[Callable[[], None]]] = {}
 
     async def start(self) -> None:
         """Connect; raises `Unavailable` when no broker answers."""
@@ -82,6 +83,7 @@ class KafkaPublisher:
             async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]
                 await _all(sent)
+            self._ring({message.topic for message in messages})
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
             raise MessageTooLarge(
                 f"the broker takes no message of this size: {error!r}; raise max.message.bytes"
@@ -99,6 +101,16 @@ class KafkaPublisher:
             raise Unavailable(
                 f"no answer from {self._kafka.bootstrap} to a publish: {error!r}", self._kafka.server
             ) from error
+
+    def ring_after(self, topics: Iterable[str], bell: Callable[[], None]) -> None:
+        """Call ``bell`` each time when the brokers have something new from here in one of the logical ``topics``."""
+        for topic in topics:
+            self._bells.setdefault(topic, []).append(bell)
+
+    def _ring(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            for bell in self._bells.get(topic, ()):
+                bell()
 
     async def _missing(self, messages: Sequence[Message]) -> list[str]:
         """The names of the topics that the brokers do not have; raises `Unavailable` when none answers."""

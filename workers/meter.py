@@ -12,6 +12,7 @@ from typing import Any
 
 _GROWTH = math.log(1.1)
 _LEAST_MS = 0.1
+_NEWEST = 0.1
 
 
 class Part(StrEnum):
@@ -88,6 +89,8 @@ class LoopMeter:
     """By the clock: what other processes took from us on a busy machine counts too."""
     busy: Spread = field(default_factory=Spread)
     """Of the lateness, what this thread itself computed."""
+    recent_s: float = 0.0
+    """How late it comes now: the mean of the last samples, the newest of most weight."""
 
     async def run(self) -> None:
         """Sample for ever."""
@@ -99,6 +102,7 @@ class LoopMeter:
 
     def _count(self, late_s: float, computed_s: float) -> None:
         """A block counts once for every sample that it swallowed: whatever was due meanwhile waited too."""
+        self.recent_s += (late_s - self.recent_s) * _NEWEST
         self.busy.add(min(late_s, computed_s) * 1000)
         self.late.longest_ms = max(self.late.longest_ms, late_s * 1000)
         while late_s >= 0:

@@ -92,3 +92,20 @@ async def test_a_topic_that_is_none(log):
     publisher, _ = log
     with pytest.raises(ValueError, match="nonsense"):
         await publisher.publish([Message("nonsense", b"key", b"")])
+
+
+@pytest.mark.broker
+async def test_who_waits_for_a_topic_hears_when_the_broker_has_something_there(kafka):
+    names, heard = TopicNames(prefix=given.own_prefix()), list[str]()
+    await create_topics(kafka, names, PARTITIONS)
+    publisher = KafkaPublisher(kafka, names)
+    publisher.ring_after([Topic.SESSIONS, Topic.SEGMENTS], lambda: heard.append("one"))
+    publisher.ring_after([Topic.SESSIONS], lambda: heard.append("other"))
+    await publisher.start()
+    try:
+        await publisher.publish([Message(Topic.SEGMENTS, b"key", b"1"), Message(Topic.MEMORIES, b"key", b"2")])
+        assert heard == ["one"]
+        await publisher.publish([Message(Topic.SESSIONS, b"key", b"1"), Message(Topic.SESSIONS, b"key", b"2")])
+        assert sorted(heard) == ["one", "one", "other"]
+    finally:
+        await publisher.stop()

@@ -1,0 +1,87 @@
+"""How often a consumer asks a broker that cannot wait.
+
+Apache Kafka holds a fetch until there is data. The embedded broker (Tansu 0.6.0) looks again and again while it
+holds one, and answers late: it is asked for what there is, and the consumer rests between two questions instead. A
+publisher in the same process rings: then the consumer does not rest longer than it must.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from aiokafka import AIOKafkaConsumer
+
+LONGEST_S = 0.2
+"""However late the process is."""
+_UNHURRIED = 5
+
+
+def rest_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> float:
+    """How long to rest between two fetches, in seconds; ``least_s`` 0 means no rest at all.
+
+    A process whose event loop comes ``late_s`` late gains nothing from records that it has sooner than it takes them.
+    Beyond that, a consumer who was told of records (``rung``) does not rest; who is ``hurried``, because somebody
+    waits for the records, rests ``least_s``, any other five times as long.
+    """
+    if least_s <= 0:
+        return 0.0
+    patience = 0.0 if rung else least_s if hurried else _UNHURRIED * least_s
+    return max(patience, min(late_s, LONGEST_S))
+
+
+class Pace:
+    """The rests of one consumer, and the bell that ends them."""
+
+    def __init__(self, least_s: float, late_s: Callable[[], float] = lambda: 0.0, *, hurried: bool = True) -> None:
+        self._least_s = least_s
+        self._late_s = late_s
+        self._hurried = hurried
+        self._since = 0.0
+        self._rung = False
+        self._bell = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def ring(self) -> None:
+        """Tell that there is something to fetch. May be called from any thread."""
+        if self._rung or self._loop is None:
+            return
+        self._rung = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    async def rest(self) -> None:
+        """Return when it is time for the next fetch."""
+        loop = asyncio.get_running_loop()
+        while (left := self._left_s()) > 0:
+            # cheaper than a wait with a timeout, which ends by an exception
+            self._bell.clear()
+            alarm = loop.call_later(left, self._bell.set)
+            try:
+                await self._bell.wait()
+            finally:
+                alarm.cancel()
+        self._rung = False
+
+    def _left_s(self) -> float:
+        rest = rest_s(self._least_s, self._late_s(), hurried=self._hurried, rung=self._rung)
+        return self._since + rest - time.monotonic()
+
+    def keep(self, consumer: AIOKafkaConsumer) -> None:
+        """Let a started consumer rest between two fetches; to be called in its event loop."""
+        if self._least_s <= 0:
+            return
+        self._loop = asyncio.get_running_loop()
+        fetcher = consumer._fetcher  # noqa: SLF001
+        fetch = fetcher._proc_fetch_request  # noqa: SLF001
+
+        async def rested_fetch(*request: object) -> bool:
+            try:
+                await self.rest()
+            except asyncio.CancelledError:
+                return False  # as the fetch itself does: the partitions are given up, or the consumer stops
+            found: bool = await fetch(*request)
+            self._since = time.monotonic()
+            return found
+
+        fetcher._proc_fetch_request = rested_fetch  # noqa: SLF001

@@ -1,0 +1,116 @@
+"""How long a consumer rests between two fetches, and what ends a rest."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunoe.streams.pace import LONGEST_S, Pace, rest_s
+
+SECONDS = st.floats(0, 10)
+LONG_S = 60.0
+
+
+@given(SECONDS, st.booleans(), st.booleans())
+def test_who_asks_a_broker_that_waits_never_rests(late_s: float, hurried: bool, rung: bool):
+    assert rest_s(0.0, late_s, hurried=hurried, rung=rung) == 0.0
+
+
+@given(st.floats(0.001, 1), SECONDS, SECONDS, st.booleans(), st.booleans())
+def test_the_later_the_process_the_longer_the_rest_up_to_a_bound(
+    least_s: float, late_s: float, later_s: float, hurried: bool, rung: bool
+):
+    soon, late = sorted((late_s, later_s))
+    first = rest_s(least_s, soon, hurried=hurried, rung=rung)
+    second = rest_s(least_s, late, hurried=hurried, rung=rung)
+    assert min(soon, LONGEST_S) <= first <= second <= max(5 * least_s, LONGEST_S)
+
+
+@given(st.floats(0.001, 1), SECONDS)
+def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, late_s: float):
+    rung, hurried, other = (
+        rest_s(least_s, late_s, hurried=hurried, rung=rung)
+        for hurried, rung in ((False, True), (True, False), (False, False))
+    )
+    assert rung <= hurried <= other
+    assert hurried >= least_s
+
+
+class Fetched:
+    """A consumer of which only the fetches are there."""
+
+    def __init__(self) -> None:
+        self._fetcher: Any = self
+        self.asked: list[tuple[object, ...]] = []
+        self.at: list[float] = []
+
+    async def _proc_fetch_request(self, *request: object) -> bool:
+        self.asked.append(request)
+        self.at.append(time.monotonic())
+        return True
+
+    async def fetch(self, *request: object) -> bool:
+        found: bool = await self._fetcher._proc_fetch_request(*request)
+        return found
+
+
+async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
+    consumer = Fetched()
+    Pace(0.02).keep(consumer)
+    assert [await consumer.fetch("place", 1), await consumer.fetch("place", 2)] == [True, True]
+    assert consumer.asked == [("place", 1), ("place", 2)]
+    assert consumer.at[1] - consumer.at[0] >= 0.02
+
+
+async def test_without_a_rest_the_consumer_stays_as_it_is():
+    consumer = Fetched()
+    Pace(0.0).keep(consumer)
+    assert "_proc_fetch_request" not in vars(consumer)
+
+
+async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_lets_the_next_follow_at_once():
+    consumer, pace = Fetched(), Pace(LONG_S)
+    pace.keep(consumer)
+    await consumer.fetch(1)
+    resting = asyncio.create_task(consumer.fetch(2))
+    await asyncio.sleep(0)
+    threading.Thread(target=pace.ring).start()
+    async with asyncio.timeout(LONG_S / 2):
+        await resting
+        pace.ring()
+        await consumer.fetch(3)
+    assert len(consumer.asked) == 3
+
+
+async def test_a_ring_for_a_late_process_waits_until_it_is_time():
+    consumer, pace = Fetched(), Pace(0.001, lambda: 0.03)
+    pace.keep(consumer)
+    await consumer.fetch(1)
+    pace.ring()
+    await consumer.fetch(2)
+    assert consumer.at[1] - consumer.at[0] >= 0.03
+
+
+async def test_a_consumer_that_stops_ends_its_rest_without_a_fetch():
+    consumer = Fetched()
+    Pace(LONG_S).keep(consumer)
+    await consumer.fetch(1)
+    resting = asyncio.create_task(consumer.fetch(2))
+    await asyncio.sleep(0)
+    resting.cancel()
+    assert await resting is False
+    assert len(consumer.asked) == 1
+
+
+def test_a_ring_after_the_end_is_no_fault():
+    pace = Pace(LONG_S)
+    pace.ring()
+
+    async def live() -> None:
+        pace.keep(Fetched())
+
+    asyncio.run(live())
+    pace.ring()
