@@ -6,6 +6,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.readings import Reading
 from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, Stats
+from eunoe.workers.frequencies import read_numbers
 
 
 async def read_stats(store: StateStore, key: str) -> Stats:
@@ -16,11 +17,7 @@ async def read_stats(store: StateStore, key: str) -> Stats:
 
 async def read_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
     """Term → in how many segments it stands, for the wanted terms that stand in any."""
-    if not wanted:
-        return {}
-    ordered = sorted(wanted)
-    rows = await store.fetch(NAME, key, TERMS, ordered)
-    return {term: Frequency.from_json(row).segments for term, row in zip(ordered, rows, strict=True) if row is not None}
+    return await read_numbers(store, (NAME, key, TERMS), Frequency, wanted)
 
 
 async def read_segments(

@@ -1,11 +1,10 @@
 """From a segmented session to segments that can be found. Pure."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Collection as Points
-from eunoe.schemas.decisions import Point, Put, Write
+from eunoe.schemas.decisions import Point
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Segment
@@ -94,14 +93,6 @@ def plain_text(texts: Iterable[str]) -> str:
 def term_lists(denoised: Sequence[Sequence[str]], speakers: Collection[str]) -> list[list[str]]:
     """The BM25 terms of each segment, the speakers' names dropped."""
     return [terms(plain_text(texts), drop=speakers) for texts in denoised]
-
-
-def frequency_writes(segment_terms: Iterable[list[str]], known: dict[str, int]) -> list[Write]:
-    """The document frequencies after this session; ``known`` holds those before it."""
-    fresh = Counter(term for listed in segment_terms for term in set(listed))
-    return [
-        Put.of(TERMS, term, Frequency(segments=known.get(term, 0) + count)) for term, count in sorted(fresh.items())
-    ]
 
 
 def index_entry(document: str) -> IndexEntry | None:

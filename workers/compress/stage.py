@@ -13,17 +13,19 @@ from eunoe.workers.compress.segments import (
     READINGS,
     SEGMENTS,
     STATS,
+    TERMS,
+    Frequency,
     Stats,
     build_point,
     build_segments,
     cut,
     evidence,
-    frequency_writes,
     plain_text,
     speakers_of,
     term_lists,
 )
 from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.frequencies import frequency_writes
 from eunoe.workers.models.names import without_names
 
 CODE = "compress/1"
@@ -56,10 +58,11 @@ class CompressStage:
             for row, index in enumerate(findable)
         ]
         after = Stats(segments=stats.segments + len(findable), session=max(stats.session, work.seq), speakers=speakers)
+        known = await read_frequencies(self._store, work.key, set(chain.from_iterable(listed)))
         writes = [
             *(Put.of(SEGMENTS, segment.segment_id, segment) for segment in segments),
             *(Put.of(READINGS, one.segment_id, reading) for one, reading in zip(segments, readings, strict=True)),
-            *frequency_writes(listed, await read_frequencies(self._store, work.key, set(chain.from_iterable(listed)))),
+            *frequency_writes(TERMS, Frequency, listed, known),
             Put.of(STATS, STATS, after),
         ]
         return Decision(writes=tuple(writes), points=tuple(points))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
 
 from pydantic import ValidationError
@@ -42,13 +43,20 @@ class Recorded(Generic[A_co]):
     """What was wrong with the last answer, where none passed."""
 
 
+@lru_cache(maxsize=256)  # a question is looked up before it is asked, and recorded after
 def request_hash(model: str, prompt: Prompt, form: type[Value], parameters: str = "") -> str:
     """The sha256 (hex) of all that an answer depends on: model, messages, schema, parameters.
 
     The prompt's name is not part of it: the same words are the same question.
     """
-    asked = [model, prompt.system, prompt.user, prompt.max_tokens, strict_schema(form), parameters]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+    parts = (model, prompt.system, prompt.user, prompt.max_tokens)
+    asked = ", ".join((*map(json.dumps, parts), _schema_text(form), json.dumps(parameters)))
+    return hashlib.sha256(f"[{asked}]".encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _schema_text(form: type[Value]) -> str:
+    return json.dumps(strict_schema(form), sort_keys=True)
 
 
 class RecordedModel:

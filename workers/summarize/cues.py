@@ -106,24 +106,22 @@ def worth(sentence: str, speakers: Collection[str]) -> float:
     """How much an English sentence tells; see `WORTHY`."""
     found = terms(sentence, drop=speakers)
     score = min(len(set(found)), 8) * 0.3 + _particulars(sentence, speakers)
-    score += 1.5 * bool(_SELF.search(sentence)) + 1.0 * bool(_FACT.search(sentence))
-    score += 2.0 * bool(_CHANGE.search(sentence))
-    score -= 4.0 * _is_reaction(sentence) + 1.5 * bool(_CONDITION.search(sentence))
-    score -= 1.5 * (leans_back(sentence) or _VAGUE.search(sentence) is not None)
+    own, changes = _SELF.search(sentence) is not None, _CHANGE.search(sentence) is not None
+    reacts, conditional = _is_reaction(sentence), _CONDITION.search(sentence) is not None
+    unclear = leans_back(sentence) or _VAGUE.search(sentence) is not None
+    score += 1.5 * own + 1.0 * bool(_FACT.search(sentence))
+    score += 2.0 * changes
+    score -= 4.0 * reacts + 1.5 * conditional
+    score -= 1.5 * unclear
     score -= 0.6 * min(len(_ABSTRACT.findall(sentence)), 4)
     score -= 2.0 * (len(found) < 3)
-    return max(score, WORTHY) if _is_own_change(sentence) else score
+    # a change of the speaker's own that can be understood alone is kept, however briefly it is told
+    return max(score, WORTHY) if own and changes and not (reacts or conditional or unclear) else score
 
 
 def foreign_worth(sentence: str, speakers: Collection[str]) -> float:
     """How much a sentence of another language tells; see `WORTHY_FOREIGN`."""
     return min(len(set(terms(sentence, drop=speakers))), 10) * 0.35 + _particulars(sentence, speakers)
-
-
-def _is_own_change(sentence: str) -> bool:
-    """True for a change of the speaker's own that can be understood alone: it is kept, however briefly it is told."""
-    hazy = leans_back(sentence) or _VAGUE.search(sentence) or _CONDITION.search(sentence)
-    return not hazy and is_change(sentence) and _SELF.search(sentence) is not None
 
 
 def _is_reaction(sentence: str) -> bool:

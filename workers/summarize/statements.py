@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from eunoe.schemas.events import Line
 from eunoe.workers.models.terms import STOPWORDS
@@ -53,18 +54,22 @@ class Statement:
 
 def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:
     """What a line says; ``english`` tells about the session, a single line may differ."""
+    groups, speaks_english = _groups_of(line, speakers, english)
+    return [_statement(number, line, group, speakers, speaks_english) for group in groups]
+
+
+def _groups_of(line: Line, speakers: Collection[str], english: bool) -> tuple[list[list[str]], bool]:
+    """The sentences of a line by statement, and whether they are English."""
     bare = " ".join(_SHARED.sub(" ", line.text).split())
     words = _WORD.findall(bare)
     speaks_english = english and (len(words) < _SHORT_WORDS or _common(words) >= _LEAST_COMMON * len(words))
-    return [
-        _statement(number, line, group, speakers, speaks_english)
-        for group in _groups(_sentences(bare, speakers, speaks_english))
-    ]
+    return _groups(_sentences(bare, speakers, speaks_english)), speaks_english
 
 
 def line_worth(line: Line, speakers: Collection[str], english: bool) -> float:
     """What the best statement of a line is worth, from `LEAST_WORTH`, where it states nothing, to `MOST_WORTH`."""
-    found = (statement.worth for statement in statements_of(0, line, speakers, english))
+    groups, speaks_english = _groups_of(line, speakers, english)
+    found = (_score(group, speakers, speaks_english) for group in groups)
     return min(max([LEAST_WORTH, *found]), MOST_WORTH)
 
 
@@ -73,14 +78,15 @@ def _common(words: list[str]) -> int:
 
 
 def _statement(number: int, line: Line, group: list[str], speakers: Collection[str], english: bool) -> Statement:
-    if english:
-        score = max(worth(sentence, speakers) for sentence in group) - WORTHY
-        change = any(is_change(sentence) for sentence in group)
-    else:
-        score, change = max(foreign_worth(sentence, speakers) for sentence in group) - WORTHY_FOREIGN, False
-    if leans_back(group[0]) and english:
-        change = False
+    score = _score(group, speakers, english)
+    change = english and not leans_back(group[0]) and any(is_change(sentence) for sentence in group)
     return Statement(number, line, " ".join(group), score, change, english)
+
+
+def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
+    if english:
+        return max(worth(sentence, speakers) for sentence in group) - WORTHY
+    return max(foreign_worth(sentence, speakers) for sentence in group) - WORTHY_FOREIGN
 
 
 def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]:
@@ -107,12 +113,23 @@ def _bare(sentence: str, speakers: Collection[str]) -> str:
 
 
 def _without_address(sentence: str, speakers: Collection[str]) -> str:
+    bare = sentence
+    for pattern, instead in _addresses(tuple(speakers)):
+        bare = pattern.sub(instead, bare)
+    return bare
+
+
+@lru_cache(maxsize=1024)
+def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """What to look for where somebody is spoken to by name, and what to put in its place."""
     names = "|".join(sorted({re.escape(form) for name in speakers for form in _forms(name)}, key=len, reverse=True))
     if not names:
-        return sentence
-    bare = re.sub(rf"^(?:{names})\s*[,!:.]+\s*", "", sentence)
-    bare = re.sub(rf",\s*(?:{names})(?=\s*[.!?…]|\s*$)", "", bare)
-    return re.sub(rf",\s*(?:{names})\s*,", ",", bare)
+        return ()
+    return (
+        (re.compile(rf"^(?:{names})\s*[,!:.]+\s*"), ""),
+        (re.compile(rf",\s*(?:{names})(?=\s*[.!?…]|\s*$)"), ""),
+        (re.compile(rf",\s*(?:{names})\s*,"), ","),
+    )
 
 
 def _forms(name: str) -> list[str]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.workers.frequencies import read_numbers
 from eunoe.workers.models.names import without_names
 from eunoe.workers.models.terms import query_vector, terms
 from eunoe.workers.tree.loading import TreeReader
@@ -29,12 +30,7 @@ async def read_tree(store: StateStore, key: str) -> dict[str, TreeNode]:
 
 async def read_leaf_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
     """Term → in how many leaves it stands, for the wanted terms that stand in any."""
-    if not wanted:
-        return {}
-    ordered = sorted(wanted)
-    rows = await store.fetch(NAME, key, TERMS, ordered)
-    known = zip(ordered, rows, strict=True)
-    return {term: LeafFrequency.from_json(row).leaves for term, row in known if row is not None}
+    return await read_numbers(store, (NAME, key, TERMS), LeafFrequency, wanted)
 
 
 async def entries_below(store: StateStore, key: str, node_id: str, limit: int) -> list[str]:

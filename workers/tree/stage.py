@@ -10,16 +10,17 @@ import numpy as np
 from eunoe.schemas.decisions import Decision, Outcome, Wait, Work
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.ports import Embedder, StateStore, Vectors
+from eunoe.workers.frequencies import frequency_writes
 from eunoe.workers.models.names import without_names
 from eunoe.workers.models.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of
 from eunoe.workers.tree.entries import Arrivals, EntrySource, names_of
 from eunoe.workers.tree.loading import TreeReader
-from eunoe.workers.tree.nodes import MAX_SPEAKERS, VECTORS, TreeStats
+from eunoe.workers.tree.nodes import MAX_SPEAKERS, TERMS, VECTORS, LeafFrequency, TreeStats
 from eunoe.workers.tree.reads import read_leaf_frequencies
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.tree import Growth, base_threshold, insert, mark_ended
-from eunoe.workers.tree.writes import frequency_writes, node_writes, points_of, stats_write
+from eunoe.workers.tree.writes import node_writes, points_of, stats_write
 
 log = logging.getLogger(__name__)
 
@@ -109,5 +110,9 @@ class TreeStage:
         leaves = [growth.nodes[done.leaf] for done in growth.insertions]
         listed = {leaf.node_id: terms(leaf.text, drop=names) for leaf in leaves}
         known = await read_leaf_frequencies(self._store, key, set(chain.from_iterable(listed.values())))
-        writes = [*node_writes(growth), *frequency_writes(listed, known), stats_write(stats, growth, base, names)]
+        writes = [
+            *node_writes(growth),
+            *frequency_writes(TERMS, LeafFrequency, listed.values(), known),
+            stats_write(stats, growth, base, names),
+        ]
         return Decision(writes=tuple(writes), points=points_of(key, growth, listed, self._settings.average_terms))

@@ -1,6 +1,5 @@
 """From a session's growth to documents and points. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.decisions import Collection, Point, Put, SparseVector, Write
@@ -11,9 +10,7 @@ from eunoe.workers.tree.nodes import (
     NODES,
     STATS,
     SUMS,
-    TERMS,
     VECTORS,
-    LeafFrequency,
     LeafRef,
     TreeStats,
 )
@@ -54,14 +51,6 @@ def points_of(key: str, growth: Growth, terms: Mapping[str, Sequence[str]], aver
         )
         for id_ in _spoken(growth)
     )
-
-
-def frequency_writes(terms: Mapping[str, Sequence[str]], known: Mapping[str, int]) -> list[Write]:
-    """In how many leaves each term stands after this session; ``known`` tells it for before."""
-    fresh = Counter(term for listed in terms.values() for term in set(listed))
-    return [
-        Put.of(TERMS, term, LeafFrequency(leaves=known.get(term, 0) + count)) for term, count in sorted(fresh.items())
-    ]
 
 
 def stats_write(stats: TreeStats, growth: Growth, base: float | None, names: tuple[str, ...]) -> Write:

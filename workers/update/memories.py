@@ -1,7 +1,6 @@
 """From what a session brought to memories that can be found. Pure."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 
@@ -199,15 +198,6 @@ def _writes_of(memory: Memory) -> list[Write]:
     elif memory.session < memory.ending.session:
         writes.append(Drop(table=CURRENT, id=memory.memory_id))
     return writes
-
-
-def frequency_writes(listed: Sequence[list[str]], known: Mapping[str, int]) -> list[Write]:
-    """The document frequencies after these memories; ``known`` holds those before them."""
-    fresh = Counter(term for words in listed for term in set(words))
-    return [
-        Put.of(TERMS, term, MemoryFrequency(memories=known.get(term, 0) + count))
-        for term, count in sorted(fresh.items())
-    ]
 
 
 def step_of(change: Change) -> Step:

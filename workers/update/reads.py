@@ -6,6 +6,7 @@ from datetime import datetime
 
 from eunoe.schemas.memory import ChangeKind, Memory
 from eunoe.schemas.ports import StateStore
+from eunoe.workers.frequencies import read_numbers
 from eunoe.workers.update.lifecycle import as_of
 from eunoe.workers.update.memories import (
     CHANGES,
@@ -30,12 +31,7 @@ async def read_memory_stats(store: StateStore, key: str) -> MemoryStats:
 
 async def read_memory_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
     """Term → in how many memories it stands, for the wanted terms that stand in any."""
-    if not wanted:
-        return {}
-    ordered = sorted(wanted)
-    rows = await store.fetch(NAME, key, TERMS, ordered)
-    found = zip(ordered, rows, strict=True)
-    return {term: MemoryFrequency.from_json(row).memories for term, row in found if row is not None}
+    return await read_numbers(store, (NAME, key, TERMS), MemoryFrequency, wanted)
 
 
 async def read_memories(

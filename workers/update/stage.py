@@ -9,6 +9,7 @@ from eunoe.schemas.decisions import Decision, Outcome, Park, Point, Put, Wait, W
 from eunoe.schemas.events import InsightKind, Provenance
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, StateStore, VectorIndex
+from eunoe.workers.frequencies import frequency_writes
 from eunoe.workers.models.names import without_names
 from eunoe.workers.models.terms import terms
 from eunoe.workers.update.applying import (
@@ -28,11 +29,12 @@ from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import (
     CHANGES,
     STATS,
+    TERMS,
+    MemoryFrequency,
     MemoryStats,
     SessionSteps,
     born,
     build_point,
-    frequency_writes,
     insights_of,
     memory_writes,
     session_row,
@@ -208,7 +210,7 @@ class UpdateStage:
         )
         fresh = [words for memory, words in zip(touched, listed, strict=True) if life.is_own(memory.memory_id)]
         known_terms = await read_memory_frequencies(self._store, work.key, set(chain.from_iterable(fresh)))
-        return points, frequency_writes(fresh, known_terms)
+        return points, frequency_writes(TERMS, MemoryFrequency, fresh, known_terms)
 
 
 def _known_from(brought: Brought, before: MemoryStats, log_time: datetime) -> datetime:

@@ -1,0 +1,47 @@
+"""In how many texts a term stands: one small document for each term of a conversation, and they are many."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Put, Write
+from eunoe.schemas.ports import StateStore
+
+
+def frequency_writes(
+    table: str, form: type[Value], listed: Iterable[list[str]], known: Mapping[str, int]
+) -> list[Write]:
+    """The documents after some texts came in; ``listed`` are their terms, ``known`` tells the numbers before them.
+
+    ``form`` has one field, the number.
+    """
+    fresh = Counter(term for words in listed for term in set(words))
+    return [Put(table, term, _written(form, known.get(term, 0) + count)) for term, count in sorted(fresh.items())]
+
+
+async def read_numbers(
+    store: StateStore, place: tuple[str, str, str], form: type[Value], wanted: set[str]
+) -> dict[str, int]:
+    """Term → its number, for the wanted terms that have one. ``place``: stage, conversation key, table.
+
+    Raises `Unavailable`.
+    """
+    if not wanted:
+        return {}
+    ordered = sorted(wanted)
+    rows = await store.fetch(*place, ordered)
+    return {term: _number(form, row) for term, row in zip(ordered, rows, strict=True) if row is not None}
+
+
+# the same small numbers again and again
+@lru_cache(maxsize=8_192)
+def _written(form: type[Value], number: int) -> str:
+    (name,) = form.model_fields
+    return form(**{name: number}).model_dump_json()
+
+
+@lru_cache(maxsize=8_192)
+def _number(form: type[Value], document: str) -> int:
+    (number,) = form.from_json(document).model_dump().values()
+    return int(number)
