@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from eunoe.workers.models.terms import terms
 from eunoe.workers.models.words import NUMBER_WORDS
@@ -66,9 +66,9 @@ class Word:
     """True in the scope of a negation: up to the end of its clause."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Reading:
-    """A sentence as the rules see it."""
+    """A sentence as the rules see it; each is read once, and held against every other one."""
 
     plain: str
     """Lower case, without the speaker."""
@@ -82,22 +82,22 @@ class Reading:
     stance: bool
     looks_back: bool
 
-    @property
+    @cached_property
     def stems(self) -> frozenset[str]:
         """All content stems."""
         return frozenset(word.stem for word in self.words if word.stem)
 
-    @property
+    @cached_property
     def all_stems(self) -> frozenset[str]:
         """The stems of all words but stop words and negations."""
         return frozenset(stem for word in self.words for stem in terms(word.text))
 
-    @property
+    @cached_property
     def negated(self) -> frozenset[str]:
         """The content stems in the scope of a negation."""
         return frozenset(word.stem for word in self.words if word.stem and word.negated)
 
-    @property
+    @cached_property
     def numbers(self) -> frozenset[str]:
         """Figures and number words."""
         return frozenset(word.text for word in self.words if word.text.isdigit() or word.text in _NUMBERS)

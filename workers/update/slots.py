@@ -1,11 +1,16 @@
 """Facts of which a person has one at a time: home, job, marital state, favourites. Pure. English cues."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from eunoe.workers.models.terms import terms
 from eunoe.workers.update.reading import Reading
+
+KEPT: Final = 4_096
+"""Readings of which is kept what was found in them."""
 
 _UNTIL = r"([^.,;!?]+?)(?=$|[.,;!?]| (?:with|because|since|for|and|but|after|when|while|so|to|last|on|in \d)\b)"
 
@@ -57,8 +62,13 @@ def changed_slot(old: Reading, new: Reading) -> str:
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _job_lost(old, new)
 
 
-def slots(text: Reading) -> Iterator[Slot]:
+@lru_cache(maxsize=KEPT)
+def slots(text: Reading) -> tuple[Slot, ...]:
     """The homes and jobs that a sentence tells."""
+    return tuple(_slots(text))
+
+
+def _slots(text: Reading) -> Iterator[Slot]:
     for changes, patterns in ((False, _STATES), (True, _CHANGES)):
         for name, pattern in patterns:
             for found in pattern.finditer(text.plain):
@@ -67,11 +77,13 @@ def slots(text: Reading) -> Iterator[Slot]:
                     yield Slot(name, value, changes)
 
 
-def favorites(text: Reading) -> dict[str, frozenset[str]]:
+@lru_cache(maxsize=KEPT)
+def favorites(text: Reading) -> Mapping[str, frozenset[str]]:
     """Of what → which is the favourite."""
     return {found[1]: frozenset(terms(found[2])) for found in _FAVORITE.finditer(text.plain)}
 
 
+@lru_cache(maxsize=KEPT)
 def marital(text: Reading) -> str:
     """The marital state that a sentence tells; empty where none."""
     return next((state for state, pattern in _MARITAL.items() if pattern.search(text.plain)), "")

@@ -1,13 +1,13 @@
 """How much two sentences of one speaker look like a contradiction: for flags, never for endings. Pure. English cues."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from eunoe.workers.models.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
 from eunoe.workers.update.reading import Reading, read, unquoted
-from eunoe.workers.update.slots import favorites, marital, slots
+from eunoe.workers.update.slots import KEPT, favorites, marital, slots
 
 _JOB = re.compile(
     r"\b(?:i'm|i am|im|is|as|am|be|been|was|became) (?:currently )?(?:an?|the)? ?((?:[a-z]+ ){0,2}[a-z]+)"
@@ -83,15 +83,18 @@ def _different(old: Reading, new: Reading) -> Iterator[str]:
     yield from (kind for kind, number in _counts(new).items() if counts.get(kind, number) != number)
 
 
+@lru_cache(maxsize=KEPT)
 def _jobs(text: Reading) -> frozenset[str]:
     return frozenset(stem for found in _JOB.finditer(text.plain) for stem in terms(found[1])) & WORKS
 
 
+@lru_cache(maxsize=KEPT)
 def _ages(text: Reading) -> frozenset[str]:
     return frozenset(found[1] for found in _AGE.finditer(text.plain))
 
 
-def _counts(text: Reading) -> dict[str, int]:
+@lru_cache(maxsize=KEPT)
+def _counts(text: Reading) -> Mapping[str, int]:
     """Relative or pet → how many of them are told of."""
     words = text.words
     found: dict[str, int] = {}
