@@ -8,6 +8,7 @@ from eunoe.deploy.bootstrap import Clients
 from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import list_topics
 from eunoe.streams.app import StageApp, stop_all
+from eunoe.streams.dispatcher import one_by_one
 from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.doorkeeper import STAGE, Doorkeeper, where_to
@@ -48,7 +49,9 @@ async def _app(settings: Settings, clients: Clients, outages: Outages, log: int)
     keeper = Doorkeeper(
         partial(book.closed_log, log), clients.publisher, told, outages, patience_s=settings.patience_seconds
     )
-    return StageApp(STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, keeper.handle, slots=_SLOTS)
+    return StageApp(
+        STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, one_by_one(keeper.handle), slots=_SLOTS
+    )
 
 
 async def begin_at(settings: Settings, log: int, offsets: dict[int, int]) -> None:

@@ -14,6 +14,7 @@ from eunoe.workers.intake.idle import IdleCloser
 from eunoe.workers.registry import ROWS, build_stage
 from eunoe.workers.rows import Order
 from eunoe.workers.runner import Runner
+from eunoe.workers.runs import MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,12 @@ class StageHouse:
             row.inputs,
             self.settings.kafka_settings,
             self.settings.names,
-            pulse.watched(self._runner(name).handle),
+            pulse.watched(self._runner(name).handle_run),
             before_ack=remember_position(log_book, epoch, outages, patience_s) if from_log else None,
             start_position=start_position(log_book, epoch, outages) if from_log else None,
             barrier=_is_control if from_log else None,
             slots=self.settings.slots,
+            run=MOST,
             late_s=lambda: self.meter.loop.recent_s,
             hurried=row.order is not Order.SESSION,
         )

@@ -17,7 +17,19 @@ Vectors = NDArray[np.float32]
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 
-class StateStore(Protocol):
+class Tables(Protocol):
+    """What stages keep, to read from. Every method raises `Unavailable` when the store is."""
+
+    async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
+        """The documents of a table by id, in the order asked; None where there is none."""
+        ...
+
+    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
+        """A whole table: id → document. For tables that have a bound, and for people who look."""
+        ...
+
+
+class StateStore(Tables, Protocol):
     """Redis, or its twin: ledgers and tables. Every method raises `Unavailable` when the store is."""
 
     async def ledger(self, scope: Scope) -> Ledger:
@@ -30,14 +42,6 @@ class StateStore(Protocol):
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
-        ...
-
-    async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
-        """The documents of a table by id, in the order asked; None where there is none."""
-        ...
-
-    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
-        """A whole table: id → document. For tables that have a bound, and for people who look."""
         ...
 
 

@@ -30,7 +30,7 @@ with warnings.catch_warnings():
     from mode.supervisors import CrashingSupervisor
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.dispatcher import BeforeAck, Dispatcher, DispatchLimits, Handler, Place
+from eunoe.streams.dispatcher import BeforeAck, Dispatcher, DispatchLimits, Place, RunHandler
 from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import KafkaSettings, client_options
 from eunoe.streams.pace import Pace
@@ -268,7 +268,7 @@ def _record(event: EventT[Any], topic: str) -> Record:
 
 
 class StageApp:
-    """Consumes the topics of a stage as a member of its group and runs ``handle`` on each record.
+    """Consumes the topics of a stage as a member of its group and runs ``handle`` on the records.
 
     Several live in one process and one event loop. A record is committed when it and all earlier ones of its partition
     are done. What a handler raises (beside `GiveWay`) ends the app: see `failure`.
@@ -280,17 +280,19 @@ class StageApp:
         topics: Sequence[str],
         kafka: KafkaSettings,
         names: TopicNames,
-        handle: Handler,
+        handle: RunHandler,
         *,
         before_ack: BeforeAck | None = None,
         start_position: StartPosition | None = None,
         barrier: Callable[[Record], bool] | None = None,
         slots: int = 256,
+        run: int = 1,
         late_s: Callable[[], float] = lambda: 0.0,
         hurried: bool = True,
     ) -> None:
         """``barrier`` says which records wait for all earlier ones of their partition and hold back the later ones.
 
+        ``slots``: keys in work at once; ``run``: waiting records of one key that ``handle`` is given at once.
         ``late_s`` (how late the event loop comes, in seconds) and ``hurried`` (somebody waits for what is consumed)
         set the pace where the broker cannot wait: see `eunoe.streams.pace`.
         """
@@ -301,7 +303,7 @@ class StageApp:
         self._names = {topic: name for name, topic in self._logical.items()}
         self._start_position = start_position
         self._barrier = barrier or (lambda _record: False)
-        limits = DispatchLimits(slots=slots, queued=4 * slots)
+        limits = DispatchLimits(slots=slots, run=run, queued=4 * slots)
         self.dispatcher = Dispatcher(
             handle, lambda *_place: None, before_ack=before_ack, gave_way=self._gave_way, limits=limits
         )

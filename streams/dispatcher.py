@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -17,6 +17,9 @@ _CANCEL_S = 1.0
 
 Handler = Callable[[Record, Lease], Awaitable[None]]
 """Does the work of one record; returns when it is done for good."""
+
+RunHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
+"""Does the work of records of one key that follow each other; returns when all of it is done for good."""
 
 Place = tuple[str, int]
 """Logical topic and partition."""
@@ -39,7 +42,9 @@ class DispatchLimits:
     """What one dispatcher holds at most."""
 
     slots: int = 256
-    """Records in work."""
+    """Keys in work."""
+    run: int = 1
+    """Waiting records of one key that a `RunHandler` is given at once."""
     queued: int = 1024
     """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks."""
     window: int = 8192
@@ -91,21 +96,34 @@ class _Job:
     taken: float = field(default_factory=perf_counter)
 
 
+_Run = tuple[_Job, ...]
+
+
+def one_by_one(handle: Handler) -> RunHandler:
+    """A handler of runs that takes each record for itself."""
+
+    async def handle_run(records: Sequence[Record], lease: Lease) -> None:
+        for record in records:
+            await handle(record, lease)
+
+    return handle_run
+
+
 def chain_of(record: Record) -> Chain:
     """The key that orders a record, over all topics; without a key its partition."""
     return record.key if record.key is not None else (record.topic, record.partition)
 
 
 class Dispatcher:
-    """Takes records in log order and runs a handler on them.
+    """Takes records in log order and runs a handler on them; what waits of one key it may be given as one run.
 
-    A handler that raises `GiveWay` leaves its record, and all later ones of its key and partition, un-acked. One that
-    raises anything else ends the dispatcher: it takes nothing more and tells by `failed`.
+    A handler that raises `GiveWay` leaves its records, and all later ones of their key and partition, un-acked. One
+    that raises anything else ends the dispatcher: it takes nothing more and tells by `failed`.
     """
 
     def __init__(
         self,
-        handle: Handler,
+        handle: RunHandler,
         ack: Ack,
         *,
         before_ack: BeforeAck | None = None,
@@ -121,7 +139,7 @@ class Dispatcher:
         self._lanes: dict[Place, _Lane] = {}
         self._chains: dict[Chain, deque[_Job]] = {}
         self._ready: deque[Chain] = deque()
-        self._running: dict[asyncio.Task[None], _Job] = {}
+        self._running: dict[asyncio.Task[None], _Run] = {}
         self._halted: set[Chain] = set()
         self._queued = 0
         self._changed = asyncio.Event()
@@ -133,7 +151,7 @@ class Dispatcher:
     @property
     def in_work(self) -> int:
         """Records whose handler runs."""
-        return len(self._running)
+        return sum(map(len, self._running.values()))
 
     @property
     def queued(self) -> int:
@@ -211,55 +229,59 @@ class Dispatcher:
 
     def _pump(self) -> None:
         while self._ready and len(self._running) < self._limits.slots and self.taking:
-            job = self._chains[self._ready.popleft()].popleft()
-            self._queued -= 1
-            self._waited_s += perf_counter() - job.taken
-            self._running[asyncio.create_task(self._work(job, self._term))] = job
+            chain = self._chains[self._ready.popleft()]
+            run = tuple(chain.popleft() for _ in range(min(len(chain), self._limits.run)))
+            self._queued -= len(run)
+            now = perf_counter()
+            self._waited_s += sum(now - job.taken for job in run)
+            self._running[asyncio.create_task(self._work(run, self._term))] = run
         self._changed.set()
 
     # ---- doing them
 
-    async def _work(self, job: _Job, term: Term) -> None:
+    async def _work(self, run: _Run, term: Term) -> None:
         done = False
         try:
-            await self._handle(job.record, term)
+            await self._handle([job.record for job in run], term)
             done = True
         except GiveWay:
-            self._give_way(job, term)
+            self._give_way(run, term)
         except asyncio.CancelledError as error:
-            self._fail(job, term, error)
+            self._fail(run, term, error)
             raise
         except Exception as error:
-            self._fail(job, term, error)
+            self._fail(run, term, error)
         finally:
             self._running.pop(_this_task(), None)
             if not term.closed:
-                self._after(job, term, done=done)
+                self._after(run, term, done=done)
             self._pump()
 
-    def _after(self, job: _Job, term: Term, *, done: bool) -> None:
-        if done:
+    def _after(self, run: _Run, term: Term, *, done: bool) -> None:
+        for job in run if done else ():
             self._pass(job.lane, job.record.offset, term)
-        waiting = self._chains.get(job.chain)
+        chain = run[0].chain
+        waiting = self._chains.get(chain)
         if waiting and done:
-            self._ready.append(job.chain)
+            self._ready.append(chain)
         elif waiting is not None:
-            self._queued -= len(self._chains.pop(job.chain))
+            self._queued -= len(self._chains.pop(chain))
 
-    def _give_way(self, job: _Job, term: Term) -> None:
+    def _give_way(self, run: _Run, term: Term) -> None:
         if term.closed:
             return
-        self._halted.add(job.chain)
+        self._halted.add(run[0].chain)
         if not term.revoked:
-            log.warning("a record was given back without a rebalance: %s", _where(job.record))
+            log.warning("a record was given back without a rebalance: %s", _where(run))
             if self._gave_way:
-                self._gave_way(*job.lane.place)
+                for place in {job.lane.place for job in run}:
+                    self._gave_way(*place)
 
-    def _fail(self, job: _Job, term: Term, error: BaseException) -> None:
+    def _fail(self, run: _Run, term: Term, error: BaseException) -> None:
         if term.closed:
             return
-        log.error("handler failed at %s: %.200r", _where(job.record), error, exc_info=error)
-        self._halted.add(job.chain)
+        log.error("handler failed at %s: %.200r", _where(run), error, exc_info=error)
+        self._halted.add(run[0].chain)
         self._failure = self._failure or error
 
     # ---- letting acks out
@@ -315,8 +337,8 @@ class Dispatcher:
         await _finish({lane.releasing for lane in self._lanes.values() if lane.releasing}, deadline - loop.time())
         self._term.closed = True
         late = dict(self._running)
-        for task, job in late.items():
-            log.warning("cancelled at the deadline: %s", _where(job.record))
+        for task, run in late.items():
+            log.warning("cancelled at the deadline: %s", _where(run))
             task.cancel()
         # a handler that swallows its cancellation is left behind: its term is closed, so it can ack nothing
         await _finish(set(late), _CANCEL_S)
@@ -354,5 +376,7 @@ def _this_task() -> "asyncio.Task[None]":
     return task
 
 
-def _where(record: Record) -> str:
-    return f"{record.topic}/{record.partition}/{record.offset}"
+def _where(run: _Run) -> str:
+    first, last = run[0].record, run[-1].record
+    more = f" … {last.offset}" if last is not first else ""
+    return f"{first.topic}/{first.partition}/{first.offset}{more}"

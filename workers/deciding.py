@@ -1,6 +1,7 @@
 """Asking a stage for its decision: waiting, trying again, giving up, and stopping where too much fails."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from eunoe.workers.meter import Part, StageMeter
 from eunoe.workers.moments import Moment
 from eunoe.workers.patience import Backoff
 from eunoe.workers.rows import StageRow
-from eunoe.workers.stage import Stage
+from eunoe.workers.stage import RunStage, Stage
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,31 @@ class Decider:
             return outcome
         self._window.note(failed=False)
         return Settled(outcome)
+
+    @property
+    def decides_runs(self) -> bool:
+        """True: the stage can decide several events of a conversation before the first is committed."""
+        return isinstance(self._stage, RunStage)
+
+    async def decide_run(self, works: Sequence[Work[Any]]) -> Sequence[Decision] | None:
+        """What the stage decides of several events; None where it cannot, or fails: then each is decided for itself.
+
+        Raises `Unavailable` when a server is away.
+        """
+        if not isinstance(self._stage, RunStage):
+            return None
+        try:
+            with self._meter.timed(Part.DECIDING):
+                decisions = await self._stage.decide_run(works)
+        except (Unavailable, GiveWay):
+            raise
+        except Exception:
+            first, last = works[0].number, works[-1].number
+            log.exception("%s: %s, numbers %d to %d together", self._row.name, works[0].key, first, last)
+            return None
+        for _ in decisions:
+            self._window.note(failed=False)
+        return decisions
 
     async def _tried(self, work: Work[Any], lease: Lease) -> Outcome | Settled:
         """What the stage says; where it raises each time, what becomes of that."""

@@ -8,27 +8,31 @@ slept through a rebalance.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.decisions import Commit, Ledger, Park, Rejection, Scope, Work
+from eunoe.schemas.decisions import Commit, Ledger, Park, Rejection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
-from eunoe.schemas.ports import ParkingLot, StateStore
+from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.deadletters import dead_letter
 from eunoe.streams.record import Lease, Record
+from eunoe.workers.committing import Committer
 from eunoe.workers.deciding import Decider, RunnerSettings
-from eunoe.workers.errors import Fenced
 from eunoe.workers.inbound import Arrival, LogPlace, Promotion, read_record
 from eunoe.workers.meter import Part
 from eunoe.workers.moments import Moment, Moments, moment_message
 from eunoe.workers.outbound import Sender, Stamp, compose_outbox
 from eunoe.workers.patience import Outages
 from eunoe.workers.rows import StageRow
+from eunoe.workers.runs import Arrived, RunApplier, split_run
 from eunoe.workers.stage import Stage
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +56,14 @@ class Runner:
         self._row = row
         self._sender = sender
         self._meter = sender.meter
-        self._store: StateStore = sender.store
         self._parking = parking
         self._place = place
         self._settings = settings
         self._moments = moments or Moments()
         self._outages = outages or Outages()
         self._decider = Decider(row, stage, settings, sender.meter)
+        self._committer = Committer(sender, place)
+        self._runs = RunApplier(row, self._decider, self._committer, self._moments)
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Do all that a record asks for; when this returns, the record may be acknowledged.
@@ -66,16 +71,34 @@ class Runner:
         Raises `GiveWay` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
         when a server stays away: none of them may be acknowledged.
         """
+        await self._patiently(lambda patience: self._handle(record, patience), lease)
+        self._meter.events += 1
+
+    async def handle_run(self, records: Sequence[Record], lease: Lease) -> None:
+        """Do all that records of one key ask for, in their order; in one commit what allows it. Raises as `handle`."""
+        runs: list[tuple[Arrived, ...]] = [() for _ in records]
+        if len(records) > 1 and self._decider.decides_runs:
+            runs = split_run(records, self._row, lambda record: read_record(record, self._row, self._place))
+        left = iter(records)
+        for run in runs:
+            of_run = [next(left) for _ in run or (None,)]
+            if len(run) > 1 and await self._patiently(partial(self._apply_run, run), lease):
+                continue
+            for record in of_run:
+                await self.handle(record, lease)
+
+    async def _apply_run(self, run: Sequence[Arrived], _patience: Lease) -> bool:
+        return await self._runs.apply(run)
+
+    async def _patiently(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
+        """Do ``work`` again while servers are away, as long as patience lasts."""
         with self._outages.patience(lease, self._settings.backoff, self._settings.patience_s) as patience:
             while True:
                 try:
-                    await self._handle(record, patience)
+                    return await work(patience)
                 except Unavailable as fault:
                     with self._meter.timed(Part.WAITING):
                         await patience.wait(fault)
-                else:
-                    self._meter.events += 1
-                    return
 
     async def _handle(self, record: Record, lease: Lease) -> None:
         arrival = read_record(record, self._row, self._place)
@@ -89,7 +112,7 @@ class Runner:
             await self._apply(arrival, record, lease)
 
     async def _apply(self, arrival: Arrival, record: Record, lease: Lease) -> None:
-        ledger = await self._settled(arrival.scope)
+        ledger = await self._committer.settled(arrival.scope)
         if arrival.number <= ledger.applied:
             if arrival.late:
                 await self._apply_late(arrival, ledger, record, lease)
@@ -103,7 +126,7 @@ class Runner:
 
     async def _gather(self, arrival: Arrival, record: Record, lease: Lease) -> None:
         """Park the event, then apply every next session that is complete."""
-        ledger = await self._settled(arrival.scope)
+        ledger = await self._committer.settled(arrival.scope)
         if arrival.number > ledger.applied and await self._is_beyond(arrival, ledger):
             await self._hold(arrival, ledger, record)
             return
@@ -126,11 +149,11 @@ class Runner:
         return not slots & (await self._parked(arrival.scope, arrival.number - 1)).keys()
 
     async def _apply_parked(self, arrival: Arrival, record: Record, lease: Lease) -> bool:
-        ledger = await self._settled(arrival.scope)
+        ledger = await self._committer.settled(arrival.scope)
         parked = await self._parked(arrival.scope, ledger.applied + 1)
         if not parked:
             # nothing came, or a process that should be gone has just committed it, and may end before it sends
-            return (await self._settled(arrival.scope)).applied > ledger.applied
+            return (await self._committer.settled(arrival.scope)).applied > ledger.applied
         next_up = replace(arrival, number=ledger.applied + 1)
         return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
 
@@ -160,12 +183,8 @@ class Runner:
         """True when a decision was committed and sent, False when the stage parked it."""
         late = arrival.number <= ledger.applied
         moment = None if late else await self._moments.recall(arrival.scope, arrival.number)
-        work: Work[Any] = Work(
-            key=arrival.scope.key,
-            events=tuple(events),
-            number=arrival.number,
-            log_time=arrival.log_time,
-            replayed=not await self._answers(arrival, record),
+        work = replace(
+            await self._committer.work(arrival, events, record),
             recorded=None if moment is None else moment.recorded,
             late_after=ledger.applied if late else None,
         )
@@ -176,7 +195,7 @@ class Runner:
         outbox = compose_outbox(self._row, settled.decision, record, stamp)
         if (settled.moment or late) and not arrival.scope.lane:
             outbox = outbox.with_message(moment_message(arrival.scope, arrival.number, settled.moment))
-        await self._commit(
+        await self._committer.commit(
             arrival.scope,
             Commit(
                 expect=ledger.applied,
@@ -191,32 +210,6 @@ class Runner:
             ),
         )
         return True
-
-    async def _answers(self, arrival: Arrival, record: Record) -> bool:
-        """Whether this generation, now, answers what the record asks."""
-        if arrival.replayed or not arrival.asks:
-            return not arrival.replayed
-        promoted = await self._sender.logbook.answering(record.partition, arrival.number)
-        return self._place.answers(promoted)
-
-    async def _commit(self, scope: Scope, commit: Commit) -> None:
-        with self._meter.timed(Part.APPLYING):
-            committed = await self._store.commit(scope, commit)
-        if not committed:
-            self._meter.fenced += 1
-            raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
-        self._meter.commits += 1
-        if commit.outbox is not None:
-            await self._sender.send(scope, commit.outbox)
-
-    async def _settled(self, scope: Scope) -> Ledger:
-        """The ledger, after anything unsent has been sent."""
-        while True:
-            with self._meter.timed(Part.APPLYING):
-                ledger = await self._store.ledger(scope)
-            if ledger.outbox is None:
-                return ledger
-            await self._sender.send(scope, ledger.outbox)
 
     async def _hold(self, arrival: Arrival, ledger: Ledger, record: Record) -> None:
         unit = self._row.order.value

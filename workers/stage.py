@@ -1,8 +1,9 @@
 """What a stage is, to the runner."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
-from eunoe.schemas.decisions import Outcome, Work
+from eunoe.schemas.decisions import Decision, Outcome, Work
 
 
 class Stage(Protocol):
@@ -13,5 +14,17 @@ class Stage(Protocol):
 
         Raises `Unavailable` when a server it reads from is; anything else it raises counts as a
         failure of this event.
+        """
+        ...
+
+
+@runtime_checkable
+class RunStage(Protocol):
+    """A stage that can also decide several events of a conversation before the first of them is committed."""
+
+    async def decide_run(self, works: Sequence[Work[Any]]) -> Sequence[Decision]:
+        """The decision of each, in their order, each made as if those before it were committed.
+
+        Raises what `Stage.decide` raises.
         """
         ...

@@ -1,11 +1,11 @@
 """Signs of life of one stage: what it has handled, against what there is to do."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from eunoe.streams.dispatcher import Handler, Place
+from eunoe.streams.dispatcher import Place, RunHandler
 from eunoe.streams.record import Lease, Record
 
 
@@ -38,16 +38,16 @@ class StagePulse:
         """Records that were given back un-acked, to their next owner."""
         return self._given_back
 
-    def watched(self, handle: Handler) -> Handler:
+    def watched(self, handle: RunHandler) -> RunHandler:
         """The same handler, whose pauses (for a server, for another stage) count as signs of life."""
 
-        async def watch(record: Record, lease: Lease) -> None:
+        async def watch(records: Sequence[Record], lease: Lease) -> None:
             done = False
             try:
-                await handle(record, _WatchedLease(lease, self, (record.topic, record.partition)))
+                await handle(records, _WatchedLease(lease, self, (records[0].topic, records[0].partition)))
                 done = True
             finally:
-                self._given_back += not done
+                self._given_back += 0 if done else len(records)
 
         return watch
 

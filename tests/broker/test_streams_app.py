@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaProducer
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
 from eunoe.streams.app import StageApp, stop_all
+from eunoe.streams.dispatcher import one_by_one
 from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.reader import read_all
@@ -133,7 +134,7 @@ async def test_nobody_there_is_unavailable() -> None:
     async def handle(record: Record, lease: Lease) -> None: ...
 
     with pytest.raises(Unavailable):
-        await StageApp("s", ["sessions"], nowhere, TopicNames(), handle).start()
+        await StageApp("s", ["sessions"], nowhere, TopicNames(), one_by_one(handle)).start()
 
 
 async def test_several_stages_in_one_process(
@@ -146,7 +147,7 @@ async def test_several_stages_in_one_process(
         "four": ["segments", "replies"],
     }
     heard = {stage: Heard() for stage in topics}
-    apps = {stage: StageApp(stage, topics[stage], kafka, names, heard[stage]) for stage in topics}
+    apps = {stage: StageApp(stage, topics[stage], kafka, names, one_by_one(heard)[stage]) for stage in topics}
     before = time.monotonic()
     await asyncio.gather(*(app.start() for app in apps.values()))
     print(f"\nfour apps started in {time.monotonic() - before:.1f} s")
@@ -178,7 +179,7 @@ async def test_latency(kafka: KafkaSettings, names: TopicNames, publisher: Kafka
     async def handle(record: Record, lease: Lease) -> None:
         waits.append(time.time() - float(record.value))
 
-    app = StageApp("latency", ["conversations"], kafka, names, handle)
+    app = StageApp("latency", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     for number in range(100):
         await publisher.publish([Message("conversations", b"k%d" % number, repr(time.time()).encode())])
@@ -192,7 +193,7 @@ async def test_rewind_reads_again_and_commits_that(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
     heard = Heard()
-    app = StageApp("rewind", ["conversations"], kafka, names, heard)
+    app = StageApp("rewind", ["conversations"], kafka, names, one_by_one(heard))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
     await publisher.publish([Message("conversations", b"b", str(n).encode(), partition=2) for n in range(30)])
@@ -213,7 +214,7 @@ async def test_the_owner_decides_where_to_start(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
     first = Heard()
-    app = StageApp("start", ["conversations"], kafka, names, first)
+    app = StageApp("start", ["conversations"], kafka, names, one_by_one(first))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
     await eventually(lambda: len(first.records) == 30)
@@ -225,7 +226,7 @@ async def test_the_owner_decides_where_to_start(
         return 25 if partition == 1 else None
 
     second = Heard()
-    app = StageApp("start", ["conversations"], kafka, names, second, start_position=start_position)
+    app = StageApp("start", ["conversations"], kafka, names, one_by_one(second), start_position=start_position)
     await app.start()
     await eventually(lambda: len(second.records) >= 5)
     await publisher.publish([Message("conversations", b"a", b"30", partition=1)])
@@ -242,7 +243,7 @@ async def test_a_raising_handler_ends_the_app_and_nothing_after_it_is_committed(
         if record.value == b"7":
             raise RuntimeError("seven")
 
-    app = StageApp("raise", ["conversations"], kafka, names, handle)
+    app = StageApp("raise", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
     async with asyncio.timeout(20):
@@ -264,7 +265,7 @@ async def test_a_record_given_back_comes_again(
             raise GiveWay
         await heard(record, lease)
 
-    app = StageApp("back", ["conversations"], kafka, names, handle)
+    app = StageApp("back", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
     await eventually(lambda: len(heard.records) >= 20)
@@ -285,7 +286,7 @@ async def test_stop_finishes_what_is_started_and_commits_it(
             await lease.pause(1000)
         finished.append(record.value)
 
-    app = StageApp("stop", ["conversations"], kafka, names, handle)
+    app = StageApp("stop", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
     await begun.wait()

@@ -32,6 +32,9 @@ PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
 EVERY_TURN = PATIENT.model_copy(update={"intake": IntakeSettings(blend_unasked=True)})
 """The same, with insights of what asks for nothing."""
 
+SHARE_OF_ENDS = 0.4
+"""How often a record is the last of the run that its handler is given."""
+
 RELENTLESS = RunnerSettings(attempts=1, failures=FailureLimit(share=1.0))
 """One try for each event, and no end of failing."""
 
@@ -130,31 +133,38 @@ class Plant:
     def _take(self, process: Process) -> None:
         for (topic, partition), offset in process.taken.items():
             end = offset
+            runs: dict[bytes | None, list[Record]] = {}
             while (record := self.log.after(topic, partition, end)) is not None:
                 end += 1
-                self._chain(process, record)
+                run = runs.setdefault(record.key, [])
+                run.append(record)
+                if self.random.random() < SHARE_OF_ENDS:
+                    self._chain(process, runs.pop(record.key))
+            for run in runs.values():
+                self._chain(process, run)
             process.taken[topic, partition] = end
 
-    def _chain(self, process: Process, record: Record) -> None:
-        before = process.last.get(record.key)
-        task = asyncio.ensure_future(self._handle(process, record, before))
-        process.last[record.key] = task
+    def _chain(self, process: Process, run: Sequence[Record]) -> None:
+        key = run[0].key
+        task = asyncio.ensure_future(self._handle(process, run, process.last.get(key)))
+        process.last[key] = task
         process.tasks.add(task)
 
-    async def _handle(self, process: Process, record: Record, before: asyncio.Task[None] | None) -> None:
+    async def _handle(self, process: Process, run: Sequence[Record], before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await before
         if process.fenced:
             return
         await self.gate(process)
         try:
-            await self._runner(process).handle(record, _Lease(self.gate, process))
+            await self._runner(process).handle_run(run, _Lease(self.gate, process))
         except Fenced:
             process.fenced = True
             return
-        process.done.add((record.topic, record.partition, record.offset))
-        if process.alive:
-            self._commit_offsets(process, record.topic, record.partition)
+        for record in run:
+            process.done.add((record.topic, record.partition, record.offset))
+            if process.alive:
+                self._commit_offsets(process, record.topic, record.partition)
 
     def _commit_offsets(self, process: Process, topic: str, partition: int) -> None:
         where = (process.stage, topic, partition)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from eunoe.streams.dispatcher import Dispatcher, DispatchLimits
+from eunoe.streams.dispatcher import Dispatcher, DispatchLimits, one_by_one
 from eunoe.streams.gate import Gate
 from eunoe.streams.kafka import KafkaSettings, Security, client_options, partition_of
 from eunoe.streams.quiet import Throttle
@@ -84,16 +84,17 @@ def make(world: World, drawn: list[tuple[bytes | None, int, int]]) -> list[Recor
     return made
 
 
-@given(drawn=records_of_keys, slots=st.integers(1, 5), queued=st.integers(1, 5))
+@given(drawn=records_of_keys, slots=st.integers(1, 5), queued=st.integers(1, 5), run_=st.integers(1, 4))
 @settings(max_examples=150, deadline=None)
-def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots: int, queued: int) -> None:
+def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots: int, queued: int, run_: int) -> None:
     async def run() -> None:
         world = World()
         taken = make(world, drawn)
-        dispatcher = Dispatcher(world.handle, world.ack, limits=DispatchLimits(slots, queued, window=8))
+        limits = DispatchLimits(slots, run_, queued, window=8)
+        dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=limits)
         for one in taken:
             assert await dispatcher.submit(one)
-            assert dispatcher.in_work <= slots
+            assert dispatcher.in_work <= slots * run_
             assert dispatcher.queued <= queued
             assert dispatcher.outstanding(TOPIC, one.partition) <= 8
         await settle(lambda: len(world.finished) == len(taken))
@@ -116,10 +117,11 @@ def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots
     spin=st.integers(0, 10),
     grace=st.sampled_from([0.0, 1.0]),
     hooked=st.booleans(),
+    run_=st.integers(1, 3),
 )
 @settings(max_examples=150, deadline=None)
 def test_a_rebalance_at_any_moment(
-    drawn: list[tuple[bytes | None, int, int]], cut: int, spin: int, grace: float, hooked: bool
+    drawn: list[tuple[bytes | None, int, int]], cut: int, spin: int, grace: float, hooked: bool, run_: int
 ) -> None:
     async def run() -> None:
         world = World()
@@ -130,8 +132,10 @@ def test_a_rebalance_at_any_moment(
             await asyncio.sleep(0)
             before.append((partition, offset))
 
-        limits = DispatchLimits(slots=3, queued=4)
-        dispatcher = Dispatcher(world.handle, world.ack, before_ack=before_ack if hooked else None, limits=limits)
+        limits = DispatchLimits(slots=3, run=run_, queued=4)
+        dispatcher = Dispatcher(
+            one_by_one(world.handle), world.ack, before_ack=before_ack if hooked else None, limits=limits
+        )
         feeding = asyncio.create_task(_feed(dispatcher, taken[:cut]))
         for _ in range(spin):
             await asyncio.sleep(0)
@@ -167,6 +171,40 @@ async def _feed(dispatcher: Dispatcher, records: list[Record]) -> None:
             return
 
 
+async def test_what_waits_of_a_key_is_given_as_one_run() -> None:
+    runs: list[list[int]] = []
+    go = asyncio.Event()
+
+    async def handle(records: Sequence[Record], lease: Lease) -> None:
+        runs.append([taken.offset for taken in records])
+        await go.wait()
+
+    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(run=3))
+    for offset, key in enumerate([b"a", b"b", b"a", b"a", b"b", b"a", b"a"]):
+        await dispatcher.submit(record(offset, key))
+    assert (dispatcher.in_work, dispatcher.queued) == (2, 5)
+    await settle(lambda: len(runs) == 2)
+    go.set()
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 6})
+    assert runs == [[0], [1], [2, 3, 5], [4], [6]]
+
+
+async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
+    async def handle(records: Sequence[Record], lease: Lease) -> None:
+        if len(records) > 1:
+            raise GiveWay
+
+    stuck: list[tuple[str, int]] = []
+    dispatcher = Dispatcher(
+        handle, lambda *_: None, gave_way=lambda *place: stuck.append(place), limits=DispatchLimits(run=8)
+    )
+    for offset in range(4):
+        await dispatcher.submit(record(offset))
+    await settle(lambda: bool(stuck) and not dispatcher.in_work)
+    assert stuck == [(TOPIC, 0)]
+    assert dispatcher.acked() == {(TOPIC, 0): 0}
+
+
 async def test_a_stale_completion_acks_nothing_in_the_next_term() -> None:
     acks: list[int] = []
     go = asyncio.Event()
@@ -178,7 +216,7 @@ async def test_a_stale_completion_acks_nothing_in_the_next_term() -> None:
             except asyncio.CancelledError:
                 continue
 
-    dispatcher = Dispatcher(stubborn, lambda _t, _p, offset: acks.append(offset))
+    dispatcher = Dispatcher(one_by_one(stubborn), lambda _t, _p, offset: acks.append(offset))
     await dispatcher.submit(record(0))
     await asyncio.sleep(0)
     await dispatcher.revoke(0)
@@ -192,7 +230,7 @@ async def test_a_stale_completion_acks_nothing_in_the_next_term() -> None:
 
 async def test_forgotten_acks_are_not_told_again() -> None:
     world = World()
-    dispatcher = Dispatcher(world.handle, world.ack)
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack)
     for offset in range(3):
         await dispatcher.submit(record(offset))
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 2})
@@ -208,7 +246,7 @@ async def test_submit_waits_for_room_and_is_let_go_by_a_rebalance() -> None:
     async def forever(taken: Record, lease: Lease) -> None:
         await lease.pause(1000)
 
-    dispatcher = Dispatcher(forever, lambda *_: None, limits=DispatchLimits(slots=1, queued=1))
+    dispatcher = Dispatcher(one_by_one(forever), lambda *_: None, limits=DispatchLimits(slots=1, queued=1))
     assert await dispatcher.submit(record(0))
     assert await dispatcher.submit(record(1))
     third = asyncio.create_task(dispatcher.submit(record(2)))
@@ -232,7 +270,7 @@ async def test_a_pause_gives_way_at_once_when_the_lease_is_revoked() -> None:
             seen.append("gave way")
             raise
 
-    dispatcher = Dispatcher(handle, lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
     await dispatcher.submit(record(0))
     await settle(lambda: bool(seen))
     await dispatcher.revoke(5)
@@ -249,7 +287,7 @@ async def test_a_record_given_back_holds_its_key_and_the_acks_of_its_partition()
             raise GiveWay
         handled.append(taken.offset)
 
-    dispatcher = Dispatcher(handle, lambda *_: None, gave_way=lambda *place: stuck.append(place))
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, gave_way=lambda *place: stuck.append(place))
     for offset, key in enumerate((b"a", b"a", b"a", b"b")):
         await dispatcher.submit(record(offset, key))
     await settle(lambda: bool(stuck))
@@ -267,7 +305,7 @@ async def test_any_other_error_ends_the_dispatcher(error: BaseException) -> None
         if taken.offset == 1:
             raise error
 
-    dispatcher = Dispatcher(handle, lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
     for offset in range(3):
         await dispatcher.submit(record(offset))
     assert await dispatcher.failed() is error
@@ -283,7 +321,7 @@ async def test_a_failing_hook_ends_the_dispatcher_and_nothing_is_acked() -> None
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
         raise OSError("store is down")
 
-    dispatcher = Dispatcher(handle, lambda *_: None, before_ack=before_ack)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
     await dispatcher.submit(record(0))
     assert str(await dispatcher.failed()) == "store is down"
     assert dispatcher.acked() == {}
@@ -298,7 +336,7 @@ async def test_a_hook_that_waits_gives_way_and_acks_nothing() -> None:
         waits.set()
         await lease.pause(3600)
 
-    dispatcher = Dispatcher(handle, lambda *_: None, before_ack=before_ack)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
     await dispatcher.submit(record(0))
     await waits.wait()
     await dispatcher.revoke(grace_s=30)
@@ -318,7 +356,7 @@ async def test_hooks_are_coalesced() -> None:
         calls.append(offset)
         await gate.wait()
 
-    dispatcher = Dispatcher(handle, lambda *_: None, before_ack=before_ack)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
     await dispatcher.submit(record(0))
     await settle(lambda: calls == [0])
     for offset in range(1, 20):
@@ -338,7 +376,7 @@ async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> Non
             await asyncio.sleep(0)
         finished.append(taken.offset)
 
-    dispatcher = Dispatcher(handle, lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
     for offset in range(10):
         await dispatcher.submit(record(offset, b"%d" % offset), barrier=offset == 5)
     await settle(lambda: len(finished) == 10)
@@ -348,7 +386,7 @@ async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> Non
 
 async def test_a_redelivered_record_is_not_taken_twice() -> None:
     world = World()
-    dispatcher = Dispatcher(world.handle, world.ack)
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack)
     assert await dispatcher.submit(record(3))
     assert not await dispatcher.submit(record(3))
     assert not await dispatcher.submit(record(2))

@@ -22,6 +22,7 @@ from eunoe.deploy.supervise import LONGEST_PAUSE_S, restart_pause
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.deadletters import dead_letter
+from eunoe.streams.dispatcher import one_by_one
 from eunoe.streams.record import GiveWay, Lease, Message, Record
 from eunoe.streams.topics import Topic
 from eunoe.streams.twin import MemoryLog
@@ -117,7 +118,7 @@ async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, pulse: S
         await lease.pause(1)
         assert not lease.revoked
 
-    await pulse.watched(handle)(RECORD, Sleeper(long))
+    await pulse.watched(one_by_one(handle))((RECORD,), Sleeper(long))
     assert pulse.stalled(100) == []
     clock.now = 1101
     assert len(pulse.stalled(100)) == 1
@@ -129,7 +130,7 @@ async def test_what_is_given_back_is_counted(pulse: StagePulse):
         raise GiveWay
 
     with pytest.raises(GiveWay):
-        await pulse.watched(handle)(RECORD, Sleeper(lambda: None))
+        await pulse.watched(one_by_one(handle))((RECORD,), Sleeper(lambda: None))
     assert pulse.given_back == 1
 
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from eunoe.deploy.metering import WorkerMeter, metered
-from eunoe.streams.dispatcher import Dispatcher
+from eunoe.streams.dispatcher import Dispatcher, one_by_one
 from eunoe.streams.record import Lease, Record
 from eunoe.workers.meter import LoopMeter, Part, Spread, StageMeter, percentile
 
@@ -62,7 +62,7 @@ async def test_records_that_queue_behind_their_key_are_counted_as_waiting():
     async def handle(_record: Record, _lease: Lease) -> None:
         await gate.wait()
 
-    dispatcher = Dispatcher(handle, lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
     for offset in range(2):
         await dispatcher.submit(Record("conversations", 0, offset, b"k", b"", 0))
     await asyncio.sleep(0.05)

@@ -1,12 +1,13 @@
 """Stage intake: takes the log in."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Erase, Line, SessionEnded, Utterance
-from eunoe.schemas.ports import StateStore
+from eunoe.schemas.ports import Tables
 from eunoe.workers.intake.book import (
     CLOSED,
     HEAD,
@@ -24,6 +25,7 @@ from eunoe.workers.intake.book import (
     on_utterance,
     ring_slot,
 )
+from eunoe.workers.intake.draft import Draft
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.turns import needs_lines
 
@@ -31,15 +33,17 @@ NAME = "intake"
 
 V = TypeVar("V", bound=Value)
 
+Taken = Utterance | SessionEnded | Erase
+
 
 class IntakeStage:
     """Buffers utterances, opens, closes and numbers sessions, passes asks on."""
 
-    def __init__(self, store: StateStore, settings: IntakeSettings) -> None:
+    def __init__(self, store: Tables, settings: IntakeSettings) -> None:
         self._store = store
         self._settings = settings
 
-    async def decide(self, work: Work[Utterance | SessionEnded | Erase]) -> Decision:
+    async def decide(self, work: Work[Taken]) -> Decision:
         """See `eunoe.workers.intake.book` for what each event changes."""
         event = work.event
         if isinstance(event, Erase):
@@ -52,6 +56,17 @@ class IntakeStage:
         carried = needs_lines(event, self._settings) or closing_reason(known.head, event, self._settings) is not None
         known = await self._with_lines(work.key, known, needed=carried and known.head.is_open)
         return on_utterance(known, event, work.log_time, self._settings, replayed=work.replayed)
+
+    async def decide_run(self, works: Sequence[Work[Taken]]) -> list[Decision]:
+        """The same for several events of a conversation that follow each other, in few round trips."""
+        draft = Draft(self._store)
+        await _read_ahead(draft, works)
+        stage, decisions = IntakeStage(draft, self._settings), []
+        for work in works:
+            decision = await stage.decide(work)
+            draft.write(decision.writes)
+            decisions.append(decision)
+        return decisions
 
     async def _known(self, key: str, session_id: str | None, utterance_id: str | None) -> Known:
         head, seen, closed = await asyncio.gather(
@@ -83,3 +98,17 @@ class IntakeStage:
         rows = await self._store.scan(NAME, key, LINES)
         lines = tuple(Line.from_json(text) for _, text in sorted(rows.items()))
         return Known(head=known.head, lines=lines, seen=known.seen, evicted=known.evicted, closed=known.closed)
+
+
+async def _read_ahead(draft: Draft, works: Sequence[Work[Taken]]) -> None:
+    """Read side by side what the events will ask for one after the other."""
+    key, events = works[0].key, [work.event for work in works]
+    utterances = [event.utterance_id for event in events if isinstance(event, Utterance)]
+    sessions = {event.session_id for event in events if not isinstance(event, Erase)} - {None}
+    ends = any(isinstance(event, SessionEnded) for event in events)
+    await asyncio.gather(
+        draft.fetch(NAME, key, HEAD, [HEAD]),
+        draft.fetch(NAME, key, SEEN, utterances),
+        draft.fetch(NAME, key, CLOSED, sorted(filter(None, sessions))),
+        *([draft.scan(NAME, key, LINES)] if ends else []),
+    )
