@@ -147,7 +147,7 @@ async def test_several_stages_in_one_process(
         "four": ["segments", "replies"],
     }
     heard = {stage: Heard() for stage in topics}
-    apps = {stage: StageApp(stage, topics[stage], kafka, names, one_by_one(heard)[stage]) for stage in topics}
+    apps = {stage: StageApp(stage, topics[stage], kafka, names, one_by_one(heard[stage])) for stage in topics}
     before = time.monotonic()
     await asyncio.gather(*(app.start() for app in apps.values()))
     print(f"\nfour apps started in {time.monotonic() - before:.1f} s")
