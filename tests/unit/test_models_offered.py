@@ -8,9 +8,10 @@ from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.link.prompt import RelationsAnswer
 from eunoe.workers.models.forms import read_answer, strict_schema
-from eunoe.workers.models.offered import one_each, with_choices
+from eunoe.workers.models.offered import one_each
 from eunoe.workers.models.recording import request_hash
 from eunoe.workers.segment.prompt import SegmentsAnswer
+from eunoe.workers.summarize.form import memories_form
 from eunoe.workers.summarize.prompt import MemoriesAnswer
 from eunoe.workers.update.prompt import OperationsAnswer
 
@@ -58,12 +59,42 @@ def test_forms_of_one_count_are_one_form_and_others_are_other_questions():
     assert TWO.__name__ == three.__name__ == "RelationsAnswer"
 
 
-def test_offered_values_are_enums():
-    form = with_choices(MemoriesAnswer, "FormedMemory", {"speaker": ["Ann", "Ben"], "cites": [3, 4]})
-    fields = strict_schema(form)["$defs"]["FormedMemory"]["properties"]
-    assert fields["speaker"] == {"type": "string", "enum": ["Ann", "Ben"]}
-    assert fields["cites"]["items"] == {"type": "integer", "enum": [3, 4]}
+SAID = (("Ann", (3, 5)), ("Ben", (4,)))
+
+
+def test_a_memory_names_a_line_of_its_own_speaker():
+    schema = strict_schema(memories_form(SAID))
+    assert is_strict(schema)
+    ann, ben = (schema["$defs"][f"Memory{place}"]["properties"] for place in (1, 2))
+    assert [ann[name]["enum"] for name in ("speaker", "own_line")] == [["Ann"], [3, 5]]
+    assert [ben[name]["enum"] for name in ("speaker", "own_line")] == [["Ben"], [4]]
+    assert schema["$defs"]["Line"]["enum"] == [3, 4, 5]
     assert "enum" not in str(strict_schema(MemoriesAnswer))
+
+
+def test_whatever_fits_the_schema_of_memories_cites_its_speaker():
+    form = memories_form(SAID)
+    for number in range(50):
+        answer = form.model_validate(SchemaAnswers(strict_schema(form), f"prompt {number}").make())
+        assert all(memory.cites[0] in dict(SAID)[memory.speaker] for memory in answer.memories)
+
+
+def test_memories_are_recorded_with_all_lines_they_cite_and_read_again():
+    told = '{"memories": [{"speaker": "Ann", "text": "Ann left.", "own_line": 5, "cites": [4, 5, 4]}]}'
+    answer = read_answer(told, memories_form(SAID))
+    assert answer.memories[0].cites == (5, 4, 4)
+    assert read_answer(answer.model_dump_json(), memories_form(SAID)) == answer
+
+
+@pytest.mark.parametrize("memory", ['{"own_line": 3}', '{"speaker": "Ann", "text": "x", "own_line": "a", "cites": []}'])
+def test_memories_of_no_form_are_refused(memory: str):
+    with pytest.raises(AnswerInvalid):
+        read_answer(f'{{"memories": [{memory}]}}', memories_form(SAID))
+
+
+def test_one_who_speaks_alone_is_the_only_choice():
+    form = memories_form((("Ann", (1, 2)),))
+    assert strict_schema(form)["properties"]["memories"]["items"] == {"$ref": "#/$defs/Memory1"}
 
 
 def test_plausible_answers_tile_and_cite():

@@ -1,4 +1,4 @@
-"""Forms that say what can be answered: one required property per item asked about, offered values as enums.
+"""Forms that say what can be answered: one required property per item asked about, nothing else.
 
 An endpoint that enforces such a schema cannot leave an item out, tell of one twice, or name one that is not there.
 """
@@ -60,28 +60,3 @@ def _as_list(answer: Mapping[str, Any], names: Mapping[str, int], field: str, nu
         if name in answer
     ]
     return {field: items, **{name: part for name, part in answer.items() if name not in names}}
-
-
-def with_choices(form: type[FormT], item: str, choices: Mapping[str, Sequence[Any]]) -> type[FormT]:
-    """``form`` with the values of some fields of its ``item`` as enums; of a list field the values of its items."""
-    return _with_choices(form, item, tuple((name, tuple(values)) for name, values in choices.items()))
-
-
-@lru_cache(maxsize=1024)
-def _with_choices(form: type[FormT], item: str, choices: tuple[tuple[str, tuple[Any, ...]], ...]) -> type[FormT]:
-    class Form(form):  # type: ignore[misc, valid-type]
-        model_config = ConfigDict(use_attribute_docstrings=False)
-
-        @classmethod
-        def model_json_schema(cls, *args: Any, **options: Any) -> Schema:  # noqa: ANN401 - pydantic's own
-            schema: Schema = form.model_json_schema(*args, **options)
-            properties = schema["$defs"][item]["properties"]
-            for name, values in choices:
-                node = properties[name].get("items", properties[name])
-                kind = node["type"]
-                node.clear()
-                node.update(type=kind, enum=list(values))
-            return schema
-
-    Form.__name__ = Form.__qualname__ = form.__name__
-    return Form

@@ -7,8 +7,8 @@ from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.asking import ask_checked
-from eunoe.workers.models.offered import with_choices
 from eunoe.workers.summarize.drafts import clip, that_fit, told_once
+from eunoe.workers.summarize.form import memories_form
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.prompt import (
     NAME,
@@ -70,8 +70,7 @@ class ModelSummarizer:
             max_memories=self._settings.max_memories,
         )
         prompt = summarize_prompt(context)
-        offered: dict[str, Sequence[object]] = {"speaker": speakers_in(window.lines), "cites": window.numbers}
-        form = with_choices(MemoriesAnswer, "FormedMemory", offered)
+        form: type[MemoriesAnswer] = memories_form(window.said)
         asked = await ask_checked(self._model, prompt, form, lambda answer: fault_of(answer, window))
         return asked.answer
 
@@ -89,9 +88,13 @@ class Window:
         return self.first + len(self.lines) - 1
 
     @property
-    def numbers(self) -> list[int]:
-        """The numbers of the lines that prove something."""
-        return [number for number, line in enumerate(self.lines, self.first) if line.is_evidence]
+    def said(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Speaker → the numbers of their lines that prove something, in order of appearance."""
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(self.lines, self.first):
+            if line.is_evidence:
+                found.setdefault(line.speaker, []).append(number)
+        return tuple((speaker, tuple(numbers)) for speaker, numbers in found.items())
 
     def evidence(self, cites: Sequence[int]) -> tuple[Line, ...]:
         """The cited lines that prove something, in order, each once. The numbers must be offered ones."""
