@@ -4,8 +4,8 @@ import asyncio
 import gc
 import sys
 
-_YOUNG = 5_000
-_OLD = 20
+_STARTING = (100_000, 50, 1_000)
+_RUNNING = (5_000, 20, 20)
 
 
 def use_fast_loops() -> None:
@@ -20,12 +20,16 @@ def use_fast_loops() -> None:
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 
-def spare_the_collector() -> None:
+def collect_seldom() -> None:
+    """Let the garbage collector rest while a process loads what it keeps: a second of a worker's start went there."""
+    gc.set_threshold(*_STARTING)
+
+
+def keep_for_good() -> None:
     """Let the garbage collector pass over all that is there now; called once a process has all that it keeps.
 
     Libraries and vocabularies are a million objects that live as long as the process: looking through them took a
     quarter of a second each time, in which nobody was served.
     """
-    gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG, _OLD, _OLD)
+    gc.set_threshold(*_RUNNING)

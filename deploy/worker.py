@@ -18,7 +18,7 @@ from eunoe.deploy.health.metrics import Watched
 from eunoe.deploy.health.monitor import monitored
 from eunoe.deploy.health.server import serve_health
 from eunoe.deploy.health.vitals import Phase, Vitals
-from eunoe.deploy.loops import spare_the_collector
+from eunoe.deploy.loops import keep_for_good
 from eunoe.deploy.metering import WorkerMeter, metered
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.stages import StageHouse
@@ -96,7 +96,7 @@ class _Worker:
         if "intake" in apps:
             closer = house.idle_closer(apps["intake"])
             failures.append(await closing.enter_async_context(_background(closer.run())))
-        spare_the_collector()
+        keep_for_good()
         self.vitals.phase = Phase.RUNNING
         ready()
         await self.ending.or_failure(failures)

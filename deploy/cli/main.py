@@ -12,6 +12,7 @@ import typer
 
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.exits import Exit, code_of
+from eunoe.deploy.loops import collect_seldom
 from eunoe.schemas.errors import EunoeError
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ def wanted(arguments: Sequence[str]) -> Sequence[str]:
 
 def main() -> None:
     """Run a command; a user's mistake ends in one line and exit code 2, a server's silence in one and 69."""
+    collect_seldom()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     _leave(_run())
 
