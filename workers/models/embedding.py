@@ -25,6 +25,10 @@ _TEXTS_AT_ONCE = 256
 _UNKNOWN = 0
 
 
+_LITTLE_CHARS = 2_000
+"""So many characters take half a millisecond: going to a thread and back would double that."""
+
+
 class WordLlamaEmbedder:
     """Static embeddings with the weights inside the ``wordllama`` wheel: mean of token rows, 256 dimensions.
 
@@ -53,6 +57,8 @@ class WordLlamaEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Shape (n, 256), unit rows; a text without a known token gets the first axis."""
+        if sum(map(len, texts)) <= _LITTLE_CHARS:
+            return self.embed_now(list(texts))
         return stack(await self._batcher.submit(texts), self.dimensions)
 
     async def aclose(self) -> None:
