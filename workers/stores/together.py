@@ -10,7 +10,7 @@ Words = tuple[str | int, ...]
 
 MOST = 256
 """Commands of one round trip."""
-UNDER_WAY = 4
+UNDER_WAY = 2
 """Round trips at once: while they are under way the next one gathers."""
 
 
