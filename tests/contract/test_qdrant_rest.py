@@ -16,7 +16,7 @@ from eunoe.schemas.ports import Search
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.wire import LARGE
+from eunoe.workers.stores.wire import LARGE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 

@@ -7,26 +7,20 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
 import httpx2
-import orjson
 from openai import (
     APIConnectionError,
     APIResponseValidationError,
     APIStatusError,
     AsyncOpenAI,
-    BadRequestError,
     DefaultAioHttpClient,
-    UnprocessableEntityError,
 )
 
 from eunoe.schemas.errors import AnswerInvalid, Refused, Unavailable
 from eunoe.workers.models.retrying import Transient
-from eunoe.workers.wire import Answer, Bounds, NoAnswer, Wire
 
 OPENAI_URL = "https://api.openai.com/v1"
 _TRANSIENT = frozenset({408, 409, 425, 429})
 _TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
-_WISHES = ("retry-after", "retry-after-ms")
-_REFUSALS: Mapping[int, type[APIStatusError]] = {400: BadRequestError, 422: UnprocessableEntityError}
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
 
 
@@ -53,16 +47,6 @@ class Endpoint:
         """What a fault of the endpoint names."""
         return f"{self.model} at {self.base_url}"
 
-    def wire(self) -> Wire:
-        """Connections for the requests that are many, with the headers that the SDK would send.
-
-        Raises `Refused` where a key is missing.
-        """
-        told = self.open().default_headers.items()
-        headers = {name: text for name, text in told if isinstance(text, str) and not name.startswith("X-Stainless")}
-        bounds = Bounds(self.in_flight, connect_s=min(10.0, self.timeout_s), read_s=self.timeout_s + 1)
-        return Wire(self.base_url, {**headers, "Authorization": f"Bearer {self.key or 'none'}"}, bounds)
-
     def open(self) -> AsyncOpenAI:
         """A client that neither retries nor queues by itself; raises `Refused` where a key is missing.
 
@@ -82,20 +66,6 @@ class Endpoint:
         )
 
 
-def refusal_of(answer: Answer, url: str) -> APIStatusError:
-    """An answer that is an error, as the SDK tells it."""
-    try:
-        body = orjson.loads(answer.content)
-    except ValueError:
-        body = answer.content.decode(errors="replace").strip()
-    told = body.get("error", body) if isinstance(body, dict) else body
-    message = told.get("message") if isinstance(told, dict) else None
-    kept = {name: answer.headers[name] for name in _WISHES if name in answer.headers}
-    response = httpx2.Response(answer.status, headers=kept, request=httpx2.Request("POST", url))
-    said = f"Error code: {answer.status}{f' - {message}' if message else ''}"
-    return _REFUSALS.get(answer.status, APIStatusError)(said, response=response, body=told)
-
-
 def code_of(error: APIStatusError) -> str:
     """The endpoint's short code of its fault, or nothing: its sentences may repeat a key or a prompt."""
     code = error.code or error.type or ""
@@ -103,11 +73,11 @@ def code_of(error: APIStatusError) -> str:
 
 
 def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
-    """What to raise for a fault of SDK or wire: `Transient`, `EndpointRefused` or `AnswerInvalid`; else ``error``."""
+    """What to raise for a fault of the SDK: `Transient`, `EndpointRefused` or `AnswerInvalid`; else ``error``."""
     where = endpoint.server
     if isinstance(error, APIStatusError):
         return _status_fault(error, where, now)
-    if isinstance(error, APIConnectionError | NoAnswer):
+    if isinstance(error, APIConnectionError):
         return Transient(f"{where} cannot be reached: {type(_root(error)).__name__}")
     if isinstance(error, APIResponseValidationError | ValueError):
         return Transient(f"{where} answered with something that is no JSON: is the address right?")

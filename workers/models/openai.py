@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import httpx2
 from openai import APIStatusError, BadRequestError, OpenAIError, UnprocessableEntityError
 
 from eunoe.schemas.base import Value
@@ -14,13 +15,12 @@ from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.completion import Completion
 from eunoe.workers.models.dialect import Dialect, Sampling, adapt, request_body
-from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of, refusal_of
+from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of
 from eunoe.workers.models.forms import read_answer
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import Prices, Usage
 from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
 from eunoe.workers.models.tokens import count_tokens
-from eunoe.workers.wire import NoAnswer
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Value)
@@ -56,7 +56,7 @@ class OpenAIModel:
     def __init__(self, settings: OpenAISettings) -> None:
         in_flight = settings.endpoint.in_flight
         self._settings = settings
-        self._wire = settings.endpoint.wire()
+        self._client = settings.endpoint.open()
         self._limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
         self._retrying = Retrying(settings.retry, settings.world, settings.endpoint.server)
         self._usage = Usage()
@@ -91,7 +91,7 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._wire.close()
+        await self._client.close()
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         """The model's answer, parsed.
@@ -128,15 +128,15 @@ class OpenAIModel:
         endpoint = self._settings.endpoint
         try:
             async with self._limit.slot(urgent=urgent), asyncio.timeout(endpoint.timeout_s):
-                answer = await self._wire.send("POST", CHAT, {"model": endpoint.model, **body})
-            if answer.status >= 400:
-                raise refusal_of(answer, self._wire.address + CHAT)
-            completion = Completion.read(answer.content)
+                # as `chat.completions.create`, without its walk over the schema and its model of the answer
+                asked = {"model": endpoint.model, **body}
+                response = await self._client.post(CHAT, cast_to=httpx2.Response, body=asked)
+            completion = Completion.read(response.content)
         except TimeoutError:
             raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
         except _NOT_UNDERSTOOD:
             raise
-        except (OpenAIError, NoAnswer, ValueError) as error:
+        except (OpenAIError, ValueError) as error:
             raise fault_of(error, endpoint, self._settings.world.clock()) from None
         if completion is None:
             raise Transient(

@@ -16,7 +16,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
-from eunoe.workers.wire import Bounds, NoAnswer, Wire
+from eunoe.workers.stores.wire import Bounds, NoAnswer, Wire
 
 DENSE: Final = "dense"
 SPARSE: Final = "bm25"

@@ -1,7 +1,7 @@
 """JSON over HTTP to one server, for requests that are many: bodies as bytes over kept connections of aiohttp.
 
-The clients that come with a server's SDK build and check a model of every request and answer, which takes several times
-as long as the request itself.
+qdrant-client builds and checks a model of every request and answer, which takes several times as long as the request
+itself.
 """
 
 import io
