@@ -1,15 +1,15 @@
 """One stage's consumer group, on Faust. The only file that knows Faust.
 
-Faust fetches, joins the group and hands over raw events. It acks nothing: what may be committed is said by the
-dispatcher's gates alone, because Faust's own account of acks can run past unfinished work and forgets, when a rebalance
-begins, what was acked since the last commit.
+Faust joins the group and fetches. What is fetched goes straight to the dispatcher: no record waits in Faust's queues
+when its partition is lost, and none costs the two tasks that Faust makes of each. Faust acks nothing: what may be
+committed is said by the gates of the dispatcher alone, because the account that Faust keeps can run past unfinished
+work and forgets, when a rebalance begins, what was acked since the last commit.
 """
 
 import asyncio
 import contextlib
 import itertools
 import logging
-import os
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -21,15 +21,15 @@ with warnings.catch_warnings():
     from aiokafka.coordinator.assignors.roundrobin import (
         RoundRobinPartitionAssignor,
     )
-    from aiokafka.errors import KafkaError
+    from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
     from faust.app.base import BootStrategy
-    from faust.streams import Stream
     from faust.transport.consumer import RecordMap, ensure_TP
     from faust.transport.drivers import aiokafka as driver
-    from faust.types import TP, EventT, StreamT, TransportT
-    from mode.supervisors import CrashingSupervisor
+    from faust.types import TP, TransportT
+    from mode import ServiceT
 
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Unavailable
+from eunoe.streams.consumer import as_record
 from eunoe.streams.dispatcher import BeforeAck, Dispatcher, DispatchLimits, Place, RunHandler
 from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import KafkaSettings, client_options
@@ -44,7 +44,8 @@ StartPosition = Callable[[str, int, int], Awaitable[int | None]]
 """Asked for each partition before its first record, with topic, partition and the offset to start from: an earlier
 offset to go back to, or None. It may be asked again for the same assignment."""
 
-_BUFFER = 64
+_POLL_S = 1.0
+_BREATH = 50
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
 _NEVER_MS = 2**31 - 1
@@ -137,10 +138,8 @@ class _Consumer(driver.Consumer):
     # ---- rebalance
 
     def hold(self) -> None:
-        """Hand out nothing more, and forget what waits in Faust's queues."""
+        """Hand out nothing more."""
         self.stop_flow()
-        self.app.flow_control.suspend()
-        self.app.flow_control.clear()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Finish what is started and commit it while the partitions are still ours."""
@@ -193,6 +192,40 @@ class _Consumer(driver.Consumer):
             self._starts = starts
             self._committed = {tp: at for tp, at in committed.items() if at is not None}
             self._fetched.clear()
+
+    async def _drain_messages(self, fetcher: ServiceT) -> None:
+        """Hand what is fetched straight to the dispatcher, for as long as the fetcher lives."""
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                await self._hand_on(*await self._wait_next_records(_POLL_S))
+        except (ConsumerStoppedError, asyncio.CancelledError):
+            if not self.app.should_stop:
+                raise
+
+    async def _hand_on(self, fetched: RecordMap | None, active: set[TP] | None) -> None:
+        """Hand on one poll's records; those of a rebalance that is over, or has begun, come again after its seek."""
+        if self.should_stop:
+            return
+        if not self.flow_active:
+            await self._go_back()
+            return
+        generation = self.app.consumer_generation_id
+        for number, (tp, found) in enumerate(self.scheduler.iterate(fetched or {}), 1):
+            if not self.flow_active or self.app.consumer_generation_id != generation:
+                return
+            if active is None or tp in active:
+                await self._owner.take(found)
+            if not number % _BREATH:
+                await asyncio.sleep(0)
+
+    async def _go_back(self) -> None:
+        """Have what was fetched while the flow was stopped again: it may have come after the seek of the rebalance."""
+        try:
+            await self.perform_seek()
+        except Exception as error:
+            if not (self.app.rebalancing or isinstance(error, IllegalStateError)):
+                raise
+            log.info("the partitions move, and are sought when they are ours again: %r", error)
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> RecordMap:
         records = await super()._getmany(active_partitions, timeout)
@@ -248,23 +281,13 @@ def _settings(kafka: KafkaSettings) -> dict[str, Any]:
         "broker_session_timeout": kafka.session_timeout_ms / 1000,
         "broker_rebalance_timeout": kafka.rebalance_timeout_ms / 1000,
         "broker_max_poll_records": kafka.max_poll_records,
-        "stream_buffer_maxsize": _BUFFER,
-        "stream_wait_empty": False,
         "table_standby_replicas": 0,
         "topic_disable_leader": True,
         "topic_allow_declare": False,
         "web_enabled": False,
-        "agent_supervisor": CrashingSupervisor,
         "key_serializer": "raw",
         "value_serializer": "raw",
     }
-
-
-def _record(event: EventT[Any], topic: str) -> Record:
-    message = event.message
-    headers = {name: value or b"" for name, value in dict(message.headers or ()).items()}
-    milliseconds = round((message.timestamp or 0.0) * 1000)
-    return Record(topic, message.partition, message.offset, message.key, message.value or b"", milliseconds, headers)
 
 
 class StageApp:
@@ -320,10 +343,6 @@ class StageApp:
 
     async def start(self) -> None:
         """Join the group and begin; returns when it is a member. Raises `Unavailable` when no broker answers."""
-        if os.environ.get("NO_CYTHON"):
-            raise Refused(
-                "NO_CYTHON is set: without its compiled part Faust hands out records of partitions it has lost"
-            )
         quiet_libraries()
         self._loop = asyncio.get_running_loop()
         self._app = self._build()
@@ -346,8 +365,8 @@ class StageApp:
             warnings.simplefilter("ignore")
             app = _App(self._group, **_settings(self.kafka))
             app.owner = self
-            topic = app.topic(*self._logical, key_type=bytes, value_type=bytes, acks=False, allow_empty=True)
-            app.agent(topic, name=f"{self._group}.agent", concurrency=1)(self._consume)
+            # what is subscribed to: nothing is ever put into this channel
+            app.topics.add(app.topic(*self._logical, key_type=bytes, value_type=bytes, acks=False, allow_empty=True))
             app.finalize()
         return app
 
@@ -459,7 +478,6 @@ class StageApp:
             if disturbed():
                 return False
             self.dispatcher.resume()
-            app.flow_control.resume()
             self._consumer.resume_flow()
             return done
 
@@ -491,14 +509,10 @@ class StageApp:
         assert self._app is not None
         return cast("_Consumer", self._app.consumer)
 
-    async def _consume(self, stream: StreamT[bytes]) -> None:
-        app = self._app
-        assert app is not None
-        async for event in cast("Stream[bytes]", stream).noack().events():
-            if event.message.generation_id != app.consumer_generation_id:
-                continue
-            record = _record(event, self._logical[event.message.topic])
-            await self.dispatcher.submit(record, barrier=self._barrier(record))
+    async def take(self, found: aiokafka.ConsumerRecord) -> None:
+        """Hand a fetched record to the dispatcher, as soon as it has room."""
+        record = as_record(self._logical[found.topic], found)
+        await self.dispatcher.submit(record, barrier=self._barrier(record))
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)

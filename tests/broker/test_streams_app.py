@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import IllegalStateError
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
@@ -208,6 +209,43 @@ async def test_rewind_reads_again_and_commits_that(
     assert not await app.rewind("conversations", 99, 0)
     await app.stop(10)
     assert await lag(kafka, names, {"rewind": ["conversations"]}) == {"rewind": 0}
+
+
+@pytest.mark.parametrize("fault", [None, IllegalStateError("No current assignment")])
+async def test_what_comes_while_the_flow_is_stopped_comes_again(
+    kafka: KafkaSettings,
+    names: TopicNames,
+    publisher: KafkaPublisher,
+    fault: Exception | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+    app = StageApp("stopped", ["conversations"], kafka, names, one_by_one(heard))
+    await app.start()
+    try:
+        await publisher.publish(talk(keys=3, each=2))
+        await eventually(lambda: len(heard.records) == 6)
+        consumer = app._consumer
+        seek, sought = consumer.perform_seek, list[bool]()
+
+        async def seen_seek() -> None:
+            sought.append(True)
+            if fault is not None and len(sought) == 1:
+                raise fault  # as when the partitions move just then
+            await seek()
+
+        monkeypatch.setattr(consumer, "perform_seek", seen_seek)
+        await consumer.force_commit()
+        consumer.hold()
+        await publisher.publish(talk(keys=3, each=2, first=2))
+        await eventually(lambda: bool(sought))
+        if fault is not None:
+            await seek()
+        consumer.resume_flow()
+        await eventually(lambda: len(heard.records) >= 12)
+        assert heard.values() == {f"k{key}".encode(): [0, 1, 2, 3] for key in range(3)}
+    finally:
+        await app.stop(10.0)
 
 
 async def test_the_owner_decides_where_to_start(
