@@ -5,6 +5,8 @@ import threading
 import time
 from typing import Any
 
+from aiokafka import TopicPartition
+from aiokafka.protocol.fetch import FetchRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,28 +42,52 @@ def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, late_s: float):
 
 
 class Fetched:
-    """A consumer of which only the fetches are there."""
+    """A consumer of one partition, of which only the fetches are there; the last one told of ``end`` records."""
 
-    def __init__(self) -> None:
+    def __init__(self, end: int | None = None) -> None:
         self._fetcher: Any = self
-        self.asked: list[tuple[object, ...]] = []
+        self.highwater = end
+        self.asked: list[tuple[int, int]] = []
         self.at: list[float] = []
 
-    async def _proc_fetch_request(self, *request: object) -> bool:
-        self.asked.append(request)
+    def state_value(self, place: TopicPartition) -> "Fetched":
+        return self
+
+    async def _proc_fetch_request(self, assignment: object, node: int, request: FetchRequest) -> bool:
+        ((_, ((_, offset, _),)),) = request.topics
+        self.asked.append((offset, request._max_wait_ms))
         self.at.append(time.monotonic())
         return True
 
-    async def fetch(self, *request: object) -> bool:
-        found: bool = await self._fetcher._proc_fetch_request(*request)
+    async def fetch(self, offset: int) -> bool:
+        request = FetchRequest(1, 1, 1, 0, [("t", [(0, offset, 1)])])
+        found: bool = await self._fetcher._proc_fetch_request(self, 0, request)
         return found
 
 
 async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
     consumer = Fetched()
     Pace(0.02).keep(consumer)
-    assert [await consumer.fetch("place", 1), await consumer.fetch("place", 2)] == [True, True]
-    assert consumer.asked == [("place", 1), ("place", 2)]
+    assert [await consumer.fetch(1), await consumer.fetch(2)] == [True, True]
+    assert consumer.asked == [(1, 1), (2, 1)]
+    assert consumer.at[1] - consumer.at[0] >= 0.02
+
+
+async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
+    consumer = Fetched(end=7)
+    Pace(LONG_S, lambda: LONG_S).keep(consumer)
+    async with asyncio.timeout(LONG_S / 2):
+        for offset in (2, 6):
+            await consumer.fetch(offset)
+    assert consumer.asked == [(2, 20), (6, 20)]
+
+
+async def test_who_has_read_to_the_end_rests():
+    consumer = Fetched(end=7)
+    Pace(0.02).keep(consumer)
+    await consumer.fetch(6)
+    await consumer.fetch(7)
+    assert consumer.asked == [(6, 20), (7, 1)]
     assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
