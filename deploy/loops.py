@@ -5,7 +5,7 @@ import gc
 import sys
 
 _STARTING = (100_000, 50, 1_000)
-_RUNNING = (5_000, 20, 20)
+_RUNNING = (1_000, 20, 50)
 
 
 def use_fast_loops() -> None:

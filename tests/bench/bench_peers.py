@@ -9,6 +9,7 @@ which prints one JSON object. mem0 lives in a virtual environment of its own (``
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -62,11 +63,11 @@ async def run_peer(command: Sequence[str], timeout_s: float) -> dict[str, Any]:
 
 
 def ours(base: str, asked: argparse.Namespace, reports: Path) -> list[str]:
-    """Our command; the digest is compared in the first round only."""
+    """Our command."""
     return [
         sys.executable, "-m", "eunoe.deploy.cli", "bench", "pipeline", "--json", "--base-url", f"{base}/v1",
         "--conversations", str(asked.conversations), "--sessions", str(asked.sessions), "--turns", str(asked.turns),
-        "--talk", "topics", "--reports", str(reports), "--no-compare",
+        "--talk", "topics", "--reports", str(reports), "--no-compare", "--workers", str(asked.workers),
     ]  # fmt: skip
 
 
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=20)
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="our worker processes")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=1800, help="seconds that one run may take")
     parser.add_argument("--reports", type=Path, default=Path("reports"))

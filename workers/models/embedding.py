@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -23,8 +24,6 @@ _TOKENS_AT_ONCE = 16_384
 """Rows gathered at once: 16 MB, however long a text is."""
 _TEXTS_AT_ONCE = 256
 _UNKNOWN = 0
-
-
 _LITTLE_CHARS = 2_000
 """So many characters take half a millisecond: going to a thread and back would double that."""
 
@@ -37,6 +36,8 @@ class WordLlamaEmbedder:
     """
 
     def __init__(self) -> None:
+        # its threads are waited for with the event loop in hand; processes are how work is shared out here
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         folder = _wheel_folder()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()

@@ -4,6 +4,7 @@ Each write is one script and touches keys of one hash tag only. A repeated reque
 answer was lost) does no harm: a commit knows itself by a token, the others come out the same.
 """
 
+import itertools
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,8 @@ class RedisStore:
         self._redis = RedisConnection(client)
         self._keys = keys
         self._lane_ttl_ms = lane_ttl_s * 1000
+        # one draw for all commits of this process: each would let go of the interpreter, and wait to have it back
+        self._tokens = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
 
     async def ledger(self, scope: Scope) -> Ledger:
         """Where the stage stands; one round trip."""
@@ -56,7 +59,7 @@ class RedisStore:
         places = {table: place for place, table in enumerate(tables, start=4)}
         ttl = self._lane_ttl_ms if scope.lane else ""
         fence = (commit.lates, "" if commit.late is None else commit.late)
-        arguments = [*_commit_words(commit), ttl, *fence, *_write_words(commit.writes, places)]
+        arguments = [*_commit_words(commit, next(self._tokens)), ttl, *fence, *_write_words(commit.writes, places)]
         return bool(await self._redis.run(_COMMIT, keys, arguments))
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
@@ -243,12 +246,12 @@ def _ledger(fields: dict[str, str]) -> Ledger:
     )
 
 
-def _commit_words(commit: Commit) -> list[str | int]:
+def _commit_words(commit: Commit, token: str) -> list[str | int]:
     outbox = commit.outbox
     return [
         commit.expect,
         commit.applied,
-        secrets.token_hex(8),
+        token,
         "" if outbox is None else outbox.model_dump_json(),
         "" if outbox is None else outbox.number,
         int(commit.skip),
