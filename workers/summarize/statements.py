@@ -52,35 +52,44 @@ class Statement:
     english: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sentences that belong together."""
+
+    text: str
+    worth: float
+    is_change: bool
+
+
 def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:
     """What a line says; ``english`` tells about the session, a single line may differ."""
-    groups, speaks_english = _groups_of(line, speakers, english)
-    return [_statement(number, line, group, speakers, speaks_english) for group in groups]
-
-
-def _groups_of(line: Line, speakers: Collection[str], english: bool) -> tuple[list[list[str]], bool]:
-    """The sentences of a line by statement, and whether they are English."""
-    bare = " ".join(_SHARED.sub(" ", line.text).split())
-    words = _WORD.findall(bare)
-    speaks_english = english and (len(words) < _SHORT_WORDS or _common(words) >= _LEAST_COMMON * len(words))
-    return _groups(_sentences(bare, speakers, speaks_english)), speaks_english
+    groups, speaks_english = _told_by(line.text, tuple(speakers), english)
+    return [Statement(number, line, group.text, group.worth, group.is_change, speaks_english) for group in groups]
 
 
 def line_worth(line: Line, speakers: Collection[str], english: bool) -> float:
     """What the best statement of a line is worth, from `LEAST_WORTH`, where it states nothing, to `MOST_WORTH`."""
-    groups, speaks_english = _groups_of(line, speakers, english)
-    found = (_score(group, speakers, speaks_english) for group in groups)
-    return min(max([LEAST_WORTH, *found]), MOST_WORTH)
+    groups, _ = _told_by(line.text, tuple(speakers), english)
+    return min(max([LEAST_WORTH, *(group.worth for group in groups)]), MOST_WORTH)
+
+
+@lru_cache(maxsize=4096)
+def _told_by(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
+    """The statements of a text, and whether it is English; kept, because two stages ask at about the same time."""
+    bare = " ".join(_SHARED.sub(" ", text).split())
+    words = _WORD.findall(bare)
+    speaks_english = english and (len(words) < _SHORT_WORDS or _common(words) >= _LEAST_COMMON * len(words))
+    groups = _groups(_sentences(bare, speakers, speaks_english))
+    return tuple(_group(sentences, speakers, speaks_english) for sentences in groups), speaks_english
 
 
 def _common(words: list[str]) -> int:
     return sum(word.lower().replace("’", "'") in STOPWORDS for word in words)
 
 
-def _statement(number: int, line: Line, group: list[str], speakers: Collection[str], english: bool) -> Statement:
-    score = _score(group, speakers, english)
-    change = english and not leans_back(group[0]) and any(is_change(sentence) for sentence in group)
-    return Statement(number, line, " ".join(group), score, change, english)
+def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _Group:
+    change = english and not leans_back(sentences[0]) and any(is_change(sentence) for sentence in sentences)
+    return _Group(" ".join(sentences), _score(sentences, speakers, english), change)
 
 
 def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
