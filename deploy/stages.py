@@ -30,7 +30,7 @@ class StageHouse:
     def app(self, name: str) -> StageApp:
         """A stage with its consumer, not started yet."""
         row, pulse = ROWS[name], self.vitals.pulse(name)
-        from_log = row.order is Order.POSITION
+        from_log, hurried = row.order is Order.POSITION, row.order is not Order.SESSION
         log_book, epoch, outages = self.clients.logbook, self.settings.log_epoch, self.vitals.outages
         patience_s = self.settings.patience_seconds
         self.meter.apps[name] = app = StageApp(
@@ -44,8 +44,10 @@ class StageHouse:
             barrier=_is_control if from_log else None,
             slots=self.settings.slots,
             run=MOST,
+            # somebody waits for what the others do: what only remembers steps back for them
+            crowded=lambda: not hurried and self.meter.loop.is_crowded,
             late_s=lambda: self.meter.loop.recent_s,
-            hurried=row.order is not Order.SESSION,
+            hurried=hurried,
         )
         self.clients.publisher.ring_after(row.inputs, app.pace.ring)
         return app

@@ -30,7 +30,7 @@ with warnings.catch_warnings():
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.consumer import as_record
-from eunoe.streams.dispatcher import BeforeAck, Dispatcher, DispatchLimits, Place, RunHandler
+from eunoe.streams.dispatcher import BeforeAck, Crowded, Dispatcher, DispatchLimits, Place, RunHandler
 from eunoe.streams.holes import consumer_class
 from eunoe.streams.kafka import KafkaSettings, client_options
 from eunoe.streams.pace import Pace
@@ -310,12 +310,14 @@ class StageApp:
         barrier: Callable[[Record], bool] | None = None,
         slots: int = 256,
         run: int = 1,
+        crowded: Crowded = lambda: False,
         late_s: Callable[[], float] = lambda: 0.0,
         hurried: bool = True,
     ) -> None:
         """``barrier`` says which records wait for all earlier ones of their partition and hold back the later ones.
 
-        ``slots``: keys in work at once; ``run``: waiting records of one key that ``handle`` is given at once.
+        ``slots``: keys in work at once, fewer while ``crowded`` says so; ``run``: waiting records of one key that
+        ``handle`` is given at once.
         ``late_s`` (how late the event loop comes, in seconds) and ``hurried`` (somebody waits for what is consumed)
         set the pace where the broker cannot wait: see `eunoe.streams.pace`.
         """
@@ -328,7 +330,7 @@ class StageApp:
         self._barrier = barrier or (lambda _record: False)
         limits = DispatchLimits(slots=slots, run=run, queued=4 * slots)
         self.dispatcher = Dispatcher(
-            handle, lambda *_place: None, before_ack=before_ack, gave_way=self._gave_way, limits=limits
+            handle, lambda *_place: None, before_ack=before_ack, gave_way=self._gave_way, crowded=crowded, limits=limits
         )
         self.pace = Pace(kafka.fetch_rest_ms / 1000, late_s, hurried=hurried)
         self._app: _App | None = None

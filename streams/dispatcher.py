@@ -30,6 +30,9 @@ Ack = Callable[[str, int, int], None]
 BeforeAck = Callable[[str, int, int, Lease], Awaitable[None]]
 """Awaited with the same before the ack."""
 
+Crowded = Callable[[], bool]
+"""Asked before more than `DispatchLimits.few` keys are taken into work: True to let what is in work get on first."""
+
 GaveWay = Callable[[str, int], None]
 """Told when a record was given back although its lease stands: the partition is stuck until it is read anew."""
 
@@ -49,6 +52,8 @@ class DispatchLimits:
     """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks."""
     window: int = 8192
     """Records of one partition that are not acked, done ones behind an unfinished one included."""
+    few: int = 4
+    """Keys in work that are never too many."""
 
 
 class Term:
@@ -128,17 +133,21 @@ class Dispatcher:
         *,
         before_ack: BeforeAck | None = None,
         gave_way: GaveWay | None = None,
+        crowded: Crowded = lambda: False,
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
         self._ack = ack
         self._before_ack = before_ack
         self._gave_way = gave_way
+        self._crowded = crowded
         self._limits = limits or DispatchLimits()
         self._term = Term()
         self._lanes: dict[Place, _Lane] = {}
         self._chains: dict[Chain, deque[_Job]] = {}
-        self._ready: deque[Chain] = deque()
+        self._fresh: deque[Chain] = deque()
+        self._waited: deque[Chain] = deque()
+        self._fresh_next = True
         self._running: dict[asyncio.Task[None], _Run] = {}
         self._halted: set[Chain] = set()
         self._queued = 0
@@ -221,21 +230,31 @@ class Dispatcher:
         chain = self._chains.get(job.chain)
         if chain is None:
             self._chains[job.chain] = deque((job,))
-            self._ready.append(job.chain)
+            self._fresh.append(job.chain)
         else:
             chain.append(job)
         self._queued += 1
         self._pump()
 
     def _pump(self) -> None:
-        while self._ready and len(self._running) < self._limits.slots and self.taking:
-            chain = self._chains[self._ready.popleft()]
+        while (self._fresh or self._waited) and self._has_slot() and self.taking:
+            chain = self._chains[self._next_chain()]
             run = tuple(chain.popleft() for _ in range(min(len(chain), self._limits.run)))
             self._queued -= len(run)
             now = perf_counter()
             self._waited_s += sum(now - job.taken for job in run)
             self._running[asyncio.create_task(self._work(run, self._term))] = run
         self._changed.set()
+
+    def _next_chain(self) -> Chain:
+        """A key that comes anew and one that has waited by turns: who says one thing need not wait for who imports."""
+        first, other = (self._fresh, self._waited) if self._fresh_next else (self._waited, self._fresh)
+        self._fresh_next = not self._fresh_next
+        return (first or other).popleft()
+
+    def _has_slot(self) -> bool:
+        in_work = len(self._running)
+        return in_work < self._limits.slots and (in_work < self._limits.few or not self._crowded())
 
     # ---- doing them
 
@@ -263,7 +282,7 @@ class Dispatcher:
         chain = run[0].chain
         waiting = self._chains.get(chain)
         if waiting and done:
-            self._ready.append(chain)
+            self._waited.append(chain)
         elif waiting is not None:
             self._queued -= len(self._chains.pop(chain))
 
@@ -328,7 +347,8 @@ class Dispatcher:
         """
         self._term.revoke()
         self._chains.clear()
-        self._ready.clear()
+        self._fresh.clear()
+        self._waited.clear()
         self._queued = 0
         self._changed.set()
         loop = asyncio.get_running_loop()
@@ -354,7 +374,8 @@ class Dispatcher:
         self._term = Term()
         self._lanes.clear()
         self._chains.clear()
-        self._ready.clear()
+        self._fresh.clear()
+        self._waited.clear()
         self._halted.clear()
         self._queued = 0
         self._changed.set()

@@ -13,6 +13,7 @@ from typing import Any
 _GROWTH = math.log(1.1)
 _LEAST_MS = 0.1
 _NEWEST = 0.1
+_CROWDED_S = 0.01
 
 
 class Part(StrEnum):
@@ -91,6 +92,13 @@ class LoopMeter:
     """Of the lateness, what this thread itself computed."""
     recent_s: float = 0.0
     """How late it comes now: the mean of the last samples, the newest of most weight."""
+    recent_busy_s: float = 0.0
+    """Of it, what this thread itself computed."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """True: there is so much to compute that whatever comes must wait for a moment, each time it waits."""
+        return self.recent_busy_s > _CROWDED_S
 
     async def run(self) -> None:
         """Sample for ever."""
@@ -102,8 +110,10 @@ class LoopMeter:
 
     def _count(self, late_s: float, computed_s: float) -> None:
         """A block counts once for every sample that it swallowed: whatever was due meanwhile waited too."""
+        busy_s = min(late_s, computed_s)
         self.recent_s += (late_s - self.recent_s) * _NEWEST
-        self.busy.add(min(late_s, computed_s) * 1000)
+        self.recent_busy_s += (busy_s - self.recent_busy_s) * _NEWEST
+        self.busy.add(busy_s * 1000)
         self.late.longest_ms = max(self.late.longest_ms, late_s * 1000)
         while late_s >= 0:
             self.late.add(late_s * 1000)

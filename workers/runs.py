@@ -13,7 +13,7 @@ from eunoe.workers.moments import Moments
 from eunoe.workers.outbound import Stamp, compose_outbox
 from eunoe.workers.rows import Order, StageRow
 
-MOST = 64
+MOST = 16
 """Records of one run."""
 MOST_BYTES = 1 << 18
 """Bytes of their values: what a run brings about travels in one outbox."""

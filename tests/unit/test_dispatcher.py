@@ -189,6 +189,34 @@ async def test_what_waits_of_a_key_is_given_as_one_run() -> None:
     assert runs == [[0], [1], [2, 3, 5], [4], [6]]
 
 
+async def test_who_comes_anew_takes_turns_with_who_has_more_waiting() -> None:
+    world = World()
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=DispatchLimits(slots=1))
+    for offset in range(6):
+        await dispatcher.submit(record(offset, b"imports"))
+    for offset, key in enumerate([b"x", b"y"], 6):
+        await dispatcher.submit(record(offset, key))
+    await settle(lambda: len(world.finished) == 8)
+    keys_ = [taken.key for taken in world.started]
+    assert keys_.index(b"x") <= 2
+    assert keys_.index(b"y") <= 4
+
+
+async def test_in_a_crowd_only_few_are_in_work_and_they_get_on() -> None:
+    world = World(turns={(0, offset): 5 for offset in range(12)})
+    crowd = True
+    limits = DispatchLimits(slots=8, few=2)
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, crowded=lambda: crowd, limits=limits)
+    for offset in range(12):
+        await dispatcher.submit(record(offset, bytes([offset])))
+        assert dispatcher.in_work <= 2
+    await settle(lambda: len(world.finished) >= 4)
+    assert world.most == 2
+    crowd = False
+    await settle(lambda: len(world.finished) == 12)
+    assert world.most > 2
+
+
 async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
     async def handle(records: Sequence[Record], lease: Lease) -> None:
         if len(records) > 1:
