@@ -7,7 +7,7 @@ all of it is.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,12 +54,13 @@ class Home:
 
     settings: Settings
     stack: LocalStack
-    worker: WorkerProcess | None
+    workers: Sequence[WorkerProcess]
+    """One that answers and one that remembers, or none."""
     journal: JournalWriter | None
 
     async def failed(self) -> None:
         """Return only by raising what ended one of the parts."""
-        parts = [part.failed() for part in (self.stack, self.worker, self.journal) if part is not None]
+        parts = [part.failed() for part in (self.stack, *self.workers, self.journal) if part is not None]
         waits = [asyncio.ensure_future(part) for part in parts]
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -84,14 +85,15 @@ async def open_home(settings: Settings, plan: HomePlan, tell: Tell) -> AsyncIter
             kept.check_partitions(settings.partitions)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
         journal = await _restore(settings, stack, kept, tell) if kept is not None else None
-        worker = await _start_worker(settings, stack, closing) if plan.workers else None
+        workers = await _start_workers(settings, stack, closing) if plan.workers else ()
         writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
-        if worker is not None and not stack.clean_start:
+        if workers and not stack.clean_start:
             await drained(settings, plan.drain_s * 30, tell)
         stack.announce()
-        yield Home(settings, stack, worker, writer)
-        if worker is not None and writer is not None:
-            await _settle(settings, plan, stack, worker, writer, tell)
+        home = Home(settings, stack, workers, writer)
+        yield home
+        if workers and writer is not None:
+            await _settle(home, writer, plan, tell)
 
 
 async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, tell: Tell) -> Journal:
@@ -111,11 +113,15 @@ async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, tell: 
     return journal
 
 
-async def _start_worker(settings: Settings, stack: LocalStack, closing: AsyncExitStack) -> WorkerProcess:
-    worker = WorkerProcess(["all"], environment(settings), stack.directory / "logs" / "worker.log")
-    closing.push_async_callback(worker.stop)
-    await worker.start()
-    return worker
+async def _start_workers(settings: Settings, stack: LocalStack, closing: AsyncExitStack) -> tuple[WorkerProcess, ...]:
+    logs = stack.directory / "logs"
+    workers = tuple(
+        WorkerProcess([group], environment(settings), logs / f"worker-{group}.log") for group in ("replies", "memory")
+    )
+    for worker in workers:
+        closing.push_async_callback(worker.stop)
+    await asyncio.gather(*(worker.start() for worker in workers))
+    return workers
 
 
 async def _start_journal(
@@ -128,18 +134,16 @@ async def _start_journal(
     return writer
 
 
-async def _settle(
-    settings: Settings, plan: HomePlan, stack: LocalStack, worker: WorkerProcess, writer: JournalWriter, tell: Tell
-) -> None:
+async def _settle(home: Home, writer: JournalWriter, plan: HomePlan, tell: Tell) -> None:
     """Finish everything, and mark the directory clean; where that fails, the next start makes memory again."""
     try:
-        await drained(settings, plan.drain_s, tell)
-        await worker.stop()
+        await drained(home.settings, plan.drain_s, tell)
+        await asyncio.gather(*(worker.stop() for worker in home.workers))
         await writer.drain()
     except Unavailable as fault:
         log.warning("not a clean stop, memory will be made again at the next start: %s", fault)
         return
-    stack.mark_drained()
+    home.stack.mark_drained()
 
 
 async def drained(settings: Settings, patience_s: float, tell: Tell) -> None:

@@ -30,7 +30,7 @@ class StageHouse:
     def app(self, name: str) -> StageApp:
         """A stage with its consumer, not started yet."""
         row, pulse = ROWS[name], self.vitals.pulse(name)
-        from_log, hurried = row.order is Order.POSITION, row.order is not Order.SESSION
+        from_log, hurried = row.order is Order.POSITION, row.answers
         log_book, epoch, outages = self.clients.logbook, self.settings.log_epoch, self.vitals.outages
         patience_s = self.settings.patience_seconds
         self.meter.apps[name] = app = StageApp(

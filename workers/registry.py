@@ -250,6 +250,13 @@ ROWS: Mapping[str, StageRow] = {
     )
 }
 
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all": tuple(ROWS),
+    "replies": tuple(name for name, row in ROWS.items() if row.answers),
+    "memory": tuple(name for name, row in ROWS.items() if not row.answers),
+}
+"""Stages that one process may run together; who answers in a process of its own waits for no import."""
+
 BUILDERS: Mapping[str, Callable[[Kit], Stage]] = {
     "intake": _intake,
     "blend": _blend,

@@ -55,6 +55,11 @@ class StageRow:
     """The stages whose state (or points) it reads beside its own and what its events carry."""
 
     @property
+    def answers(self) -> bool:
+        """True: somebody waits for what it does; what it hands on becomes a reply."""
+        return self.order is not Order.SESSION
+
+    @property
     def retries(self) -> bool:
         """True: a record that it set aside may be sent back to it; an ask that failed was answered all the same."""
         return self.order in (Order.POSITION, Order.SESSION)

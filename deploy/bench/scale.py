@@ -15,7 +15,7 @@ from eunoe.deploy.bench.rig import Rig, RigPlan, open_rig
 from eunoe.deploy.bench.watch import Watch
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import GROUPS, ROWS
 
 MODEL_BOUND = ("segment", "summarize", "update", "link", "tree")
 """What waits for a model, and scales by processes."""
@@ -104,7 +104,8 @@ async def _fairness(plan: ScalePlan, settings: Settings, tell: Tell) -> dict[str
     """Asks of an idle system, and the same while a bulk import of other conversations waits for its models."""
     asked = LoadPlan(conversations=4, sessions=2, turns=6, name="asked")
     bulk = LoadPlan(conversations=max(1, plan.bulk_sessions // 20), sessions=20, turns=4, name="bulk")
-    async with open_rig(RigPlan(delay_s=min(plan.delay_s, 0.2)), settings) as rig:
+    groups = (GROUPS["replies"], GROUPS["memory"])
+    async with open_rig(RigPlan(groups, delay_s=min(plan.delay_s, 0.2)), settings) as rig:
         await play(rig, asked, Watch(rig.redis, rig.names, asked.keys), lambda *_: None)
         idle = await ask_all(rig, asked, range(plan.asks), lambda done: tell("asks, idle", done, plan.asks))
         await produce(rig, bulk, lambda what, done, all_: tell(f"bulk {what}", done, all_))

@@ -11,13 +11,17 @@ from eunoe.deploy.connect import connected_settings
 from eunoe.deploy.loops import use_fast_loops
 from eunoe.deploy.worker import run_worker
 from eunoe.schemas.errors import Refused
-from eunoe.workers.registry import ROWS
-
-ALL = "all"
+from eunoe.workers.registry import GROUPS, ROWS
 
 
 def worker(
-    stages: Annotated[list[str], typer.Argument(help=f"Stages to run: {', '.join(ROWS)}; or all of them: {ALL}.")],
+    stages: Annotated[
+        list[str],
+        typer.Argument(
+            help=f"Stages to run: {', '.join(ROWS)}. Or a group of them: all; replies ({', '.join(GROUPS['replies'])});"
+            " memory (the others)."
+        ),
+    ],
     health: Annotated[
         str | None,
         typer.Option(help="HOST:PORT of /live, /ready and /metrics; a PORT alone is on loopback, 0 is any free one."),
@@ -27,7 +31,8 @@ def worker(
     """Run stages in this process until it is told to stop (SIGTERM, Ctrl-C).
 
     Start as many processes as there are partitions at most: each stage is a consumer group of its own, and its
-    conversations are shared out among its processes. A server that is away is waited for. SIGTERM finishes or gives
+    conversations are shared out among its processes. `worker replies` beside `worker memory` keeps asks fast while
+    much is imported. A server that is away is waited for. SIGTERM finishes or gives
     back what has begun, within EUNOE_SHUTDOWN_SECONDS. Exit codes: 0 stopped, 2 wrong settings, 69 a server stayed
     away, 70 it crashed, 75 another process took over (start it again), 78 too many events failed, 124 not stopped in
     time, 130 told twice.
@@ -42,10 +47,8 @@ def worker(
 
 
 def choose_stages(stages: list[str]) -> list[str]:
-    """The stages that were named; raises `Refused` for one that does not exist."""
-    if stages == [ALL]:
-        return list(ROWS)
-    unknown = [stage for stage in stages if stage not in ROWS]
+    """The stages that were named, by themselves or as a group; raises `Refused` for one that does not exist."""
+    unknown = [stage for stage in stages if stage not in ROWS and stage not in GROUPS]
     if unknown:
-        raise Refused(f"no stage {', '.join(unknown)}; there are {', '.join(ROWS)}, or {ALL}")
-    return list(dict.fromkeys(stages))
+        raise Refused(f"no stage {', '.join(unknown)}; there are {', '.join(ROWS)}, or the groups {', '.join(GROUPS)}")
+    return list(dict.fromkeys(name for stage in stages for name in GROUPS.get(stage, (stage,))))
