@@ -153,15 +153,12 @@ def test_a_run_carries_so_many_bytes() -> None:
 
 
 class Failing(IntakeStage):
-    """Fails at runs, and at one utterance for itself."""
-
-    async def decide(self, work: Work[Any]) -> Decision:
-        if getattr(work.event, "utterance_id", "") == "u2":
-            raise RuntimeError("ailing")
-        return await super().decide(work)
+    """Fails at one utterance, and at any run that it is in."""
 
     async def decide_run(self, works: Sequence[Work[Any]]) -> list[Decision]:
-        return [await self.decide(work) for work in works]
+        if any(getattr(work.event, "utterance_id", "") == "u2" for work in works):
+            raise RuntimeError("ailing")
+        return await super().decide_run(works)
 
 
 async def test_where_a_run_fails_each_record_is_decided_for_itself(caplog: pytest.LogCaptureFixture) -> None:

@@ -90,27 +90,46 @@ class Known:
     """The number of the last closed session of the event's session id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An utterance and its line, as it will be kept."""
+
+    utterance: Utterance
+    line: Line
+    text: str
+    """The line as JSON."""
+    size: int
+    """Bytes of it."""
+
+    @classmethod
+    def of(cls, utterance: Utterance) -> "Told":
+        """The utterance with its line."""
+        line = line_of(utterance)
+        text = line.model_dump_json()
+        return cls(utterance, line, text, len(text.encode()))
+
+
 def digest_of(utterance: Utterance) -> str:
     """What tells a repeated utterance from another one under the same id."""
     return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
 
 
-def closing_reason(head: Head, utterance: Utterance, settings: IntakeSettings) -> CloseReason | None:
+def closing_reason(head: Head, told: Told, settings: IntakeSettings) -> CloseReason | None:
     """Why the open session must end before this utterance; None: it goes on, or none is open."""
     if not head.is_open:
         return None
-    if utterance.session_id is not None and utterance.session_id != head.session_id:
+    if told.utterance.session_id is not None and told.utterance.session_id != head.session_id:
         return CloseReason.SUCCEEDED
-    size = len(line_of(utterance).to_json())
-    if head.lines + 1 > settings.max_utterances or head.size + size > settings.max_session_bytes:
+    if head.lines + 1 > settings.max_utterances or head.size + told.size > settings.max_session_bytes:
         return CloseReason.BOUNDS
     return None
 
 
 def on_utterance(
-    known: Known, utterance: Utterance, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
+    known: Known, told: Told, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
 ) -> Decision:
     """Admit an utterance: remember its id, open or close sessions, ask for the reply it wants."""
+    utterance = told.utterance
     if len(utterance.text.encode()) > settings.max_text_bytes:
         size = len(utterance.text.encode())
         return _rejected(
@@ -124,7 +143,7 @@ def on_utterance(
         )
     if utterance.ask is not None and not utterance.ask.record:
         return _probe(known, utterance, settings, replayed=replayed)
-    return _recorded(known, utterance, log_time, settings, replayed=replayed)
+    return _recorded(known, told, log_time, settings, replayed=replayed)
 
 
 def _rejected(reason: DeadLetterReason, error: str) -> Decision:
@@ -138,18 +157,16 @@ def _probe(known: Known, utterance: Utterance, settings: IntakeSettings, *, repl
     return Decision(writes=(*writes, Put.of(HEAD, HEAD, head)), events=events)
 
 
-def _recorded(
-    known: Known, utterance: Utterance, log_time: datetime, settings: IntakeSettings, *, replayed: bool
-) -> Decision:
-    reason = closing_reason(known.head, utterance, settings)
+def _recorded(known: Known, told: Told, log_time: datetime, settings: IntakeSettings, *, replayed: bool) -> Decision:
+    utterance = told.utterance
+    reason = closing_reason(known.head, told, settings)
     closing = _closing(known, utterance, reason, log_time) if reason else Decision()
     open_head = _opened(known, utterance, reason)
     before = known.lines if known.head.is_open and not reason else ()
-    line = line_of(utterance)
     head = open_head.model_copy(
         update={
             "lines": open_head.lines + 1,
-            "size": open_head.size + len(line.to_json()),
+            "size": open_head.size + told.size,
             "last_utterance_id": utterance.utterance_id,
             "last_log_time": log_time,
             "turn": open_head.turn + is_blended(utterance, settings),
@@ -161,7 +178,7 @@ def _recorded(
         writes=(
             *closing.writes,
             *remembering,
-            Put.of(LINES, f"{open_head.lines:06d}", line),
+            Put(LINES, f"{open_head.lines:06d}", told.text),
             Put.of(HEAD, HEAD, head),
         ),
         events=(*closing.events, *asks),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from eunoe.schemas.base import Value
@@ -19,6 +20,7 @@ from eunoe.workers.intake.book import (
     Known,
     Number,
     RingSlot,
+    Told,
     closing_reason,
     on_erase,
     on_session_ended,
@@ -45,40 +47,51 @@ class IntakeStage:
 
     async def decide(self, work: Work[Taken]) -> Decision:
         """See `eunoe.workers.intake.book` for what each event changes."""
-        event = work.event
-        if isinstance(event, Erase):
-            return on_erase(event)
-        if isinstance(event, SessionEnded):
-            known = await self._known(work.key, event.session_id, None)
-            known = await self._with_lines(work.key, known, needed=known.head.is_open)
-            return on_session_ended(known, event, work.log_time, self._settings)
-        known = await self._known(work.key, event.session_id, event.utterance_id)
-        carried = needs_lines(event, self._settings) or closing_reason(known.head, event, self._settings) is not None
-        known = await self._with_lines(work.key, known, needed=carried and known.head.is_open)
-        return on_utterance(known, event, work.log_time, self._settings, replayed=work.replayed)
+        (decision,) = await self.decide_run((work,))
+        return decision
 
     async def decide_run(self, works: Sequence[Work[Taken]]) -> list[Decision]:
         """The same for several events of a conversation that follow each other, in few round trips."""
         draft = Draft(self._store)
         await _read_ahead(draft, works)
-        stage, decisions = IntakeStage(draft, self._settings), []
+        decisions = []
         for work in works:
-            decision = await stage.decide(work)
+            decision = await self._decide(_Reader(draft, work.key, self._settings), work)
             draft.write(decision.writes)
             decisions.append(decision)
         return decisions
 
-    async def _known(self, key: str, session_id: str | None, utterance_id: str | None) -> Known:
-        head, seen, closed = await asyncio.gather(
-            self._one(key, HEAD, HEAD, Head),
-            self._one(key, SEEN, utterance_id, Digest),
-            self._one(key, CLOSED, session_id, Number),
-        )
-        head = head or Head()
+    async def _decide(self, reader: "_Reader", work: Work[Taken]) -> Decision:
+        event = work.event
+        if isinstance(event, Erase):
+            return on_erase(event)
+        if isinstance(event, SessionEnded):
+            known = await reader.known(event.session_id, None)
+            known = await reader.with_lines(known, needed=known.head.is_open)
+            return on_session_ended(known, event, work.log_time, self._settings)
+        told = Told.of(event)
+        known = await reader.known(event.session_id, event.utterance_id)
+        carried = needs_lines(event, self._settings) or closing_reason(known.head, told, self._settings) is not None
+        known = await reader.with_lines(known, needed=carried and known.head.is_open)
+        return on_utterance(known, told, work.log_time, self._settings, replayed=work.replayed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What is known of a conversation for one event."""
+
+    draft: Draft
+    key: str
+    settings: IntakeSettings
+
+    async def known(self, session_id: str | None, utterance_id: str | None) -> Known:
+        head = await self._one(HEAD, HEAD, Head) or Head()
+        seen = await self._one(SEEN, utterance_id, Digest)
+        closed = await self._one(CLOSED, session_id, Number)
         # until the ring is full its next place is empty
-        is_full = head.remembered >= self._settings.remembered_ids
-        place = ring_slot(head, self._settings) if utterance_id and is_full else None
-        evicted = await self._one(key, RING, place, RingSlot)
+        is_full = head.remembered >= self.settings.remembered_ids
+        place = ring_slot(head, self.settings) if utterance_id and is_full else None
+        evicted = await self._one(RING, place, RingSlot)
         return Known(
             head=head,
             seen=None if seen is None else seen.digest,
@@ -86,18 +99,18 @@ class IntakeStage:
             closed=None if closed is None else closed.session,
         )
 
-    async def _one(self, key: str, table: str, id_: str | None, form: type[V]) -> V | None:
+    async def _one(self, table: str, id_: str | None, form: type[V]) -> V | None:
         if id_ is None:
             return None
-        (text,) = await self._store.fetch(NAME, key, table, [id_])
+        (text,) = await self.draft.fetch(NAME, self.key, table, [id_])
         return None if text is None else form.from_json(text)
 
-    async def _with_lines(self, key: str, known: Known, *, needed: bool) -> Known:
+    async def with_lines(self, known: Known, *, needed: bool) -> Known:
         if not needed:
             return known
-        rows = await self._store.scan(NAME, key, LINES)
+        rows = await self.draft.scan(NAME, self.key, LINES)
         lines = tuple(Line.from_json(text) for _, text in sorted(rows.items()))
-        return Known(head=known.head, lines=lines, seen=known.seen, evicted=known.evicted, closed=known.closed)
+        return replace(known, lines=lines)
 
 
 async def _read_ahead(draft: Draft, works: Sequence[Work[Taken]]) -> None:
