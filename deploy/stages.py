@@ -43,7 +43,8 @@ class StageHouse:
             start_position=start_position(log_book, epoch, outages) if from_log else None,
             barrier=_is_control if from_log else None,
             slots=self.settings.slots,
-            run=MOST,
+            # who decides its records one by one would only have a rebalance wait for more of them
+            run=MOST if from_log else 1,
             # somebody waits for what the others do: what only remembers steps back for them
             crowded=lambda: not hurried and self.meter.loop.is_crowded,
             late_s=lambda: self.meter.loop.recent_s,

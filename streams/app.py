@@ -123,6 +123,7 @@ class _Consumer(driver.Consumer):
         self._fetched: dict[TP, int] = {}
         self._progress: dict[TP, tuple[int | None, int | None]] = {}
         self._starts: dict[TP, int] = {}
+        self._astray = False
 
     @property
     def _owner(self) -> "StageApp":
@@ -142,9 +143,12 @@ class _Consumer(driver.Consumer):
         self.stop_flow()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Finish what is started and commit it while the partitions are still ours."""
+        """Finish what is started and commit it while the partitions are still ours.
+
+        Who had none may be given some: nothing is handed on before it is sought where to begin.
+        """
+        self.hold()
         if revoked:
-            self.hold()
             await self._owner.drain()
         self._fetched.clear()
         self._progress.clear()
@@ -192,6 +196,7 @@ class _Consumer(driver.Consumer):
             self._starts = starts
             self._committed = {tp: at for tp, at in committed.items() if at is not None}
             self._fetched.clear()
+            self._astray = False
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
         """Hand what is fetched straight to the dispatcher, for as long as the fetcher lives."""
@@ -206,7 +211,7 @@ class _Consumer(driver.Consumer):
         """Hand on one poll's records; those of a rebalance that is over, or has begun, come again after its seek."""
         if self.should_stop:
             return
-        if not self.flow_active:
+        if self._astray or not self.flow_active:
             await self._go_back()
             return
         generation = self.app.consumer_generation_id
@@ -225,6 +230,8 @@ class _Consumer(driver.Consumer):
         except Exception as error:
             if not (self.app.rebalancing or isinstance(error, IllegalStateError)):
                 raise
+            # the seek of the rebalance may have been before this
+            self._astray = True
             log.info("the partitions move, and are sought when they are ours again: %r", error)
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> RecordMap:
@@ -317,7 +324,7 @@ class StageApp:
         """``barrier`` says which records wait for all earlier ones of their partition and hold back the later ones.
 
         ``slots``: keys in work at once, fewer while ``crowded`` says so; ``run``: waiting records of one key that
-        ``handle`` is given at once.
+        ``handle`` is given at once, all of which a rebalance waits for.
         ``late_s`` (how late the event loop comes, in seconds) and ``hurried`` (somebody waits for what is consumed)
         set the pace where the broker cannot wait: see `eunoe.streams.pace`.
         """

@@ -49,7 +49,8 @@ class DispatchLimits:
     run: int = 1
     """Waiting records of one key that a `RunHandler` is given at once."""
     queued: int = 1024
-    """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks."""
+    """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks. Long runs count: together with
+    those in work there are never more than ``queued`` and one for each slot."""
     window: int = 8192
     """Records of one partition that are not acked, done ones behind an unfinished one included."""
     few: int = 4
@@ -151,6 +152,7 @@ class Dispatcher:
         self._running: dict[asyncio.Task[None], _Run] = {}
         self._halted: set[Chain] = set()
         self._queued = 0
+        self._in_work = 0
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
         self._waited_s = 0.0
@@ -160,7 +162,7 @@ class Dispatcher:
     @property
     def in_work(self) -> int:
         """Records whose handler runs."""
-        return sum(map(len, self._running.values()))
+        return self._in_work
 
     @property
     def queued(self) -> int:
@@ -222,7 +224,9 @@ class Dispatcher:
     def _has_room(self, lane: _Lane, *, barrier: bool) -> bool:
         if barrier:
             return not lane.gate.outstanding
-        return self._queued < self._limits.queued and lane.gate.outstanding < self._limits.window
+        limits = self._limits
+        has_memory = self._queued < limits.queued and self._queued + self._in_work < limits.queued + limits.slots
+        return has_memory and lane.gate.outstanding < limits.window
 
     def _enqueue(self, job: _Job) -> None:
         if job.chain in self._halted:
@@ -241,6 +245,7 @@ class Dispatcher:
             chain = self._chains[self._next_chain()]
             run = tuple(chain.popleft() for _ in range(min(len(chain), self._limits.run)))
             self._queued -= len(run)
+            self._in_work += len(run)
             now = perf_counter()
             self._waited_s += sum(now - job.taken for job in run)
             self._running[asyncio.create_task(self._work(run, self._term))] = run
@@ -272,6 +277,7 @@ class Dispatcher:
             self._fail(run, term, error)
         finally:
             self._running.pop(_this_task(), None)
+            self._in_work -= len(run)
             if not term.closed:
                 self._after(run, term, done=done)
             self._pump()

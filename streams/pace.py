@@ -8,7 +8,7 @@ publisher in the same process rings: then the consumer does not rest longer than
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.subscription_state import Assignment
@@ -34,12 +34,17 @@ def rest_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> float
     return max(patience, min(late_s, LONGEST_S))
 
 
-def is_behind(assignment: Assignment, request: FetchRequest) -> bool:
-    """True where the last fetch told of more records in a partition than it brought."""
+def is_behind(assignment: Assignment, request: FetchRequest, asked: Mapping[tuple[str, int], int]) -> bool:
+    """True where the last fetch of a partition told of more records than it brought, and brought some.
+
+    ``asked``: from where each partition was fetched last. Who asks from there again stands before a hole, or gets no
+    answer: to ask at once would only be to ask more often.
+    """
     for topic, partitions in request.topics:
         for partition, offset, _ in partitions:
             state = assignment.state_value(TopicPartition(topic, partition))
-            if state is not None and state.highwater is not None and offset < state.highwater:
+            has_more = state is not None and state.highwater is not None and offset < state.highwater
+            if has_more and asked.get((topic, partition)) != offset:
                 return True
     return False
 
@@ -53,6 +58,7 @@ class Pace:
         self._hurried = hurried
         self._since = 0.0
         self._rung = False
+        self._asked: dict[tuple[str, int], int] = {}
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -90,13 +96,15 @@ class Pace:
         fetch = fetcher._proc_fetch_request  # noqa: SLF001
 
         async def rested_fetch(assignment: Assignment, node: int, request: FetchRequest) -> bool:
-            if is_behind(assignment, request):
+            if is_behind(assignment, request, self._asked):
                 request._max_wait_ms = max(request._max_wait_ms, _READING_MS)  # noqa: SLF001
             else:
                 try:
                     await self.rest()
                 except asyncio.CancelledError:
                     return False  # as the fetch itself does: the partitions are given up, or the consumer stops
+            for topic, partitions in request.topics:
+                self._asked.update({(topic, partition): offset for partition, offset, _ in partitions})
             found: bool = await fetch(assignment, node, request)
             self._since = time.monotonic()
             return found

@@ -20,7 +20,7 @@ from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.deadletters import dead_letter
-from eunoe.streams.record import Lease, Record
+from eunoe.streams.record import GiveWay, Lease, Record
 from eunoe.workers.committing import Committer
 from eunoe.workers.deciding import Decider, RunnerSettings
 from eunoe.workers.inbound import Arrival, LogPlace, Promotion, read_record
@@ -75,16 +75,21 @@ class Runner:
         self._meter.events += 1
 
     async def handle_run(self, records: Sequence[Record], lease: Lease) -> None:
-        """Do all that records of one key ask for, in their order; in one commit what allows it. Raises as `handle`."""
+        """Do all that records of one key ask for, in their order; in one commit what allows it.
+
+        Raises as `handle`, and `GiveWay` between two records too: those before it come again, and change nothing.
+        """
         runs: list[tuple[Arrived, ...]] = [() for _ in records]
         if len(records) > 1 and self._decider.decides_runs:
             runs = split_run(records, self._row, lambda record: read_record(record, self._row, self._place))
         left = iter(records)
-        for run in runs:
+        for before, run in enumerate(runs):
             of_run = [next(left) for _ in run or (None,)]
+            _go_on(lease, before)
             if len(run) > 1 and await self._patiently(partial(self._apply_run, run), lease):
                 continue
-            for record in of_run:
+            for done, record in enumerate(of_run):
+                _go_on(lease, done)
                 await self.handle(record, lease)
 
     async def _apply_run(self, run: Sequence[Arrived], _patience: Lease) -> bool:
@@ -225,6 +230,12 @@ class Runner:
         log.warning("%s: dead letter of %s: %s: %s", self._row.name, where, rejection.reason, rejection.error)
         letter = dead_letter(record, self._row.name, rejection.reason, rejection.error)
         await self._sender.publisher.publish([letter])
+
+
+def _go_on(lease: Lease, done: int) -> None:
+    """Begin what comes after ``done`` others; raises `GiveWay` where a rebalance has begun meanwhile."""
+    if done and lease.revoked:
+        raise GiveWay("a rebalance or a shutdown has begun")
 
 
 def _slot(event: Contract) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import IllegalStateError, KafkaConnectionError
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
@@ -246,6 +246,79 @@ async def test_what_comes_while_the_flow_is_stopped_comes_again(
         assert heard.values() == {f"k{key}".encode(): [0, 1, 2, 3] for key in range(3)}
     finally:
         await app.stop(10.0)
+
+
+async def test_what_came_while_the_flow_was_stopped_comes_again_where_no_seek_follows(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    app = StageApp("astray", ["conversations"], kafka, names, one_by_one(heard))
+    await app.start()
+    try:
+        await publisher.publish(talk(keys=3, each=2))
+        await eventually(lambda: len(heard.records) == 6)
+        consumer, faust = app._consumer, app._app
+        seek, sought = consumer.perform_seek, list[bool]()
+
+        async def failing_seek() -> None:
+            sought.append(True)
+            if len(sought) == 1:
+                raise KafkaConnectionError("the coordinator is away")
+            await seek()
+
+        monkeypatch.setattr(consumer, "perform_seek", failing_seek)
+        await consumer.force_commit()
+        monkeypatch.setattr(faust, "rebalancing", True)
+        consumer.hold()
+        await publisher.publish(talk(keys=3, each=2, first=2))
+        await eventually(lambda: bool(sought))
+        monkeypatch.setattr(faust, "rebalancing", False)
+        consumer.resume_flow()
+        await eventually(lambda: len(heard.records) >= 12)
+        assert heard.values() == {f"k{key}".encode(): [0, 1, 2, 3] for key in range(3)}
+    finally:
+        await app.stop(10.0)
+
+
+async def test_who_had_no_partition_takes_nothing_before_it_knows_where_to_start(kafka: KafkaSettings) -> None:
+    names = TopicNames(prefix=given.own_prefix())
+    await create_topics(kafka, names, 1)
+    early, lost = asyncio.Event(), asyncio.Event()
+
+    async def start_position(topic: str, partition: int, offset: int) -> int | None:
+        if not lost.is_set():
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.5):  # longer than the nap of one who has no partition
+                await early.wait()
+        return 5
+
+    class Taking(Heard):
+        async def __call__(self, record: Record, lease: Lease) -> None:
+            await super().__call__(record, lease)
+            if lost.is_set():
+                early.set()
+
+    heard = (Taking(), Taking())
+    apps = [
+        StageApp("idle", ["conversations"], kafka, names, one_by_one(one), start_position=start_position)
+        for one in heard
+    ]
+    async with contextlib.AsyncExitStack() as closing:
+        for app in apps:
+            await app.start()
+            closing.push_async_callback(app.stop, 10.0)
+        await eventually(lambda: sorted(len(app.assigned()) for app in apps) == [0, 1])
+        owner, heir = (0, 1) if apps[0].assigned() else (1, 0)
+        closing.push_async_callback((sender := KafkaPublisher(kafka, names)).stop)
+        await sender.start()
+        await sender.publish([Message("conversations", b"a", str(n).encode()) for n in range(10)])
+        await eventually(lambda: len(heard[owner].records) == 10)
+        lost.set()
+        await apps[owner].stop(10.0)
+        await sender.publish([Message("conversations", b"a", str(n).encode()) for n in range(10, 15)])
+        await eventually(lambda: len(heard[heir].records) >= 10)
+        assert heard[heir].values() == {b"a": list(range(5, 15))}
 
 
 async def test_the_owner_decides_where_to_start(

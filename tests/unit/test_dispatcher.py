@@ -96,6 +96,7 @@ def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots
             assert await dispatcher.submit(one)
             assert dispatcher.in_work <= slots * run_
             assert dispatcher.queued <= queued
+            assert dispatcher.in_work + dispatcher.queued <= slots + queued
             assert dispatcher.outstanding(TOPIC, one.partition) <= 8
         await settle(lambda: len(world.finished) == len(taken))
         await dispatcher.revoke(1)
@@ -215,6 +216,34 @@ async def test_in_a_crowd_only_few_are_in_work_and_they_get_on() -> None:
     crowd = False
     await settle(lambda: len(world.finished) == 12)
     assert world.most > 2
+
+
+async def test_long_runs_in_work_leave_less_room_to_wait() -> None:
+    gates: dict[bytes, asyncio.Event] = defaultdict(asyncio.Event)
+    runs: list[int] = []
+
+    async def handle(records: Sequence[Record], lease: Lease) -> None:
+        assert records[0].key is not None
+        runs.append(len(records))
+        await gates[records[0].key].wait()
+        gates[records[0].key].clear()
+
+    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(slots=2, run=4, queued=4))
+    taken = [record(offset, b"ab"[offset % 2 :][:1]) for offset in range(20)]
+    feeding = asyncio.create_task(_feed(dispatcher, taken))
+    await settle(lambda: dispatcher.queued == 4)
+    gates[b"a"].set()
+    gates[b"b"].set()
+    await settle(lambda: len(runs) == 4)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert dispatcher.in_work + dispatcher.queued == 6
+    while not feeding.done() or dispatcher.in_work:
+        for gate in tuple(gates.values()):
+            gate.set()
+        await asyncio.sleep(0)
+    assert dispatcher.acked() == {(TOPIC, 0): 19}
+    assert sum(runs) == 20
 
 
 async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:

@@ -82,6 +82,16 @@ async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
     assert consumer.asked == [(2, 20), (6, 20)]
 
 
+async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it():
+    consumer = Fetched(end=7)
+    Pace(0.02).keep(consumer)
+    await consumer.fetch(5)
+    await consumer.fetch(5)
+    await consumer.fetch(6)
+    assert consumer.asked == [(5, 20), (5, 1), (6, 20)]
+    assert consumer.at[1] - consumer.at[0] >= 0.02
+
+
 async def test_who_has_read_to_the_end_rests():
     consumer = Fetched(end=7)
     Pace(0.02).keep(consumer)

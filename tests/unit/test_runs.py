@@ -13,7 +13,7 @@ from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Outbox, OutMe
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, Erase
 from eunoe.streams.deadletters import read_dead_letter
-from eunoe.streams.record import Message, Record
+from eunoe.streams.record import GiveWay, Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.streams.twin import MemoryLog
 from eunoe.workers.deciding import RunnerSettings
@@ -186,6 +186,29 @@ async def test_a_run_waits_for_a_server_that_is_away_and_is_committed_once() -> 
     await desk.runner.handle_run(desk.take([utterance(1), utterance(2), ended()]), Lease())
     assert desk.meter.commits == 1
     assert len(desk.log.records(Topic.SESSIONS)) == 1
+
+
+class Taken(Lease):
+    """A lease that ends at the first look at it."""
+
+    @property
+    def revoked(self) -> bool:
+        return True
+
+    @revoked.setter
+    def revoked(self, revoked: bool) -> None: ...
+
+
+async def test_a_rebalance_does_not_wait_for_what_of_a_run_is_not_begun() -> None:
+    desk = Desk()
+    asks = [utterance(number, ask=Ask(request_id=f"r{number}")) for number in (1, 3)]
+    records = desk.take([asks[0], utterance(2), asks[1]])
+    with pytest.raises(GiveWay):
+        await desk.runner.handle_run(records, Taken())
+    assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[0])
+    await desk.runner.handle_run(records, Lease())
+    assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[-1])
+    assert desk.meter.ignored == 1
 
 
 def read_number(record: Record) -> int:
