@@ -1,9 +1,6 @@
-"""One stage's consumer group, on Faust. The only file that knows Faust.
+"""One stage's consumer: membership in its group, keyed dispatch, and reading anew.
 
-Faust joins the group and fetches. What is fetched goes straight to the dispatcher: no record waits in Faust's queues
-when its partition is lost, and none costs the two tasks that Faust makes of each. Faust acks nothing: what may be
-committed is said by the gates of the dispatcher alone, because the account that Faust keeps can run past unfinished
-work and forgets, when a rebalance begins, what was acked since the last commit.
+What may be committed is said by the gates of the dispatcher alone.
 """
 
 import asyncio
@@ -14,25 +11,14 @@ import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import aiokafka
-    import faust
-    from aiokafka.coordinator.assignors.roundrobin import (
-        RoundRobinPartitionAssignor,
-    )
-    from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
-    from faust.app.base import BootStrategy
-    from faust.transport.consumer import RecordMap, ensure_TP
-    from faust.transport.drivers import aiokafka as driver
-    from faust.types import TP, TransportT
-    from mode import ServiceT
+from aiokafka import ConsumerRecord
+from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.consumer import as_record
 from eunoe.streams.dispatcher import BeforeAck, Crowded, Dispatcher, DispatchLimits, Place, RunHandler
-from eunoe.streams.holes import consumer_class
-from eunoe.streams.kafka import KafkaSettings, client_options
+from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.membership import TP, GroupApp, GroupConsumer, group_settings
 from eunoe.streams.pace import Pace
 from eunoe.streams.quiet import quiet_libraries
 from eunoe.streams.record import Record
@@ -44,257 +30,8 @@ StartPosition = Callable[[str, int, int], Awaitable[int | None]]
 """Asked for each partition before its first record, with topic, partition and the offset to start from: an earlier
 offset to go back to, or None. It may be asked again for the same assignment."""
 
-_POLL_S = 1.0
-_BREATH = 50
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
-_NEVER_MS = 2**31 - 1
-
-
-class _ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread, with our connection settings and without its fixed fetch wait of 1.5 s."""
-
-    logger = logging.getLogger("faust.consumer.thread")
-
-    def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
-        kafka = cast("_App", self.app).owner.kafka
-        self._assignor = RoundRobinPartitionAssignor
-        return consumer_class(dense=kafka.dense)(
-            **client_options(kafka),
-            group_id=self.app.conf.id,
-            partition_assignment_strategy=[RoundRobinPartitionAssignor],
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_poll_records=kafka.max_poll_records,
-            max_partition_fetch_bytes=max(kafka.max_request_bytes, 1 << 20),
-            fetch_max_wait_ms=kafka.fetch_wait_ms,
-            session_timeout_ms=kafka.session_timeout_ms,
-            rebalance_timeout_ms=kafka.rebalance_timeout_ms,
-            heartbeat_interval_ms=kafka.heartbeat_interval_ms,
-            # a stage that waits for a slow model takes nothing for long: whether it is stuck is told by its progress
-            max_poll_interval_ms=_NEVER_MS,
-        )
-
-    async def on_start(self) -> None:
-        """Connect; keep the pace that the owner wants."""
-        await super().on_start()
-        cast("_App", self.app).owner.pace.keep(self._ensure_consumer())
-
-    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        held = self.assignment()
-        mine = {tp: offset for tp, offset in offsets.items() if tp in held}
-        return await super()._commit(mine) if mine else False
-
-    def progress(self, tp: TP) -> tuple[int | None, int | None]:
-        """The next offset to fetch and the end of the partition, as the last fetch knew it; None: not known yet."""
-        assignment = self._ensure_consumer()._subscription.subscription.assignment  # noqa: SLF001
-        state = assignment.state_value(tp) if assignment else None
-        if state is None or not state.has_valid_position:
-            return None, None
-        return state.position, state.highwater
-
-    async def on_thread_stop(self) -> None:
-        """Leave the group and disconnect."""
-        coordinator = getattr(self._consumer, "_coordinator", None)
-        if coordinator is not None and getattr(coordinator, "generation", None) == 0:
-            # the embedded broker counts generations from 0, which aiokafka takes for "not a member": it would not leave
-            coordinator.generation = 1
-        await super().on_thread_stop()
-
-    def _start_thread(self) -> None:
-        # the crash was told to the app already; raised here it would only be printed
-        with contextlib.suppress(Exception):
-            super()._start_thread()
-
-    def on_crash(self, msg: str, *fmt: object, **kwargs: object) -> None:
-        """Log, where Faust would write to standard error."""
-        self.logger.error(msg.format(*fmt))
-
-
-class _Consumer(driver.Consumer):
-    """Faust's consumer, with the dispatcher in place of its bookkeeping of acks."""
-
-    logger = logging.getLogger("faust.consumer")
-
-    def __post_init__(self) -> None:
-        self._committing = asyncio.Lock()
-        self._seeking = asyncio.Lock()
-        self._committed: dict[TP, int] = {}
-        self._fetched: dict[TP, int] = {}
-        self._progress: dict[TP, tuple[int | None, int | None]] = {}
-        self._starts: dict[TP, int] = {}
-        self._astray = False
-
-    @property
-    def _owner(self) -> "StageApp":
-        return cast("_App", self.app).owner
-
-    @property
-    def _worker(self) -> _ConsumerThread:
-        return cast("_ConsumerThread", self._thread)
-
-    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
-
-    # ---- rebalance
-
-    def hold(self) -> None:
-        """Hand out nothing more."""
-        self.stop_flow()
-
-    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Finish what is started and commit it while the partitions are still ours.
-
-        Who had none may be given some: nothing is handed on before it is sought where to begin.
-        """
-        self.hold()
-        if revoked:
-            await self._owner.drain()
-        self._fetched.clear()
-        self._progress.clear()
-        self._committed.clear()
-        await super().on_partitions_revoked(revoked)
-
-    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Let the dispatcher take records again."""
-        self._owner.dispatcher.resume()
-        await super().on_partitions_assigned(assigned, generation_id)
-
-    # ---- commits: the gates' word only
-
-    async def force_commit(self, topics: object = None, start_new_transaction: bool = True) -> bool:
-        """Commit what the gates let through since the last time."""
-        async with self._committing:
-            acked = self._owner.acked()
-            return await self._commit_news({tp: offset + 1 for tp, offset in acked.items()})
-
-    async def commit_exactly(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit these offsets, lower ones than before too."""
-        async with self._committing:
-            return await self._commit_news(offsets)
-
-    async def _commit_news(self, offsets: Mapping[TP, int]) -> bool:
-        news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
-        if not news or not await self._commit(news):
-            return not news
-        self._committed.update(news)
-        return True
-
-    # ---- where to read
-
-    async def perform_seek(self) -> None:
-        """Go to the committed offsets, or where the owner wants to start.
-
-        Faust's own does not move a partition that has no commit, or one at 0: what was fetched while the flow
-        was stopped would be lost.
-        """
-        async with self._seeking:
-            committed = {ensure_TP(tp): offset for tp, offset in (await self.seek_to_committed()).items()}
-            earliest = {ensure_TP(tp): at for tp, at in (await self.earliest_offsets(*committed)).items()}
-            starts = {tp: await self._owner.start_of(tp, max(at or 0, earliest[tp])) for tp, at in committed.items()}
-            await self.seek_wait(starts)
-            self._starts = starts
-            self._committed = {tp: at for tp, at in committed.items() if at is not None}
-            self._fetched.clear()
-            self._astray = False
-
-    async def _drain_messages(self, fetcher: ServiceT) -> None:
-        """Hand what is fetched straight to the dispatcher, for as long as the fetcher lives."""
-        try:
-            while not (self.should_stop or fetcher.should_stop):
-                await self._hand_on(*await self._wait_next_records(_POLL_S))
-        except (ConsumerStoppedError, asyncio.CancelledError):
-            if not self.app.should_stop:
-                raise
-
-    async def _hand_on(self, fetched: RecordMap | None, active: set[TP] | None) -> None:
-        """Hand on one poll's records; those of a rebalance that is over, or has begun, come again after its seek."""
-        if self.should_stop:
-            return
-        if self._astray or not self.flow_active:
-            await self._go_back()
-            return
-        generation = self.app.consumer_generation_id
-        for number, (tp, found) in enumerate(self.scheduler.iterate(fetched or {}), 1):
-            if not self.flow_active or self.app.consumer_generation_id != generation:
-                return
-            if active is None or tp in active:
-                await self._owner.take(found)
-            if not number % _BREATH:
-                await asyncio.sleep(0)
-
-    async def _go_back(self) -> None:
-        """Have what was fetched while the flow was stopped again: it may have come after the seek of the rebalance."""
-        try:
-            await self.perform_seek()
-        except Exception as error:
-            if not (self.app.rebalancing or isinstance(error, IllegalStateError)):
-                raise
-            # the seek of the rebalance may have been before this
-            self._astray = True
-            log.info("the partitions move, and are sought when they are ours again: %r", error)
-
-    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> RecordMap:
-        records = await super()._getmany(active_partitions, timeout)
-        self._fetched.update({ensure_TP(tp): batch[-1].offset for tp, batch in records.items() if batch})
-        self._progress = {tp: self._worker.progress(tp) for tp in self.assignment()}
-        return records
-
-    def begun_at(self, tp: TP) -> int | None:
-        """Where reading began after the last rebalance; None: not sought yet."""
-        return self._starts.get(tp)
-
-    def caught_up(self, tp: TP, last_taken: int | None) -> bool:
-        """True: the partition was read to its end, and all that was read was taken."""
-        position, end = self._progress.get(tp, (None, None))
-        if position is None or end is None or position < end:
-            return False
-        fetched = self._fetched.get(tp)
-        return fetched is None or (last_taken is not None and last_taken >= fetched)
-
-
-class _Transport(driver.Transport):
-    Consumer = _Consumer
-
-
-class _Boot(BootStrategy):
-    enable_web = False
-    enable_kafka_producer = False
-
-
-class _App(faust.App):
-    """A Faust app that reports its crash and leaves the file system alone."""
-
-    logger = logging.getLogger("faust.app")
-    BootStrategy = _Boot
-    owner: "StageApp"
-
-    def _new_transport(self) -> TransportT:
-        return _Transport(self.conf.broker_consumer, self)
-
-    def _create_directories(self) -> None:
-        """Nothing: there are no tables to keep."""
-
-    def _crash(self, reason: BaseException) -> None:
-        super()._crash(reason)
-        self.owner.crashed(reason)
-
-
-def _settings(kafka: KafkaSettings) -> dict[str, Any]:
-    return {
-        "broker": "kafka://" + ";".join(kafka.servers),
-        "broker_commit_interval": kafka.commit_interval_ms / 1000,
-        "broker_request_timeout": kafka.request_timeout_ms / 1000,
-        "broker_session_timeout": kafka.session_timeout_ms / 1000,
-        "broker_rebalance_timeout": kafka.rebalance_timeout_ms / 1000,
-        "broker_max_poll_records": kafka.max_poll_records,
-        "table_standby_replicas": 0,
-        "topic_disable_leader": True,
-        "topic_allow_declare": False,
-        "web_enabled": False,
-        "key_serializer": "raw",
-        "value_serializer": "raw",
-    }
 
 
 class StageApp:
@@ -340,7 +77,7 @@ class StageApp:
             handle, lambda *_place: None, before_ack=before_ack, gave_way=self._gave_way, crowded=crowded, limits=limits
         )
         self.pace = Pace(kafka.fetch_rest_ms / 1000, late_s, hurried=hurried)
-        self._app: _App | None = None
+        self._app: GroupApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()
         self._reason: BaseException | None = None
@@ -369,10 +106,10 @@ class StageApp:
             raise Unavailable(f"stage {self.stage}: crashed while starting: {self._reason!r}") from self._reason
         self._spawn(self._watch())
 
-    def _build(self) -> _App:
+    def _build(self) -> GroupApp:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            app = _App(self._group, **_settings(self.kafka))
+            app = GroupApp(self._group, **group_settings(self.kafka))
             app.owner = self
             # what is subscribed to: nothing is ever put into this channel
             app.topics.add(app.topic(*self._logical, key_type=bytes, value_type=bytes, acks=False, allow_empty=True))
@@ -514,11 +251,11 @@ class StageApp:
     # ---- inside
 
     @property
-    def _consumer(self) -> _Consumer:
+    def _consumer(self) -> GroupConsumer:
         assert self._app is not None
-        return cast("_Consumer", self._app.consumer)
+        return cast("GroupConsumer", self._app.consumer)
 
-    async def take(self, found: aiokafka.ConsumerRecord) -> None:
+    async def take(self, found: ConsumerRecord) -> None:
         """Hand a fetched record to the dispatcher, as soon as it has room."""
         record = as_record(self._logical[found.topic], found)
         await self.dispatcher.submit(record, barrier=self._barrier(record))
