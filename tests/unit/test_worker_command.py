@@ -1,0 +1,22 @@
+"""`eunoe worker`: which stages a process runs."""
+
+import pytest
+
+from eunoe.deploy.cli.worker import choose_stages
+from eunoe.schemas.errors import Refused
+from eunoe.workers.registry import GROUPS, ROWS
+
+
+def test_two_groups_share_out_all_stages_and_what_answers_stands_apart():
+    assert sorted(GROUPS["replies"] + GROUPS["memory"]) == sorted(GROUPS["all"]) == sorted(ROWS)
+    assert GROUPS["replies"] == ("intake", "blend", "respond")
+
+
+def test_stages_are_named_by_themselves_or_as_a_group_and_run_once():
+    assert choose_stages(["all"]) == list(ROWS)
+    assert choose_stages(["tree", "replies", "intake"]) == ["tree", "intake", "blend", "respond"]
+
+
+def test_what_is_no_stage_is_refused_with_what_there_is():
+    with pytest.raises(Refused, match="no stage remember; there are intake, .* the groups all, replies, memory"):
+        choose_stages(["all", "remember"])
