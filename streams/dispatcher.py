@@ -14,6 +14,7 @@ from eunoe.streams.record import GiveWay, Lease, Record
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
+_CROWD_S = 0.05
 
 Handler = Callable[[Record, Lease], Awaitable[None]]
 """Does the work of one record; returns when it is done for good."""
@@ -156,6 +157,7 @@ class Dispatcher:
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
         self._waited_s = 0.0
+        self._later: asyncio.TimerHandle | None = None
 
     # ---- what the owner asks
 
@@ -250,6 +252,17 @@ class Dispatcher:
             self._waited_s += sum(now - job.taken for job in run)
             self._running[asyncio.create_task(self._work(run, self._term))] = run
         self._changed.set()
+        if (self._fresh or self._waited) and self.taking and len(self._running) < self._limits.slots:
+            self._pump_later()
+
+    def _pump_later(self) -> None:
+        """A crowd may be over long before what is in work is done: it may wait for a model."""
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(_CROWD_S, self._pump_again)
+
+    def _pump_again(self) -> None:
+        self._later = None
+        self._pump()
 
     def _next_chain(self) -> Chain:
         """A key that comes anew and one that has waited by turns: who says one thing need not wait for who imports."""

@@ -246,6 +246,28 @@ async def test_long_runs_in_work_leave_less_room_to_wait() -> None:
     assert sum(runs) == 20
 
 
+async def test_when_the_crowd_is_over_nobody_waits_for_those_in_work() -> None:
+    started: list[int] = []
+    crowd, go = True, asyncio.Event()
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        started.append(taken.offset)
+        await go.wait()
+
+    limits = DispatchLimits(slots=4, few=1)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, crowded=lambda: crowd, limits=limits)
+    for offset in range(6):
+        await dispatcher.submit(record(offset, bytes([offset])))
+    await settle(lambda: started == [0])
+    crowd = False
+    async with asyncio.timeout(5):
+        while len(started) < 4:  # noqa: ASYNC110 - it waits for a timer of the dispatcher
+            await asyncio.sleep(0.01)
+    go.set()
+    await settle(lambda: len(started) == 6)
+    await dispatcher.revoke(1)
+
+
 async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
     async def handle(records: Sequence[Record], lease: Lease) -> None:
         if len(records) > 1:

@@ -18,5 +18,5 @@ def test_stages_are_named_by_themselves_or_as_a_group_and_run_once():
 
 
 def test_what_is_no_stage_is_refused_with_what_there_is():
-    with pytest.raises(Refused, match="no stage remember; there are intake, .* the groups all, replies, memory"):
+    with pytest.raises(Refused, match=r"no stage remember; there are intake, .* the groups all, replies, memory"):
         choose_stages(["all", "remember"])
