@@ -151,7 +151,10 @@ class Runner:
         slots = self._row.dense_slots
         if _slot(arrival.event) not in slots or arrival.number == ledger.applied + 1:
             return False
-        return not slots & (await self._parked(arrival.scope, arrival.number - 1)).keys()
+        if slots & (await self._parked(arrival.scope, arrival.number - 1)).keys():
+            return False
+        # a process that should be gone may have applied that session, and forgotten its parts, between the two reads
+        return (await self._committer.settled(arrival.scope)).applied == ledger.applied
 
     async def _apply_parked(self, arrival: Arrival, record: Record, lease: Lease) -> bool:
         ledger = await self._committer.settled(arrival.scope)

@@ -1,8 +1,10 @@
 """The runner: what it does with outcomes, gaps, failures, and servers that are away."""
 
+from dataclasses import replace
+
 import pytest
 
-from eunoe.schemas.decisions import Decision, Outcome, Park, Put, Scope, Wait, Work
+from eunoe.schemas.decisions import Commit, Decision, Outcome, Park, Put, Scope, Wait, Work
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
     Ask,
@@ -230,6 +232,24 @@ async def test_what_would_be_parked_beyond_the_bound_holds_the_conversation():
     bench = Bench(Together(), GATHERING)
     await bench.handle(closed(4))
     assert bench.letters() == [DeadLetterReason.HELD]
+
+
+async def test_what_another_process_applies_between_two_reads_is_not_missing():
+    """The row gathers in order: session 1 is parked, and applied by another process while session 2 is looked at."""
+    in_order = replace(GATHERING, consumes=(SessionClosed,), in_order=(SessionClosed,))
+    bench = Bench(Script(Park("not yet"), Decision()), in_order)
+    await bench.handle(closed(1))
+    parked, state = bench.stores.state.parked, bench.stores.state
+
+    async def overtaken(scope: Scope, number: int) -> dict[str, str]:
+        state.parked = parked  # type: ignore[method-assign]
+        assert await state.commit(bench.scope, Commit(expect=0, applied=1, unpark=1))
+        return await parked(scope, number)
+
+    state.parked = overtaken  # type: ignore[method-assign]
+    await bench.handle(closed(2))
+    assert bench.letters() == []
+    assert await bench.applied() == 2
 
 
 async def test_an_ask_that_fails_is_answered_with_its_error():
