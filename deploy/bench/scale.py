@@ -30,8 +30,8 @@ class ScalePlan:
     load: LoadPlan = field(default_factory=lambda: LoadPlan(conversations=48, sessions=3, turns=6))
     delay_s: float = 2.0
     """So long that a process waits, whatever the machine."""
-    in_flight: int = 4
-    """Model calls that one process may have under way: what a process adds is more of them."""
+    in_flight: int = 24
+    """Model calls that one process may have under way, 20 of them for replies: what a process adds is more of them."""
     rebalance: bool = True
     bulk_sessions: int = 10_000
     """Sessions of a bulk import that wait while somebody asks; 0: leave that out."""

@@ -160,7 +160,9 @@ def scale(
     conversations: Annotated[int, typer.Option(min=1)] = 48,
     sessions: Annotated[int, typer.Option(min=1, help="Sessions of each conversation.")] = 3,
     delay: Delay = 2.0,
-    in_flight: Annotated[int, typer.Option(min=2, help="Model calls that one process may have under way.")] = 4,
+    in_flight: Annotated[
+        int, typer.Option(min=2, help="Model calls that one process may have under way, 20 of them for replies only.")
+    ] = 24,
     rebalance: Annotated[bool, typer.Option(help="Let a process join in the middle of the load.")] = True,
     bulk: Annotated[int, typer.Option(min=0, help="Sessions of an import that wait meanwhile; 0: none.")] = 10_000,
     asks: Annotated[int, typer.Option(min=2, help="Questions of an idle system, and as many beside the import.")] = 20,
