@@ -247,7 +247,8 @@ class GroupConsumer(driver.Consumer):
         try:
             await self.perform_seek()
         except Exception as error:
-            if not (self.app.rebalancing or isinstance(error, IllegalStateError)):
+            # aiokafka says with an assertion that no partition is ours any more
+            if not (self.app.rebalancing or isinstance(error, IllegalStateError | AssertionError)):
                 raise
             # the seek of the rebalance may have been before this
             self._astray = True
