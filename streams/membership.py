@@ -120,6 +120,13 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             coordinator.generation = 1
         await super().on_thread_stop()
 
+    def close(self) -> None:
+        """Nothing: the thread leaves the group and disconnects when it stops.
+
+        Faust calls this where partitions move while the app stops, and would close the connections from another
+        thread's event loop. No loop bears that, and uvloop answered with a segmentation fault.
+        """
+
     def _start_thread(self) -> None:
         # the crash was told to the app already; raised here it would only be printed
         with contextlib.suppress(Exception):

@@ -406,6 +406,23 @@ async def test_stop_finishes_what_is_started_and_commits_it(
     assert await lag(kafka, names, {"stop": ["conversations"]}) == {"stop": 19}
 
 
+async def test_partitions_that_move_while_it_stops_do_not_disconnect_it_from_another_thread(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    heard = Heard()
+    app = StageApp("moving", ["conversations"], kafka, names, one_by_one(heard))
+    await app.start()
+    await publisher.publish([Message("conversations", b"a", b"0", partition=0)])
+    await eventually(lambda: len(heard.records) == 1)
+    faust = app._app
+    assert faust is not None
+    faust._on_rebalance_when_stopped()
+    await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in (1, 2)])
+    await eventually(lambda: len(heard.records) == 3)
+    await app.stop(10)
+    assert await lag(kafka, names, {"moving": ["conversations"]}) == {"moving": 0}
+
+
 async def test_too_large_is_said_before_anything_is_sent(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
