@@ -17,7 +17,7 @@ from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.deadletters import Closing, Filed
 
 app = typer.Typer(
-    help="Records that were set aside: list them, look at one, send them back, or say that they are dealt with.",
+    help="Records that were set aside: list them, look at one, send them back, call them dealt with.",
     no_args_is_help=True,
 )
 

@@ -38,7 +38,7 @@ def diff(
     examples: Annotated[int, typer.Option(min=0, max=100, help="Examples of each kind.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Compare two generations of the memory: what only one remembers, what became of it, links, trees, retrieval.
+    """Compare two generations of the memory: what only one remembers, what changed, links, trees, retrieval.
 
     Memories are recognized by their words and their speaker, segments by their utterances, edges by their relation and
     both ends. Both generations go on working meanwhile; one that is behind the log differs by that, which the line of

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -17,31 +17,36 @@ from eunoe.schemas.errors import EunoeError
 
 log = logging.getLogger(__name__)
 
-COMMANDS: Final = (
-    "up",
-    "demo",
-    "worker",
-    "topics",
-    "produce",
-    "ask",
-    "show",
-    "state",
-    "dead-letters",
-    "repair",
-    "rebuild",
-    "diff",
-    "generations",
-    "promote",
-    "drop",
-    "schemas",
-    "eval",
-    "bench",
-)
-"""In the order of the help. Each is a module of its name, with a function of its name or an ``app``."""
+COMMANDS: Final = {
+    "up": "Start a broker, Redis, Qdrant, a worker that answers and one that remembers; run until Ctrl-C.",
+    "demo": "Play a conversation through the whole pipeline, then ask about it.",
+    "worker": "Run stages in this process until it is told to stop (SIGTERM, Ctrl-C).",
+    "topics": "Create and list the topics, and change the number of their partitions.",
+    "produce": "Produce the events of a file into the conversations topic.",
+    "ask": "Say something to a conversation and print the reply, with what it rests on.",
+    "show": "Show what is remembered of a conversation: its topic segments, its memories, their graph or their tree.",
+    "state": "Say what was derived from a conversation, as counts and one SHA-256, and check the index against it.",
+    "dead-letters": "Records that were set aside: list them, look at one, send them back, call them dealt with.",
+    "repair": "Derive a conversation again from the log, in place of what the stores hold; workers go on meanwhile.",
+    "rebuild": "Make memory again from the log, into another generation, while the live one goes on answering.",
+    "diff": "Compare two generations of the memory: what only one remembers, what changed, links, trees, retrieval.",
+    "generations": "List the generations of the memory: which one answers, how each was made.",
+    "promote": "Let another generation answer from now on; `eunoe promote` of the old one undoes it.",
+    "drop": "Remove a generation for good: its topics, its points, its state. The log and recorded answers stay.",
+    "schemas": "Write the contracts for clients in any language.",
+    "eval": "Measure quality on data of yours.",
+    "bench": "Measure. No time is asserted, but a run whose result is wrong fails.",
+}
+"""Command → what it does, in the order of the help. Each is a module of its name, with a function of its name or an
+``app``, and the first line of its help is this one: the list of commands is shown without importing any of them."""
 
 
-def build_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """The command line with the commands ``names``; importing each brings its libraries."""
+def build_app(called: str | None = None) -> typer.Typer:
+    """The command line with the command ``called`` in it; all others are there by name only.
+
+    Importing a command brings its libraries: `eunoe show` need not wait for those of the models, `eunoe --help` for
+    none at all.
+    """
     app = typer.Typer(
         name="eunoe",
         help="Long-term memory for chat products: events in through Kafka, replies that remember out.",
@@ -50,22 +55,24 @@ def build_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_group)
-    for name in names:
-        module = import_module(f"eunoe.deploy.cli.{name.replace('-', '')}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
+    for name, does in COMMANDS.items():
+        if name == called:
+            _add(app, name)
         else:
-            app.command(name)(getattr(module, name))
+            app.command(name, help=does)(_group)
     return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    module = import_module(f"eunoe.deploy.cli.{name.replace('-', '')}")
+    if hasattr(module, "app"):
+        app.add_typer(module.app, name=name)
+    else:
+        app.command(name)(getattr(module, name))
 
 
 def _group() -> None:
     """Long-term memory for chat products: events in through Kafka, replies that remember out."""
-
-
-def wanted(arguments: Sequence[str]) -> Sequence[str]:
-    """The command that is called, alone: `eunoe show` need not wait for the models' libraries; else all of them."""
-    return arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
 
 
 def main() -> None:
@@ -75,9 +82,15 @@ def main() -> None:
     _leave(_run())
 
 
+def _called(variables: Mapping[str, str], arguments: Sequence[str]) -> str | None:
+    """The command that is called, or of which a shell asks how its line may go on."""
+    line = variables.get("COMP_WORDS") or variables.get("_TYPER_COMPLETE_ARGS", "")
+    return next(iter(line.split()[1:] or arguments), None)
+
+
 def _run() -> int:
     try:
-        build_app(wanted(sys.argv[1:]))()
+        build_app(_called(os.environ, sys.argv[1:]))()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(Exit.FAILED)
     except KeyboardInterrupt:

@@ -33,7 +33,7 @@ def repair(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Derive a conversation again from the log, in the place of what the stores hold; the workers go on meanwhile.
+    """Derive a conversation again from the log, in place of what the stores hold; workers go on meanwhile.
 
     For a conversation that is held because Redis lost acknowledged writes, or whose vector index disagrees. Recorded
     model answers are used again. Exit codes: 0 all is well, 1 sessions failed again and are missing in memory,

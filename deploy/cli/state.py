@@ -41,7 +41,7 @@ def state(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what was derived from a conversation, as counts and one SHA-256, and check the vector index against it.
+    """Say what was derived from a conversation, as counts and one SHA-256, and check the index against it.
 
     Two runs over the same events give the same hash, whatever happened on the way. Wait until the stages are done
     first: what is under way is told. Exit codes: 0 all agrees, 1 the index disagrees with the state store (what and

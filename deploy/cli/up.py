@@ -26,7 +26,7 @@ def up(
     qdrant_port: Annotated[int, typer.Option(help="Port of Qdrant; 0: any free one.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Start a broker, Redis and Qdrant on loopback, a worker that answers and one that remembers; run until Ctrl-C.
+    """Start a broker, Redis, Qdrant, a worker that answers and one that remembers; run until Ctrl-C.
 
     Other commands in this directory find the servers by themselves. Memory is kept in the data directory: stop
     and start again, and the next session goes on.

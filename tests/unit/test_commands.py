@@ -1,0 +1,55 @@
+"""The list of commands, which is shown without importing them."""
+
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_group
+
+from eunoe.deploy.cli.main import COMMANDS, build_app
+
+HEAVY = ("numpy", "faust", "openai", "qdrant_client", "aiokafka")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_of_a_command_what_the_command_says(name: str):
+    command = get_group(build_app(name)).commands[name]
+    told = inspect.cleandoc(command.help or "").split("\n\n")[0]
+    assert " ".join(told.split()) == COMMANDS[name]
+    assert [parameter.name for parameter in command.params] or hasattr(command, "commands")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), ([], 2), (["shwo"], 2)])
+def test_help_and_a_wrong_word_wait_for_no_library(arguments: list[str], code: int):
+    script = f"""
+import sys
+from eunoe.deploy.cli.main import main
+sys.argv = ["eunoe", *{arguments!r}]
+try:
+    main()
+finally:
+    print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == code, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "[]"
+    if arguments == ["shwo"]:
+        assert "show" in ran.stderr
+    else:
+        assert all(name in ran.stdout + ran.stderr for name in COMMANDS)
+
+
+def test_a_shell_that_completes_a_line_is_told_the_options_of_its_command():
+    words = {"_EUNOE_COMPLETE": "complete_bash", "COMP_WORDS": "eunoe\nworker\n--", "COMP_CWORD": "2"}
+    script = "import sys; sys.argv = ['eunoe']; from eunoe.deploy.cli.main import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **words},
+    )
+    assert "--help" in ran.stdout
