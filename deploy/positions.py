@@ -4,7 +4,7 @@ import logging
 
 from eunoe.schemas.ports import LogBook
 from eunoe.streams.app import StartPosition
-from eunoe.streams.dispatcher import BeforeAck
+from eunoe.streams.lane import BeforeAck
 from eunoe.streams.position import position, split_position
 from eunoe.streams.record import Lease
 from eunoe.workers.patience import Backoff, Outages, Unhurried

@@ -16,8 +16,9 @@ from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.consumer import as_record
-from eunoe.streams.dispatcher import BeforeAck, Crowded, Dispatcher, DispatchLimits, Place, RunHandler
+from eunoe.streams.dispatcher import Crowded, Dispatcher, DispatchLimits, RunHandler
 from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.lane import BeforeAck, Place
 from eunoe.streams.membership import TP, GroupApp, GroupConsumer, group_settings
 from eunoe.streams.pace import Pace
 from eunoe.streams.quiet import quiet_libraries

@@ -1,15 +1,14 @@
 """Keyed dispatch: records of one key one at a time and in order, different keys side by side, acks in log order."""
 
 import asyncio
-import contextlib
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from eunoe.streams.gate import Gate
+from eunoe.streams.lane import Ack, BeforeAck, Lane, Outlet, Place, Term
 from eunoe.streams.record import GiveWay, Lease, Record
+from eunoe.streams.turns import Chain, Turns
 
 log = logging.getLogger(__name__)
 
@@ -22,23 +21,11 @@ Handler = Callable[[Record, Lease], Awaitable[None]]
 RunHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
 """Does the work of records of one key that follow each other; returns when all of it is done for good."""
 
-Place = tuple[str, int]
-"""Logical topic and partition."""
-
-Ack = Callable[[str, int, int], None]
-"""Topic, partition, offset: everything up to this offset is done."""
-
-BeforeAck = Callable[[str, int, int, Lease], Awaitable[None]]
-"""Awaited with the same before the ack."""
-
 Crowded = Callable[[], bool]
 """Asked before more than `DispatchLimits.few` keys are taken into work: True to let what is in work get on first."""
 
 GaveWay = Callable[[str, int], None]
 """Told when a record was given back although its lease stands: the partition is stuck until it is read anew."""
-
-Chain = bytes | Place
-"""What is kept in order: a key, or for records without a key their partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +45,11 @@ class DispatchLimits:
     """Keys in work that are never too many."""
 
 
-class Term:
-    """The time between two rebalances, and the lease of every record taken in it."""
-
-    def __init__(self) -> None:
-        self._over = asyncio.Event()
-        self.closed = False
-        """True: what finishes now is not acked any more."""
-
-    @property
-    def revoked(self) -> bool:
-        """True: finish what is started, wait for nothing."""
-        return self._over.is_set()
-
-    def revoke(self) -> None:
-        """Begin the end."""
-        self._over.set()
-
-    async def pause(self, seconds: float) -> None:
-        """Sleep; raises `GiveWay` as soon as the term is revoked."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._over.wait()
-        if self.revoked:
-            raise GiveWay("a rebalance or a shutdown has begun")
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One partition in one term."""
-
-    place: Place
-    gate: Gate = field(default_factory=Gate)
-    pending: int | None = None
-    released: int | None = None
-    releasing: asyncio.Task[None] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _Job:
     record: Record
     chain: Chain
-    lane: _Lane
+    lane: Lane
     taken: float = field(default_factory=perf_counter)
 
 
@@ -139,20 +89,14 @@ class Dispatcher:
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
-        self._ack = ack
-        self._before_ack = before_ack
+        self._outlet = Outlet(ack, before_ack, self._settled)
         self._gave_way = gave_way
         self._crowded = crowded
         self._limits = limits or DispatchLimits()
         self._term = Term()
-        self._lanes: dict[Place, _Lane] = {}
-        self._chains: dict[Chain, deque[_Job]] = {}
-        self._fresh: deque[Chain] = deque()
-        self._waited: deque[Chain] = deque()
-        self._fresh_next = True
+        self._lanes: dict[Place, Lane] = {}
+        self._turns = Turns[_Job]()
         self._running: dict[asyncio.Task[None], _Run] = {}
-        self._halted: set[Chain] = set()
-        self._queued = 0
         self._in_work = 0
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
@@ -169,7 +113,7 @@ class Dispatcher:
     @property
     def queued(self) -> int:
         """Records that wait for their key or a slot."""
-        return self._queued
+        return self._turns.waiting
 
     @property
     def waited_s(self) -> float:
@@ -213,46 +157,40 @@ class Dispatcher:
 
         A barrier starts when every earlier record of its partition is done, and holds back all that come after it.
         """
-        lane = self._lanes.setdefault((record.topic, record.partition), _Lane((record.topic, record.partition)))
+        lane = self._lane((record.topic, record.partition))
         term = self._term
         await self._until(lambda: term.revoked or not self.taking or self._has_room(lane, barrier=barrier))
         if term.revoked or not self.taking or not lane.gate.enter(record.offset):
             return False
-        self._enqueue(_Job(record, chain_of(record), lane))
+        chain = chain_of(record)
+        if self._turns.add(chain, _Job(record, chain, lane)):
+            self._pump()
         if barrier:
             await self._until(lambda: term.revoked or not self.taking or not lane.gate.outstanding)
         return True
 
-    def _has_room(self, lane: _Lane, *, barrier: bool) -> bool:
+    def _lane(self, place: Place) -> Lane:
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = Lane(place, self._term, self._outlet)
+        return lane
+
+    def _has_room(self, lane: Lane, *, barrier: bool) -> bool:
         if barrier:
             return not lane.gate.outstanding
-        limits = self._limits
-        has_memory = self._queued < limits.queued and self._queued + self._in_work < limits.queued + limits.slots
+        limits, waiting = self._limits, self._turns.waiting
+        has_memory = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.slots
         return has_memory and lane.gate.outstanding < limits.window
 
-    def _enqueue(self, job: _Job) -> None:
-        if job.chain in self._halted:
-            return
-        chain = self._chains.get(job.chain)
-        if chain is None:
-            self._chains[job.chain] = deque((job,))
-            self._fresh.append(job.chain)
-        else:
-            chain.append(job)
-        self._queued += 1
-        self._pump()
-
     def _pump(self) -> None:
-        while (self._fresh or self._waited) and self._has_slot() and self.taking:
-            chain = self._chains[self._next_chain()]
-            run = tuple(chain.popleft() for _ in range(min(len(chain), self._limits.run)))
-            self._queued -= len(run)
+        while self._turns.any and self._has_slot() and self.taking:
+            run = self._turns.take(self._limits.run)
             self._in_work += len(run)
             now = perf_counter()
             self._waited_s += sum(now - job.taken for job in run)
             self._running[asyncio.create_task(self._work(run, self._term))] = run
         self._changed.set()
-        if (self._fresh or self._waited) and self.taking and len(self._running) < self._limits.slots:
+        if self._turns.any and self.taking and len(self._running) < self._limits.slots:
             self._pump_later()
 
     def _pump_later(self) -> None:
@@ -264,12 +202,6 @@ class Dispatcher:
         self._later = None
         self._pump()
 
-    def _next_chain(self) -> Chain:
-        """A key that comes anew and one that has waited by turns: who says one thing need not wait for who imports."""
-        first, other = (self._fresh, self._waited) if self._fresh_next else (self._waited, self._fresh)
-        self._fresh_next = not self._fresh_next
-        return (first or other).popleft()
-
     def _has_slot(self) -> bool:
         in_work = len(self._running)
         return in_work < self._limits.slots and (in_work < self._limits.few or not self._crowded())
@@ -277,10 +209,9 @@ class Dispatcher:
     # ---- doing them
 
     async def _work(self, run: _Run, term: Term) -> None:
-        done = False
         try:
             await self._handle([job.record for job in run], term)
-            done = True
+            self._finish(run, term)
         except GiveWay:
             self._give_way(run, term)
         except asyncio.CancelledError as error:
@@ -291,24 +222,19 @@ class Dispatcher:
         finally:
             self._running.pop(_this_task(), None)
             self._in_work -= len(run)
-            if not term.closed:
-                self._after(run, term, done=done)
             self._pump()
 
-    def _after(self, run: _Run, term: Term, *, done: bool) -> None:
-        for job in run if done else ():
-            self._pass(job.lane, job.record.offset, term)
-        chain = run[0].chain
-        waiting = self._chains.get(chain)
-        if waiting and done:
-            self._waited.append(chain)
-        elif waiting is not None:
-            self._queued -= len(self._chains.pop(chain))
+    def _finish(self, run: _Run, term: Term) -> None:
+        if term.closed:
+            return
+        for job in run:
+            job.lane.leave(job.record.offset)
+        self._turns.done(run[0].chain)
 
     def _give_way(self, run: _Run, term: Term) -> None:
         if term.closed:
             return
-        self._halted.add(run[0].chain)
+        self._turns.halt(run[0].chain)
         if not term.revoked:
             log.warning("a record was given back without a rebalance: %s", _where(run))
             if self._gave_way:
@@ -319,43 +245,12 @@ class Dispatcher:
         if term.closed:
             return
         log.error("handler failed at %s: %.200r", _where(run), error, exc_info=error)
-        self._halted.add(run[0].chain)
+        self._turns.halt(run[0].chain)
         self._failure = self._failure or error
 
-    # ---- letting acks out
-
-    def _pass(self, lane: _Lane, offset: int, term: Term) -> None:
-        newest = lane.gate.leave(offset)
-        if newest is None:
-            return
-        if self._before_ack is None:
-            self._release(lane, newest)
-            return
-        lane.pending = newest
-        if lane.releasing is None:
-            lane.releasing = asyncio.create_task(self._release_after(self._before_ack, lane, term))
-
-    async def _release_after(self, before_ack: BeforeAck, lane: _Lane, term: Term) -> None:
-        try:
-            while lane.pending is not None:
-                newest, lane.pending = lane.pending, None
-                await before_ack(*lane.place, newest, term)
-                if term.closed:
-                    return
-                self._release(lane, newest)
-        except GiveWay:
-            lane.pending = None  # nothing is acked: the next owner has these records again
-        except Exception as error:
-            if not term.closed:
-                log.exception("nothing more is acked in %s/%d", *lane.place)
-                self._failure = self._failure or error
-        finally:
-            lane.releasing = None
-            self._changed.set()
-
-    def _release(self, lane: _Lane, offset: int) -> None:
-        lane.released = offset
-        self._ack(*lane.place, offset)
+    def _settled(self, failure: BaseException | None) -> None:
+        self._failure = self._failure or failure
+        self._changed.set()
 
     # ---- rebalance and shutdown
 
@@ -365,22 +260,19 @@ class Dispatcher:
         What finished in time and has nothing unfinished before it is acked before this returns; nothing is after.
         """
         self._term.revoke()
-        self._chains.clear()
-        self._fresh.clear()
-        self._waited.clear()
-        self._queued = 0
+        self._turns.drop()
         self._changed.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
-        await _finish(set(self._running), grace_s)
-        await _finish({lane.releasing for lane in self._lanes.values() if lane.releasing}, deadline - loop.time())
-        self._term.closed = True
+        await _wait_for(set(self._running), grace_s)
+        await _wait_for({lane.releasing for lane in self._lanes.values() if lane.releasing}, deadline - loop.time())
+        self._term.close()
         late = dict(self._running)
         for task, run in late.items():
             log.warning("cancelled at the deadline: %s", _where(run))
             task.cancel()
         # a handler that swallows its cancellation is left behind: its term is closed, so it can ack nothing
-        await _finish(set(late), _CANCEL_S)
+        await _wait_for(set(late), _CANCEL_S)
 
     def forget_acks(self) -> None:
         """After `revoke`: let no position out any more, for instance where an earlier one shall be committed."""
@@ -388,15 +280,10 @@ class Dispatcher:
 
     def resume(self) -> None:
         """Take records anew, from whatever offset they come; a failed dispatcher stays failed."""
-        self._term.revoke()
-        self._term.closed = True
+        self._term.close()
         self._term = Term()
         self._lanes.clear()
-        self._chains.clear()
-        self._fresh.clear()
-        self._waited.clear()
-        self._halted.clear()
-        self._queued = 0
+        self._turns.clear()
         self._changed.set()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -405,7 +292,7 @@ class Dispatcher:
             await self._changed.wait()
 
 
-async def _finish(tasks: "set[asyncio.Task[None]]", seconds: float) -> None:
+async def _wait_for(tasks: "set[asyncio.Task[None]]", seconds: float) -> None:
     if tasks:
         await asyncio.wait(tasks, timeout=max(seconds, 0.0))
 

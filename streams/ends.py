@@ -8,8 +8,8 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from eunoe.streams.consumer import broker_faults, open_consumer
-from eunoe.streams.dispatcher import Place
 from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.lane import Place
 from eunoe.streams.topics import Topic, TopicNames
 
 

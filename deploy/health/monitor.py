@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from eunoe.deploy.health.vitals import Vitals
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.app import StageApp
-from eunoe.streams.dispatcher import Place
 from eunoe.streams.ends import EndWatch
+from eunoe.streams.lane import Place
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from eunoe.streams.dispatcher import Place, RunHandler
+from eunoe.streams.dispatcher import RunHandler
+from eunoe.streams.lane import Place
 from eunoe.streams.record import Lease, Record
 
 
