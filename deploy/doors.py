@@ -7,7 +7,7 @@ from functools import partial
 from eunoe.deploy.bootstrap import Clients
 from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import list_topics
-from eunoe.streams.app import StageApp, stop_all
+from eunoe.streams.app import StageApp, StageOptions, stop_all
 from eunoe.streams.dispatcher import one_by_one
 from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.topics import Topic, TopicNames
@@ -49,9 +49,8 @@ async def _app(settings: Settings, clients: Clients, outages: Outages, log: int)
     keeper = Doorkeeper(
         partial(book.closed_log, log), clients.publisher, told, outages, patience_s=settings.patience_seconds
     )
-    return StageApp(
-        STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, one_by_one(keeper.handle), slots=_SLOTS
-    )
+    options = StageOptions(slots=_SLOTS)
+    return StageApp(STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, one_by_one(keeper.handle), options)
 
 
 async def begin_at(settings: Settings, log: int, offsets: dict[int, int]) -> None:

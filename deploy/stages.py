@@ -7,7 +7,7 @@ from eunoe.deploy.health.vitals import CountingPublisher, Vitals
 from eunoe.deploy.metering import WorkerMeter
 from eunoe.deploy.positions import remember_position, start_position
 from eunoe.deploy.settings import Settings
-from eunoe.streams.app import StageApp
+from eunoe.streams.app import StageApp, StageOptions
 from eunoe.streams.record import Record
 from eunoe.workers.inbound import LogPlace
 from eunoe.workers.intake.idle import IdleCloser
@@ -33,15 +33,10 @@ class StageHouse:
         from_log, hurried = row.order is Order.POSITION, row.answers
         log_book, epoch, outages = self.clients.logbook, self.settings.log_epoch, self.vitals.outages
         patience_s = self.settings.patience_seconds
-        self.meter.apps[name] = app = StageApp(
-            name,
-            row.inputs,
-            self.settings.kafka_settings,
-            self.settings.names,
-            pulse.watched(self._runner(name).handle_run),
+        options = StageOptions(
             before_ack=remember_position(log_book, epoch, outages, patience_s) if from_log else None,
             start_position=start_position(log_book, epoch, outages) if from_log else None,
-            barrier=_is_control if from_log else None,
+            barrier=_is_control if from_log else _is_none,
             slots=self.settings.slots,
             # who decides its records one by one would only have a rebalance wait for more of them
             run=MOST if from_log else 1,
@@ -50,6 +45,9 @@ class StageHouse:
             late_s=lambda: self.meter.loop.recent_s,
             hurried=hurried,
         )
+        handle = pulse.watched(self._runner(name).handle_run)
+        app = StageApp(name, row.inputs, self.settings.kafka_settings, self.settings.names, handle, options)
+        self.meter.apps[name] = app
         self.clients.publisher.ring_after(row.inputs, app.pace.ring)
         return app
 
@@ -74,3 +72,7 @@ class StageHouse:
 def _is_control(record: Record) -> bool:
     """Records of the log without a key concern their whole partition."""
     return record.key is None
+
+
+def _is_none(_record: Record) -> bool:
+    return False

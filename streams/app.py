@@ -9,6 +9,7 @@ import itertools
 import logging
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from aiokafka import ConsumerRecord
@@ -35,6 +36,29 @@ _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """How a stage consumes."""
+
+    before_ack: BeforeAck | None = None
+    start_position: StartPosition | None = None
+    barrier: Callable[[Record], bool] = lambda _record: False
+    """Which records wait for all earlier ones of their partition, and hold back the later ones."""
+    slots: int = 256
+    """Keys in work at once; fewer while ``crowded`` says so."""
+    run: int = 1
+    """Waiting records of one key that the handler is given at once: a rebalance waits for all of them."""
+    crowded: Crowded = lambda: False
+    late_s: Callable[[], float] = lambda: 0.0
+    """How late the event loop comes, in seconds. With ``hurried`` it sets the pace where the broker cannot wait: see
+    `eunoe.streams.pace`."""
+    hurried: bool = True
+    """Somebody waits for what is consumed."""
+
+
+_PLAIN = StageOptions()
+
+
 class StageApp:
     """Consumes the topics of a stage as a member of its group and runs ``handle`` on the records.
 
@@ -42,42 +66,30 @@ class StageApp:
     are done. What a handler raises (beside `GiveWay`) ends the app: see `failure`.
     """
 
-    def __init__(  # noqa: PLR0913 - the one place where a stage is put together
+    def __init__(
         self,
         stage: str,
         topics: Sequence[str],
         kafka: KafkaSettings,
         names: TopicNames,
         handle: RunHandler,
-        *,
-        before_ack: BeforeAck | None = None,
-        start_position: StartPosition | None = None,
-        barrier: Callable[[Record], bool] | None = None,
-        slots: int = 256,
-        run: int = 1,
-        crowded: Crowded = lambda: False,
-        late_s: Callable[[], float] = lambda: 0.0,
-        hurried: bool = True,
+        options: StageOptions = _PLAIN,
     ) -> None:
-        """``barrier`` says which records wait for all earlier ones of their partition and hold back the later ones.
-
-        ``slots``: keys in work at once, fewer while ``crowded`` says so; ``run``: waiting records of one key that
-        ``handle`` is given at once, all of which a rebalance waits for.
-        ``late_s`` (how late the event loop comes, in seconds) and ``hurried`` (somebody waits for what is consumed)
-        set the pace where the broker cannot wait: see `eunoe.streams.pace`.
-        """
         self.kafka = kafka
         self.stage = stage
         self._group = names.group(stage)
         self._logical = {names.name(topic): topic for topic in topics}
         self._names = {topic: name for name, topic in self._logical.items()}
-        self._start_position = start_position
-        self._barrier = barrier or (lambda _record: False)
-        limits = DispatchLimits(slots=slots, run=run, queued=4 * slots)
+        self._options = options
         self.dispatcher = Dispatcher(
-            handle, lambda *_place: None, before_ack=before_ack, gave_way=self._gave_way, crowded=crowded, limits=limits
+            handle,
+            lambda *_place: None,
+            before_ack=options.before_ack,
+            gave_way=self._gave_way,
+            crowded=options.crowded,
+            limits=DispatchLimits(slots=options.slots, run=options.run, queued=4 * options.slots),
         )
-        self.pace = Pace(kafka.fetch_rest_ms / 1000, late_s, hurried=hurried)
+        self.pace = Pace(kafka.fetch_rest_ms / 1000, options.late_s, hurried=options.hurried)
         self._app: GroupApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()
@@ -187,9 +199,10 @@ class StageApp:
 
     async def start_of(self, tp: TP, offset: int) -> int:
         """Where to begin to read a partition: ``offset``, or before it where the owner wants so."""
-        if self._start_position is None:
+        start_position = self._options.start_position
+        if start_position is None:
             return offset
-        wanted = await self._start_position(self._logical[tp.topic], tp.partition, offset)
+        wanted = await start_position(self._logical[tp.topic], tp.partition, offset)
         if wanted is None or wanted >= offset:
             return offset
         log.warning("stage %s reads %s/%d again from %d (was %d)", self.stage, tp.topic, tp.partition, wanted, offset)
@@ -259,7 +272,7 @@ class StageApp:
     async def take(self, found: ConsumerRecord) -> None:
         """Hand a fetched record to the dispatcher, as soon as it has room."""
         record = as_record(self._logical[found.topic], found)
-        await self.dispatcher.submit(record, barrier=self._barrier(record))
+        await self.dispatcher.submit(record, barrier=self._options.barrier(record))
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)

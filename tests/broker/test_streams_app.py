@@ -18,7 +18,7 @@ from aiokafka.errors import IllegalStateError, KafkaConnectionError
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
-from eunoe.streams.app import StageApp, stop_all
+from eunoe.streams.app import StageApp, StageOptions, stop_all
 from eunoe.streams.dispatcher import one_by_one
 from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
@@ -301,7 +301,7 @@ async def test_who_had_no_partition_takes_nothing_before_it_knows_where_to_start
 
     heard = (Taking(), Taking())
     apps = [
-        StageApp("idle", ["conversations"], kafka, names, one_by_one(one), start_position=start_position)
+        StageApp("idle", ["conversations"], kafka, names, one_by_one(one), StageOptions(start_position=start_position))
         for one in heard
     ]
     async with contextlib.AsyncExitStack() as closing:
@@ -337,7 +337,9 @@ async def test_the_owner_decides_where_to_start(
         return 25 if partition == 1 else None
 
     second = Heard()
-    app = StageApp("start", ["conversations"], kafka, names, one_by_one(second), start_position=start_position)
+    app = StageApp(
+        "start", ["conversations"], kafka, names, one_by_one(second), StageOptions(start_position=start_position)
+    )
     await app.start()
     await eventually(lambda: len(second.records) >= 5)
     await publisher.publish([Message("conversations", b"a", b"30", partition=1)])
