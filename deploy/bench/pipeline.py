@@ -92,14 +92,15 @@ async def warm_up(rig: Rig) -> None:
 async def play(rig: Rig, load: LoadPlan, watch: Watch, tell: Tell, first: int = 1) -> dict[tuple[str, int], float]:
     """Produce all sessions and wait until the last is durable: (conversation, session) → when its end was produced."""
     last = first + load.sessions - 1
-    producing = asyncio.create_task(produce(rig, load, tell, first))
     total = load.conversations * last
+    producing = asyncio.create_task(produce(rig, load, tell, first))
+    watching = asyncio.create_task(watch.until(last, lambda done: tell("durable", done, total)))
     try:
-        await watch.until(last, lambda done: tell("durable", done, total))
-    except BaseException:
+        ended, _ = await asyncio.gather(producing, watching)
+    finally:
         producing.cancel()
-        raise
-    return await producing
+        watching.cancel()
+    return ended
 
 
 async def produce(rig: Rig, load: LoadPlan, tell: Tell, first: int = 1) -> dict[tuple[str, int], float]:

@@ -1,12 +1,14 @@
 """What a benchmark runs on: servers, a model with a fixed delay, worker processes with their counters."""
 
 import asyncio
+import logging
 import secrets
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
+
+log = logging.getLogger(__name__)
 
 ALL = ("all",)
 NEVER_IDLE_S = "1000000000"
@@ -139,7 +143,7 @@ class Rig:
 async def open_rig(plan: RigPlan, settings: Settings) -> AsyncIterator[Rig]:
     """Servers with topics, the model server, the workers; all stopped in reverse."""
     async with AsyncExitStack() as closing:
-        directory = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="eunoe-bench-")))
+        directory = closing.enter_context(_logs())
         servers: dict[str, int] = {}
         settings = await _servers(plan, settings, servers, closing)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
@@ -154,6 +158,22 @@ async def open_rig(plan: RigPlan, settings: Settings) -> AsyncIterator[Rig]:
         sampling = asyncio.create_task(rig.sample_memory())
         closing.callback(sampling.cancel)
         yield rig
+
+
+@contextmanager
+def _logs() -> Iterator[Path]:
+    """A directory that is gone with the run, but kept where that fails."""
+    directory = Path(tempfile.mkdtemp(prefix="eunoe-bench-"))
+    failed = False
+    try:
+        yield directory
+    except Exception:
+        failed = True
+        log.error("the run failed; the logs of its workers are in %s", directory)  # noqa: TRY400 - its caller tells why
+        raise
+    finally:
+        if not failed:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 async def _servers(plan: RigPlan, settings: Settings, pids: dict[str, int], closing: AsyncExitStack) -> Settings:

@@ -46,9 +46,14 @@ class Watch:
             elif time.monotonic() - since > stuck_s:
                 raise Unavailable(
                     f"{len(self.durable)} sessions are durable, then nothing for {stuck_s:.0f} s:"
-                    f" {len(left)} conversations are not done, {left[0]} stands at {self._reached.get(left[0], 0)}"
+                    f" {len(left)} conversations are not done, {left[0]} stands at {await self._stages(left[0])}"
                 )
             await asyncio.sleep(self.poll_s)
+
+    async def _stages(self, key: str) -> str:
+        """The newest event that each stage has applied."""
+        applied = {stage: await self.redis.hget(self.names.ledger(Scope(stage, key)), "applied") for stage in ROWS}
+        return ", ".join(f"{stage} {int(value or 0)}" for stage, value in applied.items())
 
     async def look(self, keys: Sequence[str] = ()) -> bool:
         """Look once, at all conversations or only these; True: something got on."""
