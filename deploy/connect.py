@@ -1,6 +1,8 @@
 """Which servers a command talks to."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from eunoe.deploy.local.stack import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings
@@ -24,18 +26,20 @@ def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
     return data if found is not None and found.kafka == settings.kafka else None
 
 
+EMBEDDED_BROKER: Final[Mapping[str, object]] = {
+    "idempotent": False,
+    "dense": True,
+    "fetch_wait_ms": 1,
+    "fetch_rest_ms": 20,
+    "session_timeout_ms": 6_000,
+    "heartbeat_interval_ms": 1_000,
+}
+"""Settings → what suits the embedded broker."""
+
+
 def on_stack(settings: Settings, urls: StackUrls) -> Settings:
     """The settings pointed at an embedded stack: its addresses, its epoch, what its broker can and cannot do."""
-    broker = settings.broker.model_copy(
-        update={
-            "idempotent": False,
-            "dense": True,
-            "fetch_wait_ms": 1,
-            "fetch_rest_ms": 20,
-            "session_timeout_ms": 6_000,
-            "heartbeat_interval_ms": 1_000,
-        }
-    )
+    broker = settings.broker.model_copy(update=EMBEDDED_BROKER)
     return settings.model_copy(
         update={
             "kafka": urls.kafka,

@@ -40,8 +40,8 @@ async def open_consumer(kafka: KafkaSettings, fetch_wait_ms: int | None = None) 
     try:
         with broker_faults(kafka):
             await consumer.start()
-        if fetch_wait_ms is None:
-            Pace(kafka.fetch_rest_ms / 1000).keep(consumer)
+        if kafka.fetch_rest_ms:
+            Pace(kafka.fetch_rest_ms / 1000 if fetch_wait_ms is None else 0.0).keep(consumer)
         yield consumer
     finally:
         await _close(consumer)

@@ -53,7 +53,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         """Connect; keep the pace that the owner wants."""
         await super().on_start()
-        self._pace.keep(self._ensure_consumer())
+        if self._kafka.fetch_rest_ms:
+            self._pace.keep(self._ensure_consumer())
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         held = self.assignment()

@@ -3,12 +3,15 @@
 Apache Kafka holds a fetch until there is data. The embedded broker (Tansu 0.6.0) looks again and again while it
 holds one, and answers late: it is asked for what there is, and the consumer rests between two questions instead. A
 publisher in the same process rings: then the consumer does not rest longer than it must. Who is behind does not rest.
+
+The time that the embedded broker is given for an answer has to last for finding the place in the log, which takes the
+longer the longer the log is; what it has not found by then it does not give, and the next fetch begins from scratch.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.subscription_state import Assignment
@@ -17,8 +20,9 @@ from aiokafka.protocol.fetch import FetchRequest
 LONGEST_S = 0.2
 """However late the process is."""
 _UNHURRIED = 5
-_READING_MS = 20
+READING_MS = 20
 """What the embedded broker needs to read a long row of records; it gives what it has read when the time is over."""
+LONGEST_READING_MS = 1_000
 
 
 def rest_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> float:
@@ -42,11 +46,49 @@ def is_behind(assignment: Assignment, request: FetchRequest, asked: Mapping[tupl
     """
     for topic, partitions in request.topics:
         for partition, offset, _ in partitions:
-            state = assignment.state_value(TopicPartition(topic, partition))
-            has_more = state is not None and state.highwater is not None and offset < state.highwater
+            has_more = _has_more(assignment, TopicPartition(topic, partition), offset)
             if has_more and asked.get((topic, partition)) != offset:
                 return True
     return False
+
+
+def _has_more(assignment: Assignment, place: TopicPartition, offset: int) -> bool:
+    state = assignment.state_value(place)
+    return state is not None and state.highwater is not None and offset < state.highwater
+
+
+class Reading:
+    """How long the broker is given to read, as one consumer has found that it needs."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[str, int], int] = {}
+        self._needs_ms = READING_MS
+        self._starved = False
+
+    def wait_ms(self, assignment: Assignment, request: FetchRequest) -> int | None:
+        """How long the broker may take, in milliseconds; None where nothing is known to be there to read."""
+        waits = self._starved or is_behind(assignment, request, self._asked)
+        return self._needs_ms if waits else None
+
+    def learn(
+        self, assignment: Assignment, request: FetchRequest, brought: Container[TopicPartition], took_s: float
+    ) -> None:
+        """What a fetch has ``brought``: nothing, of more that it tells of, means that its whole time was too short.
+
+        Who answers at once, with an error for instance, did not lack time.
+        """
+        had_ms = request._max_wait_ms  # noqa: SLF001
+        self._starved = False
+        for topic, partitions in request.topics:
+            for partition, offset, _ in partitions:
+                self._asked[topic, partition] = offset
+                place = TopicPartition(topic, partition)
+                lacks = place not in brought and _has_more(assignment, place, offset)
+                self._starved |= lacks and took_s * 1000 >= had_ms
+        if not self._starved:
+            self._needs_ms = max(READING_MS, self._needs_ms * 9 // 10)
+        elif had_ms >= self._needs_ms:
+            self._needs_ms = min(2 * self._needs_ms, LONGEST_READING_MS)
 
 
 class Pace:
@@ -58,7 +100,7 @@ class Pace:
         self._hurried = hurried
         self._since = 0.0
         self._rung = False
-        self._asked: dict[tuple[str, int], int] = {}
+        self._reading = Reading()
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -88,25 +130,24 @@ class Pace:
         return self._since + rest - time.monotonic()
 
     def keep(self, consumer: AIOKafkaConsumer) -> None:
-        """Let a started consumer rest between two fetches; to be called in its event loop."""
-        if self._least_s <= 0:
-            return
+        """Let a started consumer of the embedded broker rest between two fetches; to be called in its event loop."""
         self._loop = asyncio.get_running_loop()
-        fetcher = consumer._fetcher  # noqa: SLF001
+        fetcher, reading = consumer._fetcher, self._reading  # noqa: SLF001
         fetch = fetcher._proc_fetch_request  # noqa: SLF001
 
         async def rested_fetch(assignment: Assignment, node: int, request: FetchRequest) -> bool:
-            if is_behind(assignment, request, self._asked):
-                request._max_wait_ms = max(request._max_wait_ms, _READING_MS)  # noqa: SLF001
+            wait_ms = reading.wait_ms(assignment, request)
+            if wait_ms is not None:
+                request._max_wait_ms = max(request._max_wait_ms, wait_ms)  # noqa: SLF001
             else:
                 try:
                     await self.rest()
                 except asyncio.CancelledError:
                     return False  # as the fetch itself does: the partitions are given up, or the consumer stops
-            for topic, partitions in request.topics:
-                self._asked.update({(topic, partition): offset for partition, offset, _ in partitions})
+            begun = time.monotonic()
             found: bool = await fetch(assignment, node, request)
             self._since = time.monotonic()
+            reading.learn(assignment, request, fetcher._records, self._since - begun)  # noqa: SLF001
             return found
 
         fetcher._proc_fetch_request = rested_fetch  # noqa: SLF001

@@ -17,7 +17,7 @@ from eunoe.streams.consumer import open_consumer
 from eunoe.streams.deadletters import dead_letter, distinct_letters
 from eunoe.streams.kafka import partition_of
 from eunoe.streams.publisher import KafkaPublisher, size_of
-from eunoe.streams.reader import read_all
+from eunoe.streams.reader import read_all, read_one
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic, TopicNames
 from tests.support import given
@@ -372,6 +372,28 @@ async def test_who_follows_the_log_of_many_writers_misses_none_of_it(kafka, name
             followed += [record.offset for records in found.values() for record in records]
         await writing
     assert followed == list(range(writers * each))
+
+
+async def test_the_end_of_a_long_log_is_read_as_that_of_a_short_one(kafka, names):
+    long, place = 400_000, TopicPartition(names.name(Topic.CONVERSATIONS), 0)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, linger_ms=0)
+    await producer.start()
+    try:
+        for _ in range(0, long, 500):
+            sent = [await producer.send(place.topic, b"x" * 100, partition=0) for _ in range(500)]
+            await asyncio.gather(*sent)
+        async with open_consumer(kafka) as consumer, asyncio.timeout(8):
+            consumer.assign([place])
+            consumer.seek(place, long)
+            for offset in (long, long + 1):
+                await producer.send(place.topic, b"news", partition=0)
+                found = await consumer.getone()
+                assert (found.offset, found.value) == (offset, b"news")
+            last = await read_one(kafka, names, Topic.CONVERSATIONS, (0, long + 1))
+            assert last is not None
+            assert last.value == b"news"
+    finally:
+        await producer.stop()
 
 
 async def test_topics_that_a_broker_only_lost_sight_of_are_waited_for(kafka, names, monkeypatch):

