@@ -1,6 +1,7 @@
 """The one writer of memories: what it adds, and that order, repetition and gaps make no difference."""
 
 import random
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -26,6 +27,7 @@ from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.update.gathering import arrange, complete
+from eunoe.workers.update.memories import STATS, MemoryStats
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.reads import (
     all_memories,
@@ -66,10 +68,11 @@ def skipped(session: int) -> SessionSkipped:
 class Room:
     """Stage update alone, on a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: UpdateSettings | None = None) -> None:
         self.log, self.stores = MemoryLog(partitions=1), Stores()
         sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
-        stage = UpdateStage(self.stores.state, self.stores.index, HashEmbedder(), OfflineOperator(), UpdateSettings())
+        settings = settings or UpdateSettings()
+        stage = UpdateStage(self.stores.state, self.stores.index, HashEmbedder(), OfflineOperator(), settings)
         self.runner = Runner(ROW, stage, sender, self.stores.state, LogPlace(0, 1), RunnerSettings())
         self.pump = Pump(self.log)
         self.pump.subscribe("update", ROW.inputs, self.runner.handle)
@@ -259,3 +262,43 @@ async def test_a_session_that_failed_on_its_way_is_passed_over():
     assert await all_memories(house.stores.state, KEY) == []
     assert [event.session for event in house.events(Topic.CHANGES)] == [1]  # type: ignore[attr-defined]
     assert (await read_memory_stats(house.stores.state, KEY)).session == 1
+
+
+TALK = st.lists(
+    st.lists(st.tuples(st.sampled_from(["Ann Lee", "Ben"]), st.integers(0, 7)), min_size=1, max_size=4, unique=True),
+    min_size=1,
+    max_size=6,
+)
+SAYINGS = ("moved to Lyon.", "moved to Oslo.", "has a dog.", "no longer has a dog.", "is 31 years old.",
+           "is 32 years old.", "works at the bakery.", "quit the job at the bakery.")  # fmt: skip
+
+
+def spoken(session: int, said: list[tuple[str, int]]) -> MemoriesFormed:
+    drafts = [
+        draft.model_copy(update={"speaker": speaker, "text": f"{speaker} {SAYINGS[number]}"})
+        for (speaker, number), draft in zip(said, formed(session, *("x" for _ in said)).drafts, strict=True)
+    ]
+    return formed(session).model_copy(update={"drafts": tuple(drafts)})
+
+
+async def uncounted(room: Room) -> None:
+    """Let the conversation be one of a time when it was not counted what holds."""
+    rows = next(rows for name, rows in room.stores.state._tables.items() if name[-1] == STATS)
+    stats = MemoryStats.from_json(rows[STATS])
+    rows[STATS] = stats.model_copy(update={"holding": None}).to_json()
+
+
+@given(TALK, st.integers(0, 5), st.sampled_from([1, 6, 160]))
+async def test_it_is_counted_what_holds_and_a_conversation_that_was_not_counted_goes_on_the_same(talk, at, max_pairs):
+    settings = UpdateSettings(max_pairs=max_pairs, linked=False)
+    rooms = (Room(settings), Room(settings))
+    for session, said in enumerate(talk, 1):
+        for room in rooms:
+            await room.hear(spoken(session, said))
+            stats = await read_memory_stats(room.stores.state, KEY)
+            holding = Counter(memory.speaker for memory in await current_memories(room.stores.state, KEY))
+            assert stats.holding == holding
+        if session == at:
+            await uncounted(rooms[1])
+    if at != len(talk):
+        assert rooms[0].everything() == rooms[1].everything()

@@ -5,15 +5,17 @@ from itertools import zip_longest
 
 from eunoe.schemas.memory import Memory
 from eunoe.workers.models.terms import terms
-from eunoe.workers.update.memories import Held
 from eunoe.workers.update.operator import Pair
 from eunoe.workers.update.prompt import cost_of
 from eunoe.workers.update.settings import UpdateSettings
 
 
-def all_pairs(sentences: Sequence[Memory], held: Mapping[str, Held]) -> int:
-    """How many pairs there are in all: each sentence with every memory of its speaker that holds."""
-    return sum(row.speaker == sentence.speaker for sentence in sentences for row in held.values())
+def all_pairs(sentences: Sequence[Memory], holding: Mapping[str, int]) -> int:
+    """How many pairs there are in all: each sentence with every memory of its speaker that holds.
+
+    ``holding``: speaker → memories that hold.
+    """
+    return sum(holding.get(sentence.speaker, 0) for sentence in sentences)
 
 
 def pair_up(sentences: Sequence[Memory], olds: Sequence[Memory]) -> list[Pair]:

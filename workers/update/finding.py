@@ -11,9 +11,9 @@ from eunoe.workers.link.reads import linked_session, read_neighbours
 from eunoe.workers.models.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
-from eunoe.workers.update.memories import NAME, SAID, Held, Saying, saying_id
+from eunoe.workers.update.memories import NAME, SAID, Saying, saying_id
 from eunoe.workers.update.operator import Pair
-from eunoe.workers.update.reads import read_memories
+from eunoe.workers.update.reads import current_ids, read_held, read_memories
 from eunoe.workers.update.settings import UpdateSettings
 
 OVERSAMPLE = 4
@@ -77,18 +77,20 @@ class Finder:
         return {id_: self._holding(life, await self.read(life, near)) for id_, near in sorted(around.items())}
 
     async def pairs(
-        self, life: Lifecycle, sentences: Sequence[Memory], held: Mapping[str, Held], speakers: Sequence[str]
+        self, life: Lifecycle, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]
     ) -> list[Pair]:
         """All pairs with memories that hold while one question holds them; beyond that the similar and linked ones.
 
-        This session's insights count as memories. Raises `LinksMissing` as `restating` does.
+        ``holding``: speaker → memories that held before this session. Its insights count as memories. Raises
+        `LinksMissing` as `restating` does.
         """
         own = [memory for memory in life.holding if life.is_own(memory.memory_id)]
-        if all_pairs(sentences, held) <= self.settings.max_pairs:
-            every = pair_up(sentences, [*self._holding(life, await self.read(life, list(held))), *own])
+        if sentences and all_pairs(sentences, holding) <= self.settings.max_pairs:
+            held = await self.read(life, await current_ids(self.store, self.key))
+            every = pair_up(sentences, [*self._holding(life, held), *own])
             if fits(every, self.settings):
                 return every
-        ranked = await self._ranked(life, sentences, held, speakers)
+        ranked = await self._ranked(life, sentences, speakers)
         mine = {s.memory_id: [m for m in own if m.speaker == s.speaker] for s in sentences}
         said = [m for m in life.holding if not life.is_own(m.memory_id)]
         same = {s.memory_id: [m for m in said if saying_id(m) == saying_id(s)] for s in sentences}
@@ -99,22 +101,20 @@ class Finder:
         return [memory for memory in memories if life.holds(memory.memory_id) and not life.is_own(memory.memory_id)]
 
     async def _ranked(
-        self, life: Lifecycle, sentences: Sequence[Memory], held: Mapping[str, Held], speakers: Sequence[str]
+        self, life: Lifecycle, sentences: Sequence[Memory], speakers: Sequence[str]
     ) -> dict[str, list[Memory]]:
         """Sentence id → memories of its speaker that hold: the similar ones, best first, then those linked to them."""
-        hits = await self._similar(sentences, held, speakers)
+        hits = await self._similar(sentences, speakers)
         near = await self._neighbours({id_ for ids in hits.values() for id_ in ids}) if self.settings.linked else {}
         ranked: dict[str, list[Memory]] = {}
         for sentence in sentences:
             ids = hits[sentence.memory_id]
-            linked = [id_ for hit in ids for id_ in near.get(hit, ()) if id_ in held]
-            known = await self.read(life, [*ids, *linked])
+            known = await self.read(life, [*ids, *(id_ for hit in ids for id_ in near.get(hit, ()))])
             ranked[sentence.memory_id] = [m for m in self._holding(life, known) if m.speaker == sentence.speaker]
         return ranked
 
-    async def _similar(
-        self, sentences: Sequence[Memory], held: Mapping[str, Held], speakers: Sequence[str]
-    ) -> dict[str, list[str]]:
+    async def _similar(self, sentences: Sequence[Memory], speakers: Sequence[str]) -> dict[str, list[str]]:
+        """Sentence id → the most similar memories of its speaker that held before this session, best first."""
         if not sentences:
             return {}
         vectors = await self.embedder.embed([without_names(sentence.text, speakers) for sentence in sentences])
@@ -124,8 +124,10 @@ class Finder:
             for vector in vectors
         ]
         rows = await self.index.search(searches)
+        held = await read_held(self.store, self.key, list(dict.fromkeys(hit.id for row in rows for hit in row)))
+        speaker_of = {id_: row.speaker for id_, row in held.items()}
         return {
-            sentence.memory_id: [hit.id for hit in row if hit.id in held and held[hit.id].speaker == sentence.speaker][
+            sentence.memory_id: [hit.id for hit in row if speaker_of.get(hit.id) == sentence.speaker][
                 : self.settings.similar
             ]
             for sentence, row in zip(sentences, rows, strict=True)

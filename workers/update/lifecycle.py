@@ -4,7 +4,8 @@ A memory is current until another one supersedes it or it is retired; later evid
 contradict it is noted as a suspicion. A successor holds when it takes over, so no chain of successors comes back.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -140,6 +141,15 @@ class Lifecycle:
     def _record(self, kind: ChangeKind, memory: Memory, because: str) -> None:
         self._memories[memory.memory_id] = memory
         self._changes.append(Change(kind=kind, memory=memory, because=because))
+
+
+def holding_after(before: Mapping[str, int], life: Lifecycle) -> dict[str, int]:
+    """Speaker → memories that hold, once what ``life`` did to those that held ``before`` is applied."""
+    counts = Counter(before)
+    for memory in life.touched:
+        # nothing becomes of a memory that has ended: what was touched and is not new did hold
+        counts[memory.speaker] += (memory.ending is None) - (not life.is_own(memory.memory_id))
+    return {speaker: count for speaker, count in sorted(counts.items()) if count}
 
 
 def _needed(cause: Cause, memory: Memory) -> str:

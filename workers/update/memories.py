@@ -50,6 +50,8 @@ class MemoryStats(Value):
     known_from: Time | None = None
     """The log's time of the closing of the last session that told one."""
     speakers: tuple[str, ...] = ()
+    holding: dict[str, int] | None = None
+    """Speaker → memories that hold. None: written before this was counted."""
 
 
 class Step(Value):

@@ -1,5 +1,6 @@
 """What other stages may read of memories. Thin."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,16 +48,29 @@ async def read_memories(
     return [parse(row) for row in rows if row is not None]
 
 
-async def read_held(store: StateStore, key: str) -> dict[str, Held]:
-    """Id → row of every memory that holds: a small row each."""
+async def read_holding(store: StateStore, key: str, stats: MemoryStats) -> dict[str, int]:
+    """Speaker → memories that hold; counted by a full scan where ``stats`` does not know it yet."""
+    if stats.holding is not None:
+        return stats.holding
     rows = await store.scan(NAME, key, CURRENT)
-    return {id_: Held.from_json(row) for id_, row in sorted(rows.items())}
+    return dict(Counter(Held.from_json(row).speaker for row in rows.values()))
+
+
+async def read_held(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, Held]:
+    """Id → row of those of ``ids`` that hold: a small row each."""
+    rows = await store.fetch(NAME, key, CURRENT, ids) if ids else []
+    return {id_: Held.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+
+
+async def current_ids(store: StateStore, key: str) -> list[str]:
+    """The ids of all memories that hold."""
+    return sorted(await store.scan(NAME, key, CURRENT))
 
 
 async def current_memories(store: StateStore, key: str) -> list[Memory]:
     """The memories that hold, oldest first. Reads as many documents as there are such memories."""
-    held = await store.scan(NAME, key, CURRENT)
-    return sorted(await read_memories(store, key, sorted(held)), key=lambda memory: memory.order)
+    found = await read_memories(store, key, await current_ids(store, key))
+    return sorted(found, key=lambda memory: memory.order)
 
 
 async def all_memories(store: StateStore, key: str) -> list[Memory]:

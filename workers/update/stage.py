@@ -25,7 +25,7 @@ from eunoe.workers.update.candidates import with_room_for
 from eunoe.workers.update.finding import Finder, LinksMissing
 from eunoe.workers.update.gathering import Brought, Gathered, arrange, missing
 from eunoe.workers.update.late import add_outdated, as_told, late_verdicts, without_claims
-from eunoe.workers.update.lifecycle import Lifecycle
+from eunoe.workers.update.lifecycle import Lifecycle, holding_after
 from eunoe.workers.update.memories import (
     CHANGES,
     STATS,
@@ -42,7 +42,7 @@ from eunoe.workers.update.memories import (
     step_of,
 )
 from eunoe.workers.update.operator import Operator, Pair, Verdict
-from eunoe.workers.update.reads import read_held, read_memory_frequencies, read_memory_stats, read_steps
+from eunoe.workers.update.reads import read_holding, read_memory_frequencies, read_memory_stats, read_steps
 from eunoe.workers.update.settings import UpdateSettings
 
 
@@ -57,6 +57,8 @@ class _New:
     steps: SessionSteps | None
     """What the session has changed already, where it comes late."""
     speakers: tuple[str, ...]
+    holding: Mapping[str, int]
+    """Speaker → memories that held before."""
 
 
 class UpdateStage:
@@ -110,6 +112,7 @@ class UpdateStage:
             before=before,
             steps=steps.get(work.number),
             speakers=speakers_of(before, [*(memory for memory, _ in insights), *sentences]),
+            holding=await read_holding(self._store, work.key, before),
         )
 
     async def _apply(self, finder: Finder, work: Work[Gathered], new: _New) -> tuple[Lifecycle, Provenance | None]:
@@ -119,8 +122,7 @@ class UpdateStage:
         named = [id_ for proposal in new.proposals for id_ in proposal.insight.replaces]
         await finder.read(life, [*named, *await finder.said_before(memories)])
         apply_proposals(life, [await self._reaching(finder, life, proposal) for proposal in new.proposals])
-        held = await read_held(self._store, finder.key) if new.sentences else {}
-        pairs = await finder.pairs(life, new.sentences, held, new.speakers)
+        pairs = await finder.pairs(life, new.sentences, new.holding, new.speakers)
         if work.late:
             return life, await self._add_late(life, new.sentences, pairs)
         reached = with_room_for(pairs, await self._reached(finder, life, new.proposals), self._settings)
@@ -171,6 +173,7 @@ class UpdateStage:
             session=work.seq,
             known_from=new.known_from if is_told else new.before.known_from,
             speakers=new.speakers,
+            holding=holding_after(new.holding, life),
         )
         steps = SessionSteps(
             session=work.number,
