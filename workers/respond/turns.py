@@ -96,16 +96,31 @@ class Turn:
     """An utterance of a segment, with what does not depend on the question."""
 
     line: Line
+    segment_id: str
     order: tuple[int, int, int]
     """Session, index of the segment in it, place in the segment."""
     wording: Wording
     """`NO_WORDING` for the responder's own words: they keep their place, and say nothing."""
     tokens: int
     """What its row costs."""
-    row: Row
-    """As a prompt shows it, yet without a number."""
-    source: Source
-    """As a reply names it, yet without a score."""
+
+    @property
+    def row(self) -> Row:
+        """As a prompt shows it, yet without a number."""
+        return line_row(0, self.line)
+
+    @property
+    def source(self) -> Source:
+        """As a reply names it, yet without a score."""
+        # of hundreds that are looked at few are shown, and nothing in it is new: it is not made before, nor checked
+        return Source.model_construct(
+            kind=Strategy.SEGMENT,
+            id=self.segment_id,
+            session=self.session,
+            at=self.line.at,
+            utterance_ids=(self.line.utterance_id,),
+            score=0.0,
+        )
 
     @property
     def session(self) -> int:
@@ -148,15 +163,7 @@ def facts_of(turns: Sequence[Turn], worth: Sequence[float]) -> Floats:
 
 def _turn(line: Line, segment: Segment, place: int, wording: Wording) -> Turn:
     tokens = wording.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON
-    source = Source(
-        kind=Strategy.SEGMENT,
-        id=segment.segment_id,
-        session=segment.session,
-        at=line.at,
-        utterance_ids=(line.utterance_id,),
-        score=0.0,
-    )
-    return Turn(line, (segment.session, segment.index, place), wording, tokens, line_row(0, line), source)
+    return Turn(line, segment.segment_id, (segment.session, segment.index, place), wording, tokens)
 
 
 def places(segments: Sequence[Segment]) -> NDArray[np.int64]:
