@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from eunoe.streams.lane import Ack, BeforeAck, Lane, Outlet, Place, Term
+from eunoe.streams.queues import Chain, KeyQueues
 from eunoe.streams.record import GiveWay, Lease, Record
-from eunoe.streams.turns import Chain, Turns
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Dispatcher:
         self._limits = limits or DispatchLimits()
         self._term = Term()
         self._lanes: dict[Place, Lane] = {}
-        self._turns = Turns[_Job]()
+        self._queues = KeyQueues[_Job]()
         self._running: dict[asyncio.Task[None], _Run] = {}
         self._in_work = 0
         self._changed = asyncio.Event()
@@ -113,7 +113,7 @@ class Dispatcher:
     @property
     def queued(self) -> int:
         """Records that wait for their key or a slot."""
-        return self._turns.waiting
+        return self._queues.waiting
 
     @property
     def waited_s(self) -> float:
@@ -163,7 +163,7 @@ class Dispatcher:
         if term.revoked or not self.taking or not lane.gate.enter(record.offset):
             return False
         chain = chain_of(record)
-        if self._turns.add(chain, _Job(record, chain, lane)):
+        if self._queues.add(chain, _Job(record, chain, lane)):
             self._pump()
         if barrier:
             await self._until(lambda: term.revoked or not self.taking or not lane.gate.outstanding)
@@ -178,19 +178,19 @@ class Dispatcher:
     def _has_room(self, lane: Lane, *, barrier: bool) -> bool:
         if barrier:
             return not lane.gate.outstanding
-        limits, waiting = self._limits, self._turns.waiting
+        limits, waiting = self._limits, self._queues.waiting
         has_memory = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.slots
         return has_memory and lane.gate.outstanding < limits.window
 
     def _pump(self) -> None:
-        while self._turns.any and self._has_slot() and self.taking:
-            run = self._turns.take(self._limits.run)
+        while self._queues.any and self._has_slot() and self.taking:
+            run = self._queues.take(self._limits.run)
             self._in_work += len(run)
             now = perf_counter()
             self._waited_s += sum(now - job.taken for job in run)
             self._running[asyncio.create_task(self._work(run, self._term))] = run
         self._changed.set()
-        if self._turns.any and self.taking and len(self._running) < self._limits.slots:
+        if self._queues.any and self.taking and len(self._running) < self._limits.slots:
             self._pump_later()
 
     def _pump_later(self) -> None:
@@ -229,12 +229,12 @@ class Dispatcher:
             return
         for job in run:
             job.lane.leave(job.record.offset)
-        self._turns.done(run[0].chain)
+        self._queues.done(run[0].chain)
 
     def _give_way(self, run: _Run, term: Term) -> None:
         if term.closed:
             return
-        self._turns.halt(run[0].chain)
+        self._queues.halt(run[0].chain)
         if not term.revoked:
             log.warning("a record was given back without a rebalance: %s", _where(run))
             if self._gave_way:
@@ -245,7 +245,7 @@ class Dispatcher:
         if term.closed:
             return
         log.error("handler failed at %s: %.200r", _where(run), error, exc_info=error)
-        self._turns.halt(run[0].chain)
+        self._queues.halt(run[0].chain)
         self._failure = self._failure or error
 
     def _settled(self, failure: BaseException | None) -> None:
@@ -260,7 +260,7 @@ class Dispatcher:
         What finished in time and has nothing unfinished before it is acked before this returns; nothing is after.
         """
         self._term.revoke()
-        self._turns.drop()
+        self._queues.drop()
         self._changed.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
@@ -283,7 +283,7 @@ class Dispatcher:
         self._term.close()
         self._term = Term()
         self._lanes.clear()
-        self._turns.clear()
+        self._queues.clear()
         self._changed.set()
 
     async def _until(self, condition: Callable[[], bool]) -> None:

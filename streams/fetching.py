@@ -81,7 +81,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Nothing: the thread leaves the group and disconnects when it stops.
 
         Faust calls this where partitions move while the app stops, and would close the connections from another
-        thread's event loop. No loop bears that, and uvloop answered with a segmentation fault.
+        thread's event loop. No loop is made for that, and one in C may end the process by a segmentation fault.
         """
 
     def _start_thread(self) -> None:

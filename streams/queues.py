@@ -11,7 +11,7 @@ Chain = bytes | Place
 Job = TypeVar("Job")
 
 
-class Turns(Generic[Job]):
+class KeyQueues(Generic[Job]):
     """What waits, by chain. A chain from which something was taken has no turn until that is said to be done."""
 
     def __init__(self) -> None:

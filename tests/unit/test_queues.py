@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.turns import Turns
+from eunoe.streams.queues import KeyQueues
 
 CHAINS = st.sampled_from([b"a", b"b", b"c", ("topic", 0)])
 STEPS = st.lists(
@@ -21,16 +21,16 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_each_chain_is_taken_in_order_and_once_at_a_time(steps):
-    turns = Turns()
+    queues = KeyQueues()
     added, taken = defaultdict(list), defaultdict(list)
     in_work, halted = [], set()
     for number, (step, what) in enumerate(steps):
         if step == "add":
-            assert turns.add(what, (what, number)) == (what not in halted)
+            assert queues.add(what, (what, number)) == (what not in halted)
             if what not in halted:
                 added[what].append((what, number))
-        elif step == "take" and turns.any:
-            run = turns.take(what)
+        elif step == "take" and queues.any:
+            run = queues.take(what)
             ((chain,),) = ({job[0] for job in run},)
             assert 1 <= len(run) <= what
             assert chain not in in_work
@@ -39,27 +39,27 @@ def test_each_chain_is_taken_in_order_and_once_at_a_time(steps):
         elif in_work and step in {"done", "halt"}:
             chain = in_work.pop(what % len(in_work))
             if step == "done":
-                turns.done(chain)
+                queues.done(chain)
             else:
-                turns.halt(chain)
+                queues.halt(chain)
                 halted.add(chain)
         left = {chain: len(added[chain]) - len(taken[chain]) for chain in added if chain not in halted}
-        assert turns.waiting == sum(left.values())
-        assert turns.any == any(count for chain, count in left.items() if chain not in in_work)
+        assert queues.waiting == sum(left.values())
+        assert queues.any == any(count for chain, count in left.items() if chain not in in_work)
     for chain, jobs in taken.items():
         assert jobs == added[chain][: len(jobs)]
 
 
 def test_who_comes_anew_takes_turns_with_who_has_waited():
-    turns = Turns()
+    queues = KeyQueues()
     for number in range(4):
-        turns.add(b"import", number)
-    taken = list(turns.take(1))
-    turns.add(b"x", "x")
-    turns.add(b"y", "y")
-    turns.done(b"import")
-    while turns.any:
-        (job,) = turns.take(1)
+        queues.add(b"import", number)
+    taken = list(queues.take(1))
+    queues.add(b"x", "x")
+    queues.add(b"y", "y")
+    queues.done(b"import")
+    while queues.any:
+        (job,) = queues.take(1)
         taken.append(job)
-        turns.done(b"import" if isinstance(job, int) else str(job).encode())
+        queues.done(b"import" if isinstance(job, int) else str(job).encode())
     assert taken == [0, 1, "x", 2, "y", 3]
