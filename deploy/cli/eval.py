@@ -4,14 +4,12 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from eunoe.deploy.cli import evalmemory, evalmodel
+from eunoe.deploy.cli.evalreplies import replies
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -22,15 +20,11 @@ from eunoe.deploy.cli.evaluating import (
     fields,
     finish,
     settings_with,
-    table,
 )
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json
 from eunoe.deploy.evaluate.baselines import BASELINES
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
-from eunoe.deploy.evaluate.multihop import evaluate_multihop
-from eunoe.deploy.evaluate.operations import ContradictionScores, PairScores, evaluate_file
 from eunoe.deploy.evaluate.parallel import measure_all
-from eunoe.deploy.evaluate.replay import ReplayScores, replay_file
 from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
 from eunoe.deploy.evaluate.retrieval import BUDGETS, RetrievalPlan, retrieval_bars, retrieval_rows
 from eunoe.deploy.evaluate.segmentation import (
@@ -45,28 +39,10 @@ from eunoe.deploy.models import open_embedder
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
-from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.segment.offline import OfflineSegmenter
 
 app = typer.Typer(help="Measure quality on data of yours.", no_args_is_help=True)
-for command in (evalmodel.replies, evalmodel.teafarm, evalmemory.memory, evalmemory.ablation):
-    app.command(command.__name__)(command)
-
-
-@app.command("multihop")
-def multihop(
-    data: Annotated[Path, typer.Option(help="Facts and questions in MultiHop-RAG's format, as JSON.")],
-    as_json: Json = False,
-) -> None:
-    """Does the tree help to find the facts that a question needs together? Recall of evidence facts, by retriever.
-
-    The facts enter the tree one by one in the order of their dates; every row sees the same facts and questions.
-    """
-    rows = asyncio.run(evaluate_multihop(data, WordLlamaEmbedder()))
-    if as_json:
-        print_json([asdict(row) for row in rows])
-    else:
-        console.print(table(fields(rows)))
+app.command("replies")(replies)
 
 
 @app.command("retrieval")
@@ -174,38 +150,3 @@ async def _segmented(
         segmenter = OfflineSegmenter(model, settings.stages.segment)
         with counting("dialogues", sum(len(dialogues) for _, dialogues in sets), quiet=quiet) as bar:
             return await evaluate_segmentation(sets, segmenter, model, bar.step)
-
-
-@app.command("operations")
-def operations(
-    data: Annotated[
-        Path | None, typer.Option(help="Lines of DECODE dialogues, or of {memory, summary, label}, as JSON.")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="LoCoMo conversations: replay them, and print every memory that is ended.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """How right are the offline operations on memories? Contradictions, labelled pairs, and wrong deletions."""
-    if data is None and replay is None:
-        raise Refused("nothing to measure: give --data FILE, --replay FILE or both")
-    found: dict[str, ContradictionScores | PairScores | ReplayScores] = {}
-    if data is not None:
-        found |= evaluate_file(data)
-    if replay is not None:
-        found["replay"] = asyncio.run(replay_file(replay, WordLlamaEmbedder()))
-    if as_json:
-        print_json({name: asdict(scores) for name, scores in found.items()})
-        return
-    for name, scores in found.items():
-        console.print(_sheet(name, asdict(scores)))
-
-
-def _sheet(name: str, fields: dict[str, object]) -> Table:
-    """One row per number; what was wrong, or fired, below it in full."""
-    table = Table("", name)
-    for field, value in fields.items():
-        for row in value if isinstance(value, list) else [value]:
-            shown = "\n".join(f"{key}: {text}" for key, text in row.items()) if isinstance(row, dict) else row
-            table.add_row(field, f"{shown:.3f}" if isinstance(shown, float) else str(shown))
-    return table

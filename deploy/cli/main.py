@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -77,9 +77,14 @@ def _group() -> None:
 
 def main() -> None:
     """Run a command; a user's mistake ends in one line and exit code 2, a server's silence in one and 69."""
+    run_to_exit(lambda: build_app(_called(os.environ, sys.argv[1:]))())
+
+
+def run_to_exit(command: Callable[[], object]) -> None:
+    """Run a command and end the process with the exit code that its outcome means (see `eunoe.deploy.exits`)."""
     collect_seldom()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    _leave(_run())
+    _leave(_run(command))
 
 
 def _called(variables: Mapping[str, str], arguments: Sequence[str]) -> str | None:
@@ -88,9 +93,9 @@ def _called(variables: Mapping[str, str], arguments: Sequence[str]) -> str | Non
     return next(iter(line.split()[1:] or arguments), None)
 
 
-def _run() -> int:
+def _run(command: Callable[[], object]) -> int:
     try:
-        build_app(_called(os.environ, sys.argv[1:]))()
+        command()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(Exit.FAILED)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What models are asked, and what is remembered, of one fixed conversation: hashes that a change of shape must not move.
+"""Requests to models and memory of one fixed conversation, as hashes that a change of the layout must not move.
 
 A prompt whose words or whose schema change loses its recorded answers: such a change comes alone, with a new version in
 the prompt's name, and writes its hash here.
@@ -73,8 +73,10 @@ async def played(language: Listening | None) -> House:
         if isinstance(event, Utterance) and number % ASKED_OFTEN == 0:
             strategies = tuple(Strategy)
             wish = Ask(request_id=f"r{number}", strategy=strategies[asks % len(strategies)])
-            event, asks = event.model_copy(update={"ask": wish}), asks + 1
-        await house.say(event)
+            await house.say(event.model_copy(update={"ask": wish}))
+            asks += 1
+        else:
+            await house.say(event)
     return house
 
 

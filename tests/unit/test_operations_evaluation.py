@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eunoe.deploy.cli.eval import app
+from eunoe.deploy.cli.papers_main import app
 from eunoe.deploy.evaluate.operations import evaluate_file
 from eunoe.deploy.evaluate.replay import replay_file
 from eunoe.deploy.evaluate.roc import Scored, at_threshold, auc, auc_within, best_at_rate

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from eunoe.deploy.bench.model_server import PLAUSIBLE, ModelServer, ServerSettings
 from eunoe.deploy.cli.eval import app
-from eunoe.deploy.cli.evalmodel import unmade
+from eunoe.deploy.cli.papers_main import app as papers
+from eunoe.deploy.cli.papers_teafarm import unmade
 from eunoe.deploy.cli.evaluating import table
 from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
@@ -294,8 +295,9 @@ def test_a_table_too_wide_stands_on_end():
     assert len(table(rows).columns) == 2
 
 
-def run(*arguments, **environment):
-    return CliRunner(env={"OPENAI_BASE_URL": "", **environment}).invoke(app, [*map(str, arguments)])
+def run(command, *arguments, **environment):
+    group = app if command == "replies" else papers
+    return CliRunner(env={"OPENAI_BASE_URL": "", **environment}).invoke(group, [command, *map(str, arguments)])
 
 
 def test_the_commands_print_and_report_offline(data, tmp_path):

@@ -1,0 +1,114 @@
+"""`eunoe eval replies`: replies, and who judges them."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, grow_libraries, known_ways, open_judge
+from eunoe.deploy.cli.evaluating import (
+    Embedding,
+    ReportFolder,
+    Samples,
+    counting,
+    fields,
+    finish,
+    models_of,
+    settings_with,
+    stage_settings,
+)
+from eunoe.deploy.cli.output import Json
+from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.evaluate.corpus import answerable, with_questions
+from eunoe.deploy.evaluate.extras import extra
+from eunoe.deploy.evaluate.judges import SYSTEMS
+from eunoe.deploy.evaluate.replies import ReplyPlan, ReplyRow, evaluate_replies, reply_bars
+from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
+from eunoe.deploy.models import open_language, uses_endpoint
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.workers.models.metering import Prices
+from eunoe.workers.stores.answers import MemoryAnswers
+
+
+def replies(
+    data: Annotated[Path, typer.Option(help="Conversations with questions and answers, LoCoMo's format or ours.")],
+    sample: Samples = None,
+    memory: Ways = None,
+    questions: Annotated[int | None, typer.Option(min=1, help="Only the first so many of each conversation.")] = None,
+    budget: Budget = 1500,
+    judge: Judge = None,
+    bertscore: Annotated[
+        bool, typer.Option("--bertscore", help="BERTScore too: pip install 'eunoe\\[bertscore]'.")
+    ] = False,
+    offline_memory: Annotated[
+        bool, typer.Option("--offline-memory", help="The stages decide offline; the model only replies.")
+    ] = False,
+    dollars_in: Annotated[float, typer.Option(min=0, help="Dollars per million tokens of prompts.")] = 0.0,
+    dollars_out: Annotated[float, typer.Option(min=0, help="Dollars per million tokens of answers.")] = 0.0,
+    embedder: Embedding = None,
+    report: ReportFolder = None,
+    as_json: Json = False,
+) -> None:
+    r"""How good are the replies? Token F1, ROUGE-L, BLEU, judges, and what a question costs, by kind of memory.
+
+    Needs pip install 'eunoe\[eval]'. With OPENAI_BASE_URL a language model replies, without it the offline twin
+    quotes; the report says which. Beside the strategies stand the whole conversation as context, plain retrieval of
+    single turns, and no memory. With --judge MODEL: correct or not, a grade from 1 to 100, the preference to plain
+    retrieval (asked in both orders), consistency and memorability, and whether the evidence entails or contradicts
+    the reply.
+    """
+    ways = known_ways(memory)
+    for library in ("rouge_score", "sacrebleu", *(["bert_score"] if bertscore else [])):
+        extra(library)
+    check_folder(report)
+    settings = settings_with(embedder)
+    if judge is not None and not uses_endpoint(settings, os.environ):
+        raise Refused(f"judges need a language model: {NO_MODEL}")
+    conversations = with_questions(data, sample or ())
+    if not any(question.answer for loaded in conversations for question in answerable(loaded)):
+        raise Refused(f"{data}: no question with evidence has an answer to compare with")
+    plan = ReplyPlan(ways, budget, questions, bert=bertscore, prices=Prices(dollars_in, dollars_out))
+    rows, models = asyncio.run(_replies(conversations, settings, plan, judge, offline_memory, as_json))
+    made = Report(
+        name="replies",
+        rows=fields(rows),
+        settings={
+            "budget": budget,
+            "questions": questions,
+            "offline_memory": offline_memory,
+            "conversations": [loaded.conversation_id for loaded in conversations],
+            **stage_settings(settings),
+        },
+        models=models,
+        data=hashes(data),
+        bars=reply_bars(rows),
+        about={"prompts": SYSTEMS} if judge else {},
+        notes=() if models["language"] != OFFLINE else ("Replies are quotations: no language model was asked.",),
+    )
+    finish(made, report, as_json=as_json)
+
+
+async def _replies(
+    conversations: Sequence[LoadedConversation],
+    settings: Settings,
+    plan: ReplyPlan,
+    judge: str | None,
+    offline_memory: bool,
+    quiet: bool,
+) -> tuple[list[ReplyRow], dict[str, str]]:
+    async with AsyncExitStack() as closing:
+        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
+        libraries = await grow_libraries(conversations, settings, None if offline_memory else language, closing, quiet)
+        if offline_memory:
+            libraries = [replace(one, kit=replace(one.kit, language=language)) for one in libraries]
+        model = await open_judge(settings, judge, closing)
+        asked = sum(len([one for one in answerable(each.loaded) if one.answer][: plan.limit]) for each in libraries)
+        with counting("answered", len(plan.ways) * asked, quiet=quiet) as bar:
+            rows = await evaluate_replies(libraries, replace(plan, judge=model), bar.step)
+        return rows, models_of(settings, language, model)

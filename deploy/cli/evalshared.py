@@ -1,0 +1,59 @@
+"""What the evaluations with replies share: kinds of memory, judges, conversations that are remembered."""
+
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
+
+from eunoe.deploy.cli.evaluating import counting
+from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.evaluate.answering import WAYS
+from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.models import open_embedder, open_language
+from eunoe.deploy.settings import Language, Settings
+from eunoe.schemas.ports import LanguageModel
+from eunoe.workers.stores.answers import MemoryAnswers
+
+NO_MODEL = "set OPENAI_BASE_URL (and OPENAI_API_KEY), and EUNOE_MODEL for the model's name"
+
+Ways = Annotated[
+    list[str] | None,
+    typer.Option("--memory", help=f"Only this memory; may be given several times: {', '.join(WAYS)}."),
+]
+Judge = Annotated[str | None, typer.Option(help="The model at OPENAI_BASE_URL that judges; default: nobody judges.")]
+Budget = Annotated[int, typer.Option(min=1, help="Tokens of memory in a prompt.")]
+
+
+def known_ways(ways: Sequence[str] | None) -> tuple[str, ...]:
+    """The kinds of memory of the command line, all where none is named; raises `typer.BadParameter`."""
+    unknown = [way for way in ways or () if way not in WAYS]
+    if unknown:
+        raise typer.BadParameter(f"no such memory: {', '.join(unknown)}; use {', '.join(WAYS)}", param_hint="--memory")
+    return tuple(dict.fromkeys(ways or WAYS))
+
+
+async def grow_libraries(
+    conversations: Sequence[LoadedConversation],
+    settings: Settings,
+    language: LanguageModel | None,
+    closing: AsyncExitStack,
+    quiet: bool,
+) -> list[Library]:
+    """Conversations with their memory, made in this process."""
+    embedder = await open_embedder(settings, os.environ, closing)
+    libraries = []
+    with counting("remembered", len(conversations), quiet=quiet) as bar:
+        for loaded in conversations:
+            libraries.append(await Library.grown(loaded, embedder, settings.stages, language))
+            bar.step()
+    return libraries
+
+
+async def open_judge(settings: Settings, name: str | None, closing: AsyncExitStack) -> LanguageModel | None:
+    """The model that judges; None where none is named."""
+    if name is None:
+        return None
+    other = settings.model_copy(update={"model": name, "language": Language.OPENAI})
+    return await open_language(other, os.environ, MemoryAnswers(), closing)
