@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from eunoe.deploy.bench.model_server import PLAUSIBLE, ModelServer, ServerSettings
 from eunoe.deploy.cli.eval import app
+from eunoe.deploy.cli.evaluating import table
 from eunoe.deploy.cli.papers_main import app as papers
 from eunoe.deploy.cli.papers_teafarm import unmade
-from eunoe.deploy.cli.evaluating import table
 from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
