@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # The installation links the files that are there; a file that comes or goes changes this number and is linked anew.
 LINKED := $(VENV)/.linked-$(shell find schemas streams workers deploy -type f \
-	\( -name '*.py' -o -name 'py.typed' -o -name '*.lua' -o -name '*.json' -o -name '*.jsonl' -o -name 'pom.xml' \) \
+	\( -name '*.py' -o -name 'py.typed' -o -name '*.lua' -o -name '*.json' -o -name '*.jsonl' \) \
 	| LC_ALL=C sort | cksum | cut -d ' ' -f 1)
 
 .PHONY: help
@@ -32,11 +32,11 @@ up: install  ## start the embedded servers and all stages, until Ctrl-C
 
 .PHONY: bench-ask
 bench-ask: install  ## measure the round trip of 50 asks on the embedded servers
-	$(BIN)/eunoe bench ask $(ARGS)
+	$(BIN)/python -m tests.bench ask $(ARGS)
 
 .PHONY: bench
 bench: install  ## measure the whole way of sessions on the embedded servers, with a model that takes 0.2 s
-	$(BIN)/eunoe bench pipeline $(ARGS)
+	$(BIN)/python -m tests.bench pipeline $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: install  ## beside mem0 on the same stub of a model (PEERS=FOLDER of stub_llm.py and peer_mem0.py)
@@ -81,13 +81,13 @@ test-broker: install  ## the tests on the embedded servers
 
 .PHONY: test-kafka
 test-kafka: install  ## the broker and client suites on Apache Kafka, which Maven fetches; needs Java 17 and Maven
-	$(BIN)/python -m eunoe.deploy.kafka --fetch
+	$(BIN)/python -m tests.support.kafka --fetch
 	EUNOE_TEST_BROKER=kafka $(BIN)/python -m pytest tests/contract/test_publisher.py tests/broker tests/clients $(ARGS)
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 
 .PHONY: test-kafka-brief
 test-kafka-brief: install  ## of these the suites that are about the broker itself, in three minutes
-	$(BIN)/python -m eunoe.deploy.kafka --fetch
+	$(BIN)/python -m tests.support.kafka --fetch
 	EUNOE_TEST_BROKER=kafka $(BIN)/python -m pytest tests/contract/test_publisher.py tests/broker/test_client.py \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/clients $(ARGS)
 
@@ -139,7 +139,7 @@ fmt: install  ## format, and mend what can be mended
 .PHONY: contracts
 contracts: install  ## write the JSON Schemas, the AsyncAPI document and the README's table of settings anew
 	$(BIN)/eunoe schemas deploy/contracts
-	$(BIN)/python -m eunoe.deploy.settings_table README.md
+	$(BIN)/python -m eunoe.deploy.contracts.settings_page README.md
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 .PHONY: lock
@@ -173,7 +173,7 @@ $(VENV)/.locked: requirements.lock $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	@touch $@
 
-$(LINKED): pyproject.toml $(VENV)/.locked
+$(LINKED): pyproject.toml setup.py $(VENV)/.locked
 	@rm -f $(VENV)/.linked-*
 	$(BIN)/python -m pip install --quiet --no-deps --editable . --config-settings editable_mode=strict
 	@touch $@

@@ -4,8 +4,8 @@ from enum import IntEnum
 from typing import Final
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
-from eunoe.workers.errors import Fenced
-from eunoe.workers.failing import TooManyFailures
+from eunoe.workers.runner.errors import Fenced
+from eunoe.workers.runner.failure_limit import TooManyFailures
 
 
 class Exit(IntEnum):

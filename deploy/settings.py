@@ -9,12 +9,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
-from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TopicNames
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.failing import FailureLimit
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import StageSettings
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stores.generations import FIRST
 
 NO_SERVERS = (

@@ -11,8 +11,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
-from eunoe.streams.kafka import KafkaSettings, client_options
+from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
+from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
 _INVALID_CONFIG = 40

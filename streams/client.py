@@ -24,11 +24,11 @@ from eunoe.schemas.events import (
 )
 from eunoe.schemas.versions import describe
 from eunoe.streams.codec import encode
-from eunoe.streams.kafka import KafkaSettings, partition_of
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
 from eunoe.streams.replies import RepliesReader
+from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 
 MAX_TEXT_BYTES: Final = 32_768

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from eunoe.streams.consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
-from eunoe.streams.kafka import KafkaSettings, client_options
+from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
+from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import TopicNames
 
 Offsets = Mapping[tuple[str, int], int]

@@ -17,8 +17,8 @@ from aiokafka.errors import (
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.streams.admin import list_topics
-from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
 from eunoe.streams.record import Message
+from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 
 _REFUSALS = (

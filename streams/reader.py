@@ -7,9 +7,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import list_topics
-from eunoe.streams.consumer import BRIEF_WAIT_MS, as_record, broker_faults, end_offsets, open_consumer
-from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, as_record, broker_faults, end_offsets, open_consumer
 from eunoe.streams.record import Record
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 
 _POLL_MS = 1000

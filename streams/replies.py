@@ -13,8 +13,8 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
-from eunoe.streams.consumer import BRIEF_WAIT_MS, end_offsets, open_consumer
-from eunoe.streams.kafka import KafkaSettings, partition_of
+from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, end_offsets, open_consumer
+from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Final
 
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.deadletters import DEAD_LETTER_HEADER
+from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.position import without_place
 from eunoe.streams.record import Message, Record
 

@@ -36,7 +36,7 @@ from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.link.stage import LinkStage
 from eunoe.workers.respond import stage as respond_stage
-from eunoe.workers.respond.fused import FusedSource
+from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier

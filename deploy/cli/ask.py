@@ -7,8 +7,8 @@ import typer
 from rich.panel import Panel
 
 from eunoe.deploy.cli.output import Json, console, print_json
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.generations import client_settings
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import client_settings
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, Reply, Strategy
 from eunoe.streams.client import MemoryClient

@@ -11,13 +11,14 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eunoe.deploy.cli.output import Json, console, errors, note, print_json
-from eunoe.deploy.clients import open_publisher, open_store
-from eunoe.deploy.demo.load import CONVERSATION, load_conversation
-from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.clients.shared import open_publisher, open_store
+from eunoe.deploy.datasets.load import load_conversation
+from eunoe.deploy.datasets.loaded import LoadedConversation
+from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.demo.play import Asked, Counts, ask_all, count, expected_sessions, produce, wait_until_remembered
 from eunoe.deploy.demo.play import Progress as PlayProgress
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.running import running
+from eunoe.deploy.process.temporary import running
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT, Reply, Strategy
 from eunoe.schemas.identity import conversation_key

@@ -11,11 +11,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
-from eunoe.deploy.comparison.differences import Tally, TreeShape
-from eunoe.deploy.comparison.questions import Overlap, read_questions
-from eunoe.deploy.comparison.run import Asked, Compared, run_diff
-from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.diff.differences import Tally, TreeShape
+from eunoe.deploy.generations.diff.questions import Overlap, read_questions
+from eunoe.deploy.generations.diff.run import Asked, Compared, run_diff
 from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 

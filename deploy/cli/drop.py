@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from eunoe.deploy.cli.output import Json, console, print_json
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.promotion import check_droppable
-from eunoe.deploy.promotion import drop as remove
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.generations.promotion import check_droppable
+from eunoe.deploy.generations.promotion import drop as remove
 
 
 def drop(

@@ -22,6 +22,7 @@ from eunoe.deploy.cli.evaluating import (
     settings_with,
 )
 from eunoe.deploy.cli.output import Json
+from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.evaluate.baselines import BASELINES
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.parallel import measure_all
@@ -35,7 +36,6 @@ from eunoe.deploy.evaluate.segmentation import (
     segmentation_bars,
     splice,
 )
-from eunoe.deploy.models import open_embedder
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy

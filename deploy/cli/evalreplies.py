@@ -23,13 +23,13 @@ from eunoe.deploy.cli.evaluating import (
     stage_settings,
 )
 from eunoe.deploy.cli.output import Json
-from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.clients.models import open_language, uses_endpoint
+from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.extras import extra
 from eunoe.deploy.evaluate.judges import SYSTEMS
 from eunoe.deploy.evaluate.replies import ReplyPlan, ReplyRow, evaluate_replies, reply_bars
 from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
-from eunoe.deploy.models import open_language, uses_endpoint
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.metering import Prices

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from eunoe.deploy.cli.evaluating import counting
-from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.clients.models import open_embedder, open_language
+from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.answering import WAYS
 from eunoe.deploy.evaluate.library import Library
-from eunoe.deploy.models import open_embedder, open_language
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.stores.answers import MemoryAnswers

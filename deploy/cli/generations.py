@@ -5,8 +5,8 @@ import asyncio
 from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, print_json
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.promotion import Listed, list_generations
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.generations.promotion import Listed, list_generations
 
 
 def generations(as_json: Json = False) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 import typer
 
 from eunoe.deploy.cli.output import errors
+from eunoe.deploy.event_loop import collect_seldom
 from eunoe.deploy.exits import Exit, code_of
-from eunoe.deploy.loops import collect_seldom
 from eunoe.schemas.errors import EunoeError
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,6 @@ COMMANDS: Final = {
     "drop": "Remove a generation for good: its topics, its points, its state. The log and recorded answers stay.",
     "schemas": "Write the contracts for clients in any language.",
     "eval": "Measure quality on data of yours.",
-    "bench": "Measure. No time is asserted, but a run whose result is wrong fails.",
 }
 """Command → what it does, in the order of the help. Each is a module of its name, with a function of its name or an
 ``app``, and the first line of its help is this one: the list of commands is shown without importing any of them."""
@@ -64,7 +63,7 @@ def build_app(called: str | None = None) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"eunoe.deploy.cli.{name.replace('-', '')}")
+    module = import_module(f"eunoe.deploy.cli.{name.replace('-', '_')}")
     if hasattr(module, "app"):
         app.add_typer(module.app, name=name)
     else:
@@ -77,7 +76,11 @@ def _group() -> None:
 
 def main() -> None:
     """Run a command; a user's mistake ends in one line and exit code 2, a server's silence in one and 69."""
-    run_to_exit(lambda: build_app(_called(os.environ, sys.argv[1:]))())
+    run_to_exit(_run_called)
+
+
+def _run_called() -> None:
+    build_app(_called(os.environ, sys.argv[1:]))()
 
 
 def run_to_exit(command: Callable[[], object]) -> None:

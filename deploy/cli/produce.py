@@ -8,12 +8,12 @@ import typer
 from rich.progress import Progress
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
-from eunoe.deploy.clients import open_publisher
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.demo.load import read_events
-from eunoe.deploy.demo.loaded import ClientEvent
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import client_settings
+from eunoe.deploy.clients.shared import open_publisher
+from eunoe.deploy.datasets.load import read_events
+from eunoe.deploy.datasets.loaded import ClientEvent
 from eunoe.deploy.demo.play import produce as send
-from eunoe.deploy.generations import client_settings
 from eunoe.deploy.settings import Settings
 
 

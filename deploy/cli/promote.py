@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from eunoe.deploy.cli.output import Json, console, note, print_json
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.promotion import promote as let_answer
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.generations.promotion import promote as let_answer
 
 
 def promote(

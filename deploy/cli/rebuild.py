@@ -9,14 +9,14 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from eunoe.deploy.cli.output import Json, console, errors, note, print_json
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.generations import live_settings, parse_changes
-from eunoe.deploy.rebuild import run
-from eunoe.deploy.rebuild.counting import GUESSED_TOKENS
-from eunoe.deploy.rebuild.estimate import Estimate, estimate
-from eunoe.deploy.rebuild.follow import follow
-from eunoe.deploy.rebuild.plan import RebuildPlan, check_from_stage, stages_named
-from eunoe.deploy.rebuild.progress import Progress as Made
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import live_settings, parse_changes
+from eunoe.deploy.generations.rebuild import run
+from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS
+from eunoe.deploy.generations.rebuild.estimate import Estimate, estimate
+from eunoe.deploy.generations.rebuild.follow import follow
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage, stages_named
+from eunoe.deploy.generations.rebuild.progress import Progress as Made
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eunoe.deploy.bootstrap import open_clients
 from eunoe.deploy.cli.output import Json, console, errors, print_json
-from eunoe.deploy.clients import open_redis, store_keys
-from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.clients.bootstrap import open_clients
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations import live_settings
-from eunoe.deploy.repair import Repaired, Repairer
+from eunoe.deploy.generations.repair import Repaired, Repairer
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key

@@ -8,8 +8,8 @@ import typer
 
 from eunoe.deploy.cli.output import console, errors, note, print_json
 from eunoe.deploy.cli.rebuild import Bars, progress_bars
-from eunoe.deploy.rebuild.follow import until_told
-from eunoe.deploy.rebuild.repartition import Move, Moved, repartition, survey
+from eunoe.deploy.generations.rebuild.follow import until_told
+from eunoe.deploy.repartition.run import Move, Moved, repartition, survey
 from eunoe.deploy.settings import Settings
 
 

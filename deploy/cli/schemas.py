@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from eunoe.deploy.cli.output import Json, console, print_json
-from eunoe.deploy.describe import write_contracts
+from eunoe.deploy.contracts.write import write_contracts
 
 
 def schemas(

@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from eunoe.deploy.cli.output import Json, console, note, print_json
-from eunoe.deploy.clients import open_store
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.drawing import (
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.inspect.drawing import (
     history_tree,
     memories_tree,
     memory_graph,
@@ -24,8 +25,7 @@ from eunoe.deploy.drawing import (
     tree_graph,
     write_dot,
 )
-from eunoe.deploy.generations import live_settings
-from eunoe.deploy.view import (
+from eunoe.deploy.inspect.view import (
     ConversationView,
     GraphView,
     view_conversation,

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from eunoe.deploy.bootstrap import open_qdrant
 from eunoe.deploy.cli.output import Json, console, errors, print_json
-from eunoe.deploy.clients import open_store, store_keys
-from eunoe.deploy.connect import connected_settings
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations import live_settings
+from eunoe.deploy.inspect.state import ConversationState, all_conversations, read_states
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.state import ConversationState, all_conversations, read_states
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
-from eunoe.workers.digest import hash_of_all
+from eunoe.workers.derive.digest import hash_of_all
 from eunoe.workers.stores.qdrant import QdrantIndex
 
 SHOWN = 20

@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, print_json
-from eunoe.deploy.connect import connected_settings, kept_stack
-from eunoe.deploy.generations import placed_settings
+from eunoe.deploy.clients.connect import connected_settings, kept_stack
+from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.admin import TopicStatus, create_topics, list_topics

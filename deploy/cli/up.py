@@ -11,9 +11,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
-from eunoe.deploy.connect import DATA
-from eunoe.deploy.home import Home, HomePlan, open_home
+from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.local.stack import Ports
+from eunoe.deploy.process.standalone import Home, HomePlan, open_home
 from eunoe.deploy.settings import read_settings
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from eunoe.deploy.cli.output import errors
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.loops import use_fast_loops
-from eunoe.deploy.worker import run_worker
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.event_loop import use_fast_loops
+from eunoe.deploy.process.worker import run_worker
 from eunoe.schemas.errors import Refused
 from eunoe.workers.registry import GROUPS, ROWS
 

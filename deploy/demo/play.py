@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from eunoe.deploy.demo.loaded import ClientEvent, LoadedConversation, Played, Question
+from eunoe.deploy.datasets.loaded import ClientEvent, LoadedConversation, Played, Question
+from eunoe.deploy.inspect.view import remembered_session, view_conversation, view_graph
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.view import remembered_session, view_conversation, view_graph
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Reply, SessionEnded, Strategy
@@ -18,7 +18,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.codec import encode
-from eunoe.streams.deadletters import distinct_letters
+from eunoe.streams.dead_letters import distinct_letters
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message

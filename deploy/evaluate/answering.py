@@ -11,11 +11,11 @@ from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import Context, Row, latest, line_row, make_context, write_day, write_row
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.replier import Answer, Replier, ReplyTask
+from eunoe.workers.text.tokens import count_tokens
 
 NOTHING, EVERYTHING, PLAIN = "no-memory", "full-context", "plain-retrieval"
 SIMPLE = (NOTHING, EVERYTHING, PLAIN)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.events import Utterance
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.models.names import without_names
-from eunoe.workers.models.terms import document_vector, query_vector, terms
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import fold, write_day
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.terms import document_vector, query_vector, terms
+from eunoe.workers.text.tokens import count_tokens
 
 FOUR = 4
 UNITS = ("turns", "4-turns", "sessions")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from eunoe.deploy.demo import locomo
-from eunoe.deploy.demo.load import load_conversation, read_events
-from eunoe.deploy.demo.loaded import LoadedConversation, Question
+from eunoe.deploy.datasets import locomo
+from eunoe.deploy.datasets.load import load_conversation, read_events
+from eunoe.deploy.datasets.loaded import LoadedConversation, Question
 from eunoe.schemas.errors import Refused
 
 UNANSWERABLE = "adversarial"

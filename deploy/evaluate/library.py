@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eunoe.deploy.demo.loaded import LoadedConversation, Played
+from eunoe.deploy.datasets.loaded import LoadedConversation, Played
 from eunoe.deploy.evaluate.baselines import Baselines, Recalled
 from eunoe.deploy.evaluate.rehearsal import REMEMBERING, Rehearsal, StageMaker
 from eunoe.schemas.events import Ask, SessionEnded, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.registry import Kit, StageSettings, recall_sources
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query, RecallSource
+from eunoe.workers.text.tokens import count_tokens
 
 
 @dataclass(frozen=True, slots=True)

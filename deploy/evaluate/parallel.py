@@ -10,10 +10,10 @@ from pathlib import Path
 
 import orjson
 
-from eunoe.deploy.demo.loaded import LoadedConversation
+from eunoe.deploy.clients.models import open_embedder
+from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.retrieval import RetrievalPlan, Shown, measure
-from eunoe.deploy.models import open_embedder
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused

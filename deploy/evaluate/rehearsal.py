@@ -8,15 +8,15 @@ from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.codec import decode, encode
+from eunoe.streams.memory_log import MemoryLog, Pump
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog, Pump
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.inbound import LogPlace
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.outbound import Sender
 from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Stage
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from eunoe.deploy.demo.loaded import Question
+from eunoe.deploy.datasets.loaded import Question
 from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, replier_of, usage_of
 from eunoe.deploy.evaluate.corpus import answerable
 from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering, judge, prefer

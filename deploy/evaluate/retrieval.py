@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from eunoe.deploy.demo.loaded import LoadedConversation, Question
+from eunoe.deploy.datasets.loaded import LoadedConversation, Question
 from eunoe.deploy.evaluate.baselines import BASELINES, Recalled, pack_pieces
 from eunoe.deploy.evaluate.corpus import answerable
 from eunoe.deploy.evaluate.library import Library

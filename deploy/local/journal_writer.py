@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.deploy.local.journal import Journal, entry_of
 from eunoe.schemas.errors import Unavailable
-from eunoe.streams.consumer import as_record, broker_faults, end_offsets, open_consumer
-from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_consumer
 from eunoe.streams.reader import partitions_of
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 
 logger = logging.getLogger(__name__)

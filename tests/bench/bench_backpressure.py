@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from eunoe.deploy.bench.counters import rss_mb
-from eunoe.deploy.bench.rig import Rig, RigPlan, open_rig
-from eunoe.deploy.clients import open_publisher
+from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.events import CloseReason, Line, SessionClosed
 from eunoe.streams.admin import lag
@@ -21,6 +19,8 @@ from eunoe.streams.codec import encode
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import ROWS
+from tests.bench.counters import rss_mb
+from tests.bench.rig import Rig, RigPlan, open_rig
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STAGES = ("segment", "summarize")

@@ -20,8 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from eunoe.deploy.bench.report import write_report
 from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port
+from tests.bench.report import write_report
 
 ROWS = {
     "sessions/s": ("sessions_per_s", "sessions_per_s"),

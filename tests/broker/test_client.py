@@ -13,12 +13,12 @@ from eunoe.schemas.events import DeadLetterReason, Erase, Provenance, Reply, Ses
 from eunoe.streams.admin import create_topics
 from eunoe.streams.client import Connection, MemoryClient, ReplyFailed, ReplyNotUttered, ReplyTimeout
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.consumer import open_consumer
-from eunoe.streams.deadletters import dead_letter, distinct_letters
-from eunoe.streams.kafka import partition_of
+from eunoe.streams.dead_letters import dead_letter, distinct_letters
+from eunoe.streams.plain_consumer import open_consumer
 from eunoe.streams.publisher import KafkaPublisher, size_of
 from eunoe.streams.reader import read_all, read_one
 from eunoe.streams.record import Message, Record
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic, TopicNames
 from tests.support import given
 from tests.support.tansu import broker, free_port, own_broker, settings

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
-from eunoe.deploy.clients import open_store
-from eunoe.deploy.view import remembered_session
+from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.inspect.view import remembered_session
 from eunoe.schemas.events import ConversationEvent, Reply
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import decode
-from eunoe.streams.kafka import client_options
+from eunoe.streams.settings import client_options
 from eunoe.streams.topics import Topic
 from tests.support.command import running, until
+from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import PARTITIONS, Pipeline
 from tests.support.talk import talk
 

@@ -10,21 +10,21 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from eunoe.deploy.kafka.cluster import KafkaCluster
-from eunoe.deploy.rebuild.answers import AnswersFile
+from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
-from eunoe.streams.kafka import KafkaSettings
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support import given
 from tests.support.apache import FILES
 from tests.support.command import until
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.tansu import broker, settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]

@@ -25,11 +25,11 @@ from eunoe.deploy.local.servers import ServerProcess
 from eunoe.deploy.local.stack import LocalStack, Ports, find_stack
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics
-from eunoe.streams.kafka import KafkaSettings
 from eunoe.streams.position import POSITION_HEADER, position, record_log_time, record_position
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message, Record
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.stores.keys import Keys
 from tests.support.contracts import calm, times

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.bench.model_faults import MIXED, by_rate
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
-from eunoe.deploy.clients import open_publisher
-from eunoe.deploy.demo.load import CONVERSATION
-from eunoe.deploy.view import ConversationView
+from eunoe.deploy.clients.shared import open_publisher
+from eunoe.deploy.demo.bundled import CONVERSATION
+from eunoe.deploy.inspect.view import ConversationView
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import ROWS
 from tests.support.command import environment, eunoe
 from tests.support.house import START
+from tests.support.model_server.faults import MIXED, by_rate
+from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
-from eunoe.deploy.clients import open_store
-from eunoe.deploy.demo.load import CONVERSATION
+from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
 from tests.support.asking import asked_all_the_time
 from tests.support.command import COMMAND, environment, running, until
 from tests.support.house import START
+from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]

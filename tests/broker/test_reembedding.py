@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
 from tests.broker.test_compare_generations import ENDED, lines
 from tests.support.asking import asked_all_the_time
 from tests.support.command import running
+from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
 from tests.support.talk import talk
 

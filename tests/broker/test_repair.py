@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from eunoe.deploy.clients import open_publisher, open_redis, open_store, store_keys
+from eunoe.deploy.clients.shared import open_publisher, open_redis, open_store, store_keys
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.codec import encode
-from eunoe.streams.kafka import partition_of
 from eunoe.streams.record import Message
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.update.reads import all_memories
 from tests.support.command import until

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.clients import open_publisher, open_store
-from eunoe.deploy.connect import environment, on_stack
-from eunoe.deploy.deadletters import Choice, read_letters, send_back
-from eunoe.deploy.generations import client_settings, live_settings
+from eunoe.deploy.clients.connect import environment, on_stack
+from eunoe.deploy.clients.live_settings import client_settings, live_settings
+from eunoe.deploy.clients.shared import open_publisher, open_store
+from eunoe.deploy.generations.promotion import promote
+from eunoe.deploy.inspect.dead_letters import Choice, read_letters, send_back
 from eunoe.deploy.local.stack import LocalStack
-from eunoe.deploy.promotion import promote
-from eunoe.deploy.rebuild.repartition import survey
+from eunoe.deploy.repartition.run import survey
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason, Reply
@@ -21,7 +21,7 @@ from eunoe.streams.admin import check_partitions, create_topics
 from eunoe.streams.client import MemoryClient, ReplyFailed
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.digest import read_digest
+from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import ROWS
 from tests.broker.test_rebuild import small_talk
 from tests.support import given

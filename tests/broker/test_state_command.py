@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.bootstrap import open_qdrant
-from eunoe.deploy.clients import store_keys
-from eunoe.deploy.demo.load import CONVERSATION
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.shared import store_keys
+from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.decisions import Collection
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.support.pipeline import Pipeline

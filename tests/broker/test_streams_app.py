@@ -18,12 +18,12 @@ from aiokafka.errors import IllegalStateError, KafkaConnectionError
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
-from eunoe.streams.app import StageApp, StageOptions, stop_all
-from eunoe.streams.dispatcher import one_by_one
-from eunoe.streams.kafka import KafkaSettings, client_options, partition_of
+from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.group.stage_consumer import StageApp, StageOptions, stop_all
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import GiveWay, Lease, Message, Record
+from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support import given
 from tests.support.tansu import broker, free_port, settings

@@ -12,7 +12,7 @@ import pytest
 from eunoe.schemas.events import Utterance
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.codec import decode
-from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic
 from tests.support.pipeline import Pipeline
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from aiokafka.partitioner import murmur2
 
-from eunoe.deploy.kafka.jars import fetch_jars, find_java
 from eunoe.schemas.identity import conversation_key
-from eunoe.streams.kafka import partition_of
 from eunoe.streams.record import Record
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
+from tests.support.kafka.jars import fetch_jars, find_java
 from tests.support.log_contract import LogContract
 from tests.support.pipeline import PARTITIONS, Pipeline
 

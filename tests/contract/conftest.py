@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from eunoe.deploy.redis_clients import open_redis_url
+from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.ports import LogBook
 from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient

@@ -3,8 +3,8 @@
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.codec import decode
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog
 from eunoe.workers.stores.answers import AnswerCache, LoggedAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys

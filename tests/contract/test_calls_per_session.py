@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from eunoe.deploy.bench.model_server import ModelServer, Question, ServerSettings
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.models.endpoint import Endpoint
@@ -16,6 +15,7 @@ from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.reads import read_memory_stats
 from tests.support.house import House, ended, utterance
+from tests.support.model_server.server import ModelServer, Question, ServerSettings
 
 PER_SESSION = 10
 MOST = 40

@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eunoe.deploy.bench.model_faults import MIXED, Fault, by_rate, by_schedule
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid, Refused, Unavailable
 from eunoe.schemas.ports import Compressor, Embedder, LanguageModel, Prompt
@@ -23,8 +21,10 @@ from eunoe.workers.models.metering import Prices
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.models.retrying import RetryPolicy, Surroundings
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.workers.text.tokens import count_tokens
+from tests.support.model_server.faults import MIXED, Fault, by_rate, by_schedule
+from tests.support.model_server.server import ModelServer, ServerSettings
 
 PROMPT = Prompt(name="cite/1", system="Which line speaks of fruit?", user="[0] Ann: Hi\n[1] Bob: I bought apples")
 SECRET = "sk-very-secret-0123456789"

@@ -3,12 +3,12 @@
 import pytest
 
 from eunoe.streams.admin import create_topics
-from eunoe.streams.kafka import partition_of
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge, size_of
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic, TopicNames
-from eunoe.streams.twin import MemoryLog
 from tests.support import given
 from tests.support.tansu import broker, settings
 

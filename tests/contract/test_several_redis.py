@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.durability import warn_of_promises
-from eunoe.deploy.redis_clients import open_redis_url
+from eunoe.deploy.clients.redis import open_redis_url
+from eunoe.deploy.process.durability import warn_of_promises
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.connection import RedisConnection

@@ -13,9 +13,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from eunoe.deploy.bench.model_faults import Fault as ModelFault
-from eunoe.deploy.bench.model_faults import by_rate, no_faults
-from eunoe.deploy.kafka.jars import fetch_jars, find_java
 from eunoe.deploy.local.servers import ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.workers.registry import ROWS
@@ -23,6 +20,9 @@ from tests.faults.house import SESSION_TIMEOUT_S, House, Plan
 from tests.faults.run import Fault
 from tests.faults.workers import Worker, start_apart
 from tests.support.command import until
+from tests.support.kafka.jars import fetch_jars, find_java
+from tests.support.model_server.faults import Fault as ModelFault
+from tests.support.model_server.faults import by_rate, no_faults
 from tests.support.prompt_answers import PromptAnswers
 
 UNREACHABLE_S = 20.0

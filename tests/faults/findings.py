@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from eunoe.deploy.bootstrap import open_qdrant
-from eunoe.deploy.clients import store_keys
-from eunoe.deploy.state import ConversationState, read_states
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.shared import store_keys
+from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Reply, ReplyContext, ReplyRequested, SessionEvent
@@ -16,7 +16,7 @@ from eunoe.schemas.memory import InsightsProposed
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.admin import lag
 from eunoe.streams.codec import decode
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import TOPICS, Topic

@@ -7,10 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
-from eunoe.deploy.clients import open_publisher, open_store, store_keys
-from eunoe.deploy.connect import environment, on_stack
-from eunoe.deploy.kafka.cluster import KafkaCluster
+from eunoe.deploy.clients.connect import environment, on_stack
+from eunoe.deploy.clients.shared import open_publisher, open_store, store_keys
 from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port, qdrant, tansu, valkey
 from eunoe.deploy.local.stack import StackUrls
 from eunoe.deploy.settings import Language, Settings
@@ -22,6 +20,8 @@ from eunoe.workers.registry import ROWS
 from eunoe.workers.stores.redis import RedisStore
 from tests.faults.workers import Nursery, Starter, Worker
 from tests.support.command import until
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
 from tests.support.valkeys import ValkeyCluster, valkey_cluster
 

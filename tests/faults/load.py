@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, SessionEnded, Utterance
 from eunoe.streams.codec import encode
-from eunoe.streams.kafka import partition_of
 from eunoe.streams.record import Message
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import ROWS
 

@@ -11,14 +11,14 @@ import pytest
 
 from eunoe.schemas.decisions import Outcome, Work
 from eunoe.schemas.events import Ask, ConversationEvent
+from eunoe.streams.memory_log import MemoryLog, Pump
 from eunoe.streams.record import Lease, Record
-from eunoe.streams.twin import MemoryLog, Pump
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.errors import Fenced
-from eunoe.workers.inbound import LogPlace
-from eunoe.workers.outbound import Sender
 from eunoe.workers.registry import ROWS, build_stage
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.errors import Fenced
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from tests.faults.test_protocol import dead_letters, memory, proposals, requests
 from tests.support.house import Clock, Stores, as_message, ended, make_kit, utterance
 from tests.support.schedule import PATIENT

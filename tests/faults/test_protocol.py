@@ -11,7 +11,7 @@ from eunoe.schemas.decisions import Decision, Outcome, Work
 from eunoe.schemas.events import Ask, ConversationEvent, Reply, SessionClosed
 from eunoe.schemas.memory import InsightsProposed
 from eunoe.streams.codec import decode
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Message
 from eunoe.streams.retries import retry_message
 from eunoe.streams.topics import Topic

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaFo
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 
 pytestmark = pytest.mark.filterwarnings("default")
 

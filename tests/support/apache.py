@@ -35,7 +35,7 @@ def kafka_run(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _kafka(directory: Path, log: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "eunoe.deploy.kafka", "--json", "--directory", str(directory)]
+    command = [sys.executable, "-m", "tests.support.kafka", "--json", "--directory", str(directory)]
     with (
         log.open("wb") as errors,
         subprocess.Popen(dies_with_parent(command), stdout=subprocess.PIPE, stderr=errors, text=True) as process,

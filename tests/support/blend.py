@@ -21,7 +21,7 @@ from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.stage import BlendStage
 from eunoe.workers.link.prompt import RelationsAnswer
 from eunoe.workers.models.forms import read_answer
-from eunoe.workers.models.names import without_names
+from eunoe.workers.text.names import without_names
 from eunoe.workers.update.memories import MEMORIES
 from eunoe.workers.update.prompt import OperationsAnswer
 from tests.support.graphs import KEY, START

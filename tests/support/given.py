@@ -13,10 +13,10 @@ from itertools import count
 from aiokafka.admin import AIOKafkaAdminClient
 from qdrant_client import AsyncQdrantClient
 
-from eunoe.deploy.bootstrap import open_qdrant
-from eunoe.deploy.clients import open_redis
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings, read_settings
-from eunoe.streams.kafka import client_options
+from eunoe.streams.settings import client_options
 
 SERVERS = ("EUNOE_KAFKA", "EUNOE_REDIS_URL", "EUNOE_QDRANT_URL")
 RUN = f"test-{secrets.token_hex(4)}"

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eunoe.deploy.clients import open_publisher, open_redis, open_store, store_keys
-from eunoe.deploy.connect import connected_settings
-from eunoe.deploy.demo.load import read_events
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.shared import open_publisher, open_redis, open_store, store_keys
+from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.demo.play import produce
+from eunoe.deploy.inspect.view import ConversationView, remembered_session, view_conversation
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.view import ConversationView, remembered_session, view_conversation
 from eunoe.streams.admin import create_topics
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eunoe.deploy.bench.model_server import Question
 from eunoe.workers.models.asking import CLOSING, OPENING, REFUSED_NOTE
 from eunoe.workers.summarize.prompt import FROM_MEMORY
+from tests.support.model_server.server import Question
 
 HOPELESS = 0.05
 """The share of questions that are answered badly twice."""

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eunoe.schemas.ports import LanguageModel
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.errors import Fenced
-from eunoe.workers.failing import FailureLimit
-from eunoe.workers.inbound import LogPlace
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.outbound import Sender
 from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.errors import Fenced
+from eunoe.workers.runner.failure_limit import FailureLimit
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Stage
 from tests.support.house import Clock, Stores, make_kit
 

@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from eunoe.streams.app import StageApp
-from eunoe.streams.dispatcher import one_by_one
+from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.group.stage_consumer import StageApp
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.topics import TopicNames
 from tests.support.tansu import settings

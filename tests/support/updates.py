@@ -8,17 +8,17 @@ from eunoe.schemas.events import Insight, InsightKind, Line, Provenance, Session
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed, Memory, MemoryDraft
 from eunoe.schemas.ports import Prompt
 from eunoe.streams.codec import decode, encode
+from eunoe.streams.memory_log import MemoryLog, Pump
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog, Pump
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.inbound import LogPlace
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.outbound import Sender
 from eunoe.workers.rows import Order, StageRow, skip_session
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, Operator

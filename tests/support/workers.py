@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eunoe.deploy.clients import open_publisher, open_store
+from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
-from eunoe.streams.kafka import KafkaSettings
 from eunoe.streams.record import Message
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic
 from tests.support.command import COMMAND, environment, until
 from tests.support.given import own_prefix

@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from eunoe.streams.client import MemoryClient
-from eunoe.streams.kafka import KafkaSettings
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TopicNames
 
 EACH_SESSION = 8

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from eunoe.schemas.events import Line, Span
-from eunoe.workers.aside import LONG, aside
+from eunoe.workers.models.offload import LONG, aside
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.summarize.offline import OfflineSummarizer

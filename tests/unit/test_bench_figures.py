@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from eunoe.deploy.bench.growth import growth_plot
-from eunoe.deploy.bench.load import LoadPlan
-from eunoe.deploy.bench.pipeline import Difference, Reading, figures_of
-from eunoe.deploy.bench.scale import scale_plot
-from eunoe.deploy.bench.watch import Watch
-from eunoe.deploy.cli.bench import _numbers
 from eunoe.schemas.errors import Refused
 from tests.bench.bench_compare import compare
 from tests.bench.bench_peers import summary
+from tests.bench.commands import _numbers
+from tests.bench.growth import growth_plot
+from tests.bench.load import LoadPlan
+from tests.bench.pipeline import Difference, Reading, figures_of
+from tests.bench.scale import scale_plot
+from tests.bench.watch import Watch
 
 
 def meter(events: int, calls: int, late: dict[str, int]) -> dict[str, Any]:

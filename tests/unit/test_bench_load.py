@@ -1,10 +1,10 @@
 """Generated conversations, and reports."""
 
-from eunoe.deploy.bench.load import LoadPlan, Talk, as_message, rounds, session_events
-from eunoe.deploy.bench.pipeline import cut
-from eunoe.deploy.bench.report import Plot, Series, as_markdown, grid, write_report
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.position import LOG_TIME_HEADER
+from tests.bench.load import LoadPlan, Talk, as_message, rounds, session_events
+from tests.bench.pipeline import cut
+from tests.bench.report import Plot, Series, as_markdown, grid, write_report
 
 
 def test_the_same_seed_says_the_same_and_another_does_not():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.deploy.bench.schema_answers import is_strict
 from eunoe.schemas.events import InsightKind
 from eunoe.workers.blend.checks import fault_of, insights_of
 from eunoe.workers.blend.offline import OfflineBlender, search_words
@@ -18,6 +17,7 @@ from eunoe.workers.models.asking import CORRECTED
 from eunoe.workers.models.forms import strict_schema
 from tests.support.blend import Desk, Scripted, lines_of
 from tests.support.graphs import memory
+from tests.support.model_server.schema_answers import is_strict
 
 LINES = ("Ann: I went to Oslo once.", "*Ben: You live in Oslo, Ann.", "Ann: I moved to Lyon last week.")
 MEMORIES = (memory("1a", "Ann lives in Oslo."), memory("1b", "Ben has a boat.", speaker="Ben"))

@@ -6,15 +6,15 @@ from eunoe.schemas.decisions import Work
 from eunoe.schemas.events import Ask, DeadLetterReason, Line, ReplyContext, ReplyRequested, SessionClosed
 from eunoe.schemas.memory import InsightsProposed, MemoryOrigin
 from eunoe.streams.codec import encode
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.deciding import RunnerSettings
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.registry import ROWS, StageSettings
 from eunoe.workers.rows import Order
+from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.update.reads import all_memories
 from tests.support.house import START, House, ended, utterance
 

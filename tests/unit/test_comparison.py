@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.comparison.differences import (
+from eunoe.deploy.generations.diff.differences import (
     MEMORIES,
     NODES,
     SEGMENTS,
@@ -15,8 +15,8 @@ from eunoe.deploy.comparison.differences import (
     compare,
     tally,
 )
-from eunoe.deploy.comparison.questions import Question, ask_both, overlap, read_questions
-from eunoe.deploy.comparison.reading import read_remembered
+from eunoe.deploy.generations.diff.questions import Question, ask_both, overlap, read_questions
+from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Ending, MemoryStatus

@@ -14,14 +14,14 @@ from eunoe.schemas.ports import Standing
 from eunoe.streams.codec import decode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.continuing import TAKEN, Kept, earliest, go_on, needed, what_was_told
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.dependence import changed_stages, dependents, made_again, producer_of
-from eunoe.workers.derivation import STAGES, TABLES, Derived, Deriver
-from eunoe.workers.digest import read_digest
+from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
+from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.pipeline import STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, needed, what_was_told
 from eunoe.workers.link.settings import LinkSettings
-from eunoe.workers.moments import Moments
 from eunoe.workers.registry import ROWS, StageSettings
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.recorded_outcomes import Moments
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import House, Stores, make_kit, utterance
 from tests.support.talk import talk

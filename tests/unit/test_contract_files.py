@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from eunoe.deploy.asyncapi import KEY_PATTERN
-from eunoe.deploy.describe import ASYNCAPI, contract_files, schema_file, write_contracts
-from eunoe.deploy.json_schemas import ZONED, contract_schema
+from eunoe.deploy.contracts.asyncapi import KEY_PATTERN
+from eunoe.deploy.contracts.json_schemas import ZONED, contract_schema
+from eunoe.deploy.contracts.write import ASYNCAPI, contract_files, schema_file, write_contracts
 from eunoe.schemas.events import CloseReason, DeadLetterReason, SessionClosed, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
-from eunoe.streams.deadletters import DEAD_LETTER_HEADER
+from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 
 WRITTEN = Path(__file__).parents[2] / "deploy" / "contracts"
@@ -90,7 +90,7 @@ def accepted(document: dict[str, Any]) -> bool:
 
 
 def test_the_written_files_are_what_the_contracts_say_now() -> None:
-    written = {path.name: path.read_bytes() for path in WRITTEN.iterdir()}
+    written = {path.name: path.read_bytes() for path in WRITTEN.glob("*.json")}
     assert written == contract_files(), "run `eunoe schemas` (make contracts) and commit what it wrote"
 
 

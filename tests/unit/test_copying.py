@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.rebuild.copying import CopyFile, copy_conversation
-from eunoe.deploy.rebuild.plan import RebuildPlan, check_from_stage
-from eunoe.deploy.rebuild.share import is_whole
+from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage
+from eunoe.deploy.generations.rebuild.share import is_whole
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import Standing
 from eunoe.streams.topics import Topic
-from eunoe.workers.dependence import made_again
+from eunoe.workers.derive.dependents import made_again
 from tests.support.house import House, utterance
 from tests.unit.test_continuing import KEY, kept_of, live
 
@@ -45,7 +45,7 @@ async def test_what_changed_meanwhile_is_copied_again():
 
 
 async def test_what_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("eunoe.deploy.rebuild.copying._TRIES", 2)
+    monkeypatch.setattr("eunoe.deploy.generations.rebuild.copying._TRIES", 2)
     house = await live()
     with pytest.raises(Unavailable, match="changes faster"):
         await copy_conversation(house.stores.state, Disturbed(house, 9), house.stores.index, KEY, AGAIN)

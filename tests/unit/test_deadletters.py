@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.deadletters import (
+from eunoe.streams.dead_letters import (
     DEAD_LETTER_HEADER,
     KEPT_BYTES,
     dead_letter,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.demo import load, locomo
-from eunoe.deploy.demo.load import load_conversation, read_events
+from eunoe.deploy.datasets import locomo
+from eunoe.deploy.datasets.load import load_conversation, read_events
+from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 
@@ -53,7 +54,7 @@ def a_sample(**other: object) -> dict[str, object]:
 
 
 def test_the_bundled_conversation_is_long_enough_to_need_a_memory() -> None:
-    loaded = load_conversation(load.CONVERSATION)
+    loaded = load_conversation(CONVERSATION)
     sessions = [event for event in loaded.events if isinstance(event, SessionEnded)]
     assert len(sessions) == 5
     assert len(loaded.utterances) == 89
@@ -62,7 +63,7 @@ def test_the_bundled_conversation_is_long_enough_to_need_a_memory() -> None:
 
 
 def test_the_bundled_conversation_is_one_in_order_without_repeated_ids() -> None:
-    loaded = load_conversation(load.CONVERSATION)
+    loaded = load_conversation(CONVERSATION)
     assert {event.conversation_id for event in loaded.events} == {loaded.conversation_id}
     assert len({event.utterance_id for event in loaded.utterances}) == len(loaded.utterances)
     assert all(before.at < after.at for before, after in pairwise(loaded.events))
@@ -70,7 +71,7 @@ def test_the_bundled_conversation_is_one_in_order_without_repeated_ids() -> None
 
 def test_every_bundled_session_ends_before_the_next_begins() -> None:
     ended: set[str | None] = set()
-    for event in load_conversation(load.CONVERSATION).events:
+    for event in load_conversation(CONVERSATION).events:
         assert event.session_id not in ended
         if isinstance(event, SessionEnded):
             ended.add(event.session_id)
@@ -78,7 +79,7 @@ def test_every_bundled_session_ends_before_the_next_begins() -> None:
 
 
 def test_the_bundled_questions_are_about_earlier_sessions_and_name_their_evidence() -> None:
-    loaded = load_conversation(load.CONVERSATION)
+    loaded = load_conversation(CONVERSATION)
     assert len(loaded.questions) >= 6
     for question in loaded.questions:
         assert question.evidence
@@ -100,7 +101,7 @@ def test_the_bundled_questions_are_about_earlier_sessions_and_name_their_evidenc
     ],
 )
 def test_the_evidence_of_a_bundled_question_holds_its_answer(words: str, fact: str) -> None:
-    loaded = load_conversation(load.CONVERSATION)
+    loaded = load_conversation(CONVERSATION)
     texts = {event.utterance_id: event.text for event in loaded.utterances}
     question = next(question for question in loaded.questions if words in question.question)
     assert any(fact in texts[id_] for id_ in question.evidence)

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.health.metrics import METRICS
-from eunoe.deploy.kafka.jars import POM
+from eunoe.deploy.observability.metrics import METRICS
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import DeadLetterReason, Utterance
 from eunoe.schemas.versions import read_contract
 from eunoe.workers.registry import ROWS
+from tests.support.kafka.jars import POM
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -207,7 +207,7 @@ def test_make_refuses_a_python_that_is_missing_or_too_old(tmp_path: Path) -> Non
     old = tmp_path / "old-python"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
-    needed = [ROOT / "Makefile", ROOT / "requirements.lock", ROOT / "pyproject.toml"]
+    needed = [ROOT / "Makefile", ROOT / "requirements.lock", ROOT / "pyproject.toml", ROOT / "setup.py"]
     for path in needed:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     for folder in ("schemas", "streams", "workers", "deploy"):
@@ -258,13 +258,12 @@ def test_the_tested_kafka_is_that_of_compose(compose: dict[str, Any]) -> None:
     assert compose["services"]["kafka"]["image"] == f"apache/kafka:{pinned[1]}"
 
 
-def test_every_package_of_the_tree_is_declared(pyproject: dict[str, Any]) -> None:
-    found = {
-        path.parent for folder in ("schemas", "streams", "workers", "deploy") for path in (ROOT / folder).rglob("*.py")
-    }
+def test_every_folder_with_modules_is_a_package() -> None:
+    """``setup.py`` finds packages by their ``__init__.py``: a folder without one would be missing in the wheel."""
+    layers = ("schemas", "streams", "workers", "deploy")
+    found = {path.parent for layer in layers for path in (ROOT / layer).rglob("*.py")}
     found.discard(DEPLOY / "docs" / "producers")  # a program for clients, no part of eunoe
-    names = {f"eunoe.{path.relative_to(ROOT).as_posix().replace('/', '.')}" for path in found}
-    assert set(pyproject["tool"]["setuptools"]["packages"]) == names
+    assert not [folder for folder in found if not (folder / "__init__.py").exists()]
 
 
 # ---- documents
@@ -289,7 +288,7 @@ def test_the_settings_that_documents_name_exist(document: str) -> None:
 
 
 def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
-    groups = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"]
+    groups = yaml.safe_load((DEPLOY / "observability" / "alerts.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     known = {definition.name: set(definition.labels) for definition in METRICS}
     assert len({rule["alert"] for rule in rules}) == len(rules) >= 5
@@ -309,7 +308,7 @@ def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
 
 
 def test_reasons_that_alerts_name_exist() -> None:
-    named = re.findall(r'reason!?="(\w+)"', (DEPLOY / "alerts.yaml").read_text())
+    named = re.findall(r'reason!?="(\w+)"', (DEPLOY / "observability" / "alerts.yaml").read_text())
     assert set(named) <= {reason.value for reason in DeadLetterReason}
     assert named
 
@@ -333,7 +332,7 @@ def test_the_stages_of_compose_are_probed_where_they_listen(compose: dict[str, A
 
 def test_the_image_is_probed_where_a_worker_in_it_listens() -> None:
     found = dict(instructions(DEPLOY / "Dockerfile"))
-    assert "eunoe.deploy.health.probe" in found["HEALTHCHECK"]
+    assert "eunoe.deploy.observability.probe" in found["HEALTHCHECK"]
     environments = [rest for name, rest in instructions(DEPLOY / "Dockerfile") if name == "ENV"]
     assert any(rest.startswith("EUNOE_HEALTH=127.0.0.1:") for rest in environments)
 

@@ -7,12 +7,12 @@ import pytest
 from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.streams.topics import Topic
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.derivation import STAGES, TABLES, Derived, Deriver
-from eunoe.workers.digest import read_digest
+from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.pipeline import STAGES, TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
-from eunoe.workers.moments import Moments
 from eunoe.workers.registry import ROWS, StageSettings
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.recorded_outcomes import Moments
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import House, Stores, ended, make_kit, utterance
 

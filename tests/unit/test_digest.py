@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.deploy.state import read_states
+from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Collection, Point
-from eunoe.workers.audit import Disagreement, Finding, compare_index
-from eunoe.workers.digest import LOG_TIMES, canonical, hash_of, hash_of_all, read_digest
+from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, read_digest
+from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import ROWS
 from tests.support.house import Clock, House, ended, utterance
 

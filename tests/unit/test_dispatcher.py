@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from eunoe.streams.dispatcher import Dispatcher, DispatchLimits, one_by_one
-from eunoe.streams.gate import Gate
-from eunoe.streams.kafka import KafkaSettings, Security, client_options, partition_of
-from eunoe.streams.quiet import Throttle
+from eunoe.streams.group.dispatcher import Dispatcher, DispatchLimits, one_by_one
+from eunoe.streams.group.log_throttle import Throttle
+from eunoe.streams.group.offset_tracker import Gate
 from eunoe.streams.record import GiveWay, Lease, Record
+from eunoe.streams.settings import KafkaSettings, Security, client_options, partition_of
 
 TOPIC = "conversations"
 

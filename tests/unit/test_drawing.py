@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from eunoe.deploy.drawing import history_tree, memories_tree, memory_graph, render, timelines_tree, write_dot
+from eunoe.deploy.inspect.drawing import history_tree, memories_tree, memory_graph, render, timelines_tree, write_dot
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import ChangeKind, Ending, Memory, MemoryStatus, Reinforcement, Suspicion

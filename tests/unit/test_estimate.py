@@ -6,19 +6,19 @@ from typing import TypeVar
 import pytest
 
 from eunoe.deploy.cli.rebuild import estimate_lines
-from eunoe.deploy.rebuild.counting import GUESSED_TOKENS, CountingEmbedder, CountingModel
-from eunoe.deploy.rebuild.estimate import SAMPLE, Counted, choose, scaled
-from eunoe.deploy.rebuild.spool import Spooled
+from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS, CountingEmbedder, CountingModel
+from eunoe.deploy.generations.rebuild.estimate import SAMPLE, Counted, choose, scaled
+from eunoe.deploy.generations.rebuild.spool import Spooled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Prompt
 from eunoe.streams.topics import Topic
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.derivation import Derived, Deriver
+from eunoe.workers.derive.pipeline import Derived, Deriver
 from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.moments import Moments
 from eunoe.workers.registry import StageSettings
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.recorded_outcomes import Moments
 from eunoe.workers.stores.answers import MemoryAnswers
 from tests.support.house import HashEmbedder, House, Stores, make_kit
 from tests.support.talk import talk

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import DeadLetterReason
-from eunoe.workers.failing import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.registry import ROWS
+from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from tests.support.contracts import calm
 from tests.unit.test_runner import Bench, Script, closed
 

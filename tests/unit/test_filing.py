@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from eunoe.deploy.deadletters import Choice, letter_id, why_not
+from eunoe.deploy.inspect.dead_letters import Choice, letter_id, why_not
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.deadletters import (
+from eunoe.streams.dead_letters import (
     Closing,
     Filed,
     closing_message,

@@ -5,11 +5,11 @@ from datetime import timedelta
 from eunoe.schemas.events import Ask, GenerationPromoted, RecordedAnswer, SessionSkipped
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic
-from eunoe.workers.digest import read_digest
-from eunoe.workers.inbound import LogPlace
+from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.intake.idle import IdleCloser
-from eunoe.workers.moments import Moments
 from eunoe.workers.registry import ROWS
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.recorded_outcomes import Moments
 from eunoe.workers.stores.answers import MemoryAnswers
 from eunoe.workers.stores.memory import MemoryLogBook
 from eunoe.workers.stores.promotions import last_promoted

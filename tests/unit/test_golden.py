@@ -9,16 +9,17 @@ import json
 from collections import defaultdict
 from typing import TypeVar
 
-from eunoe.deploy.bench.model_server import Question
-from eunoe.deploy.demo.load import CONVERSATION, load_conversation
+from eunoe.deploy.datasets.load import load_conversation
+from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.ports import Prompt
-from eunoe.workers.digest import read_digest
+from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.models.forms import read_answer, strict_schema
 from eunoe.workers.models.recording import request_hash
 from eunoe.workers.registry import ROWS
 from tests.support.house import House
+from tests.support.model_server.server import Question
 from tests.support.prompt_answers import PromptAnswers
 
 REQUESTS = {

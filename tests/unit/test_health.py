@@ -10,23 +10,23 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from eunoe.deploy.durability import broken_promises
 from eunoe.deploy.exits import Exit, code_of, meaning
-from eunoe.deploy.health import probe
-from eunoe.deploy.health.metrics import METRICS, Watched, metrics_text
-from eunoe.deploy.health.pulse import StagePulse
-from eunoe.deploy.health.server import parse_address, serve_health
-from eunoe.deploy.health.vitals import CountingPublisher, Phase, Vitals
-from eunoe.deploy.metering import WorkerMeter
-from eunoe.deploy.supervise import LONGEST_PAUSE_S, restart_pause
+from eunoe.deploy.observability import probe
+from eunoe.deploy.observability.counters import WorkerMeter
+from eunoe.deploy.observability.metrics import METRICS, Watched, metrics_text
+from eunoe.deploy.observability.pulse import StagePulse
+from eunoe.deploy.observability.server import parse_address, serve_health
+from eunoe.deploy.observability.vitals import CountingPublisher, Phase, Vitals
+from eunoe.deploy.process.durability import broken_promises
+from eunoe.deploy.process.supervisor import LONGEST_PAUSE_S, restart_pause
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason
-from eunoe.streams.deadletters import dead_letter
-from eunoe.streams.dispatcher import one_by_one
+from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import GiveWay, Lease, Message, Record
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog
-from eunoe.workers.errors import Fenced
+from eunoe.workers.runner.errors import Fenced
 
 PLACE = ("sessions", 0)
 OTHER = ("sessions", 1)

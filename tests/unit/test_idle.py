@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from eunoe.schemas.decisions import Timer
 from eunoe.schemas.events import SessionEnded
 from eunoe.streams.codec import decode
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog
 from eunoe.workers.intake.idle import REPEAT_S, IdleCloser
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.stores.memory import MemoryLogBook

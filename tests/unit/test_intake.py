@@ -15,7 +15,7 @@ from eunoe.schemas.events import (
     SessionClosed,
     SessionEnded,
 )
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.book import ERASURES, HEAD, Head
 from eunoe.workers.intake.settings import IntakeSettings

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.kafka.cluster import KafkaCluster
-from eunoe.deploy.kafka.jars import fetch_jars, find_java, jars_folder
 from eunoe.schemas.errors import Refused, Unavailable
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import fetch_jars, find_java, jars_folder
 
 
 @pytest.fixture

@@ -6,18 +6,18 @@ import pytest
 
 from eunoe.schemas.decisions import Collection, Decision, Outcome, Scope, Work
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetter, DeadLetterReason
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Record
 from eunoe.streams.retries import LATE_HEADER, RETRY_HEADER, retry_message
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.failing import FailureLimit
 from eunoe.workers.link.graph import NAME as LINK
 from eunoe.workers.link.graph import VERTICES
-from eunoe.workers.patience import Backoff
 from eunoe.workers.registry import StageSettings
+from eunoe.workers.runner.backoff import Backoff
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.tree.nodes import LEAVES
 from eunoe.workers.tree.nodes import NAME as TREE
 from eunoe.workers.tree.reads import read_tree

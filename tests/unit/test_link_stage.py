@@ -11,11 +11,9 @@ from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Me
 from eunoe.schemas.ports import Prompt
 from eunoe.schemas.relations import CAUSAL, Relation
 from eunoe.streams.codec import encode
+from eunoe.streams.memory_log import MemoryLog, Pump
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog, Pump
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.inbound import LogPlace
 from eunoe.workers.link.graph import COMPONENTS, EDGES, NAME, NEWER, PARENTS, STATS, VERTICES
 from eunoe.workers.link.judge import Judge, Pair
 from eunoe.workers.link.model import ModelJudge
@@ -25,10 +23,12 @@ from eunoe.workers.link.reads import all_edges, read_edges, read_link_stats, rea
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.link.stage import LinkStage
 from eunoe.workers.models.forms import read_answer, strict_schema
-from eunoe.workers.models.names import without_names
-from eunoe.workers.outbound import Sender
 from eunoe.workers.rows import Order, StageRow, skip_session
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
+from eunoe.workers.text.names import without_names
 from eunoe.workers.update import memories as kept
 from eunoe.workers.update.settings import UpdateSettings
 from tests.support.graphs import KEY, START, memory

@@ -6,10 +6,10 @@ import time
 import orjson
 import pytest
 
-from eunoe.deploy.metering import WorkerMeter, metered
-from eunoe.streams.dispatcher import Dispatcher, one_by_one
+from eunoe.deploy.observability.counters import WorkerMeter, metered
+from eunoe.streams.group.dispatcher import Dispatcher, one_by_one
 from eunoe.streams.record import Lease, Record
-from eunoe.workers.meter import LoopMeter, Part, Spread, StageMeter, percentile
+from eunoe.workers.runner.metrics import LoopMeter, Part, Spread, StageMeter, percentile
 
 
 def test_a_part_counts_the_time_of_its_body_even_when_it_fails():

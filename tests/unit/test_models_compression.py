@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor, drop_words
-from eunoe.workers.models.tokens import count_tokens
-from eunoe.workers.models.words import COMMON_WORDS, FILLERS, FUNCTION_WORDS, GIVEN_NAMES, NEGATIONS, NUMBER_WORDS
+from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.text.words import COMMON_WORDS, FILLERS, FUNCTION_WORDS, GIVEN_NAMES, NEGATIONS, NUMBER_WORDS
 
 WORDS = sorted(FILLERS | FUNCTION_WORDS | COMMON_WORDS | {"pottery", "guitar", "Ann", "Sweden", "7", "$4.50", "didn't"})
 SENTENCES = st.lists(st.sampled_from([*WORDS, ".", ",", "?", "\n"]), max_size=40).map(" ".join)

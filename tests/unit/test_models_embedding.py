@@ -14,8 +14,8 @@ from eunoe.schemas.errors import Refused
 from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedderSettings, pack_batches
 from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.models.vectors import unit_rows
+from eunoe.workers.text.tokens import count_tokens
 
 EMBEDDER = WordLlamaEmbedder()
 

@@ -6,10 +6,10 @@ import jsonschema
 import pytest
 from pydantic import Field
 
-from eunoe.deploy.bench.schema_answers import SchemaAnswers, is_strict, wrong_ids
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.workers.models.forms import DEFAULT_MAX_CHARS, bare_json, read_answer, strict_schema
+from tests.support.model_server.schema_answers import SchemaAnswers, is_strict, wrong_ids
 
 
 class Colour(StrEnum):

@@ -2,8 +2,6 @@
 
 import pytest
 
-from eunoe.deploy.bench import plausible
-from eunoe.deploy.bench.schema_answers import SchemaAnswers, is_strict
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.link.prompt import RelationsAnswer
@@ -14,6 +12,8 @@ from eunoe.workers.segment.prompt import SegmentsAnswer
 from eunoe.workers.summarize.form import memories_form
 from eunoe.workers.summarize.prompt import MemoriesAnswer
 from eunoe.workers.update.prompt import OperationsAnswer
+from tests.support.model_server import plausible
+from tests.support.model_server.schema_answers import SchemaAnswers, is_strict
 
 TWO = one_each(RelationsAnswer, "pairs", "pair", 2)
 

@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.workers.models.tokens import clip_tokens, count_tokens
+from eunoe.workers.text.tokens import clip_tokens, count_tokens
 
 
 def test_words_and_marks_count_one_each():

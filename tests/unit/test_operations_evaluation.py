@@ -1,4 +1,4 @@
-"""`eunoe eval operations`: what it measures, on small files of ours."""
+"""`python -m tests.papers operations`: what it measures, on small files of ours."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eunoe.deploy.cli.papers_main import app
-from eunoe.deploy.evaluate.operations import evaluate_file
-from eunoe.deploy.evaluate.replay import replay_file
-from eunoe.deploy.evaluate.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 from eunoe.schemas.errors import Refused
+from tests.papers.__main__ import app
+from tests.papers.operations import evaluate_file
+from tests.papers.replay import replay_file
+from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 from tests.support.house import HashEmbedder
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.record import GiveWay
-from eunoe.workers.patience import FIRST_QUIET_S, Backoff, Outages
+from eunoe.workers.runner.backoff import FIRST_QUIET_S, Backoff, Outages
 
 REDIS, MODEL = "Redis at r:1", "m at http://m"
 

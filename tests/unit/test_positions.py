@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eunoe.deploy.positions import remember_position, start_position
+from eunoe.deploy.process.positions import remember_position, start_position
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.position import position
 from eunoe.streams.record import GiveWay
-from eunoe.workers.patience import Outages
+from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.stores.memory import MemoryLogBook
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from eunoe.deploy.bench.model_server import ModelServer, ServerSettings
 from eunoe.schemas.events import Ask
-from eunoe.workers.digest import read_digest
+from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import ROWS
 from tests.support import prompt_answers
 from tests.support.house import House, ended, utterance
+from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
 
 KEY = "default/c"

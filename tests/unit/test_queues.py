@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.queues import KeyQueues
+from eunoe.streams.group.fair_queues import KeyQueues
 
 CHAINS = st.sampled_from([b"a", b"b", b"c", ("topic", 0)])
 STEPS = st.lists(

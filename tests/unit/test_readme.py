@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from eunoe.deploy.cli.main import COMMANDS
-from eunoe.deploy.settings_table import settings_rows, with_table
+from eunoe.deploy.contracts.settings_page import settings_rows, with_table
 
 README = Path(__file__).parents[2] / "README.md"
 

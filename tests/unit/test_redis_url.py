@@ -2,7 +2,7 @@
 
 import pytest
 
-from eunoe.deploy.redis_url import RedisKind, parse_redis_url
+from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.schemas.errors import Refused
 
 

@@ -11,26 +11,26 @@ import pytest
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli.topics import app
-from eunoe.deploy.connect import kept_stack
-from eunoe.deploy.generations import client_settings, settings_in
+from eunoe.deploy.clients.connect import kept_stack
+from eunoe.deploy.clients.live_settings import client_settings, settings_in
+from eunoe.deploy.generations.promotion import check_same_log
 from eunoe.deploy.local.stack import StackUrls
-from eunoe.deploy.promotion import check_same_log
-from eunoe.deploy.rebuild.moving import LogMove, ReadLog, Side
-from eunoe.deploy.rebuild.repartition import Change, Move, check_goes_on, next_name, unfinished
+from eunoe.deploy.process.retired_log import Doorkeeper, where_to
+from eunoe.deploy.repartition.moving import LogMove, ReadLog, Side
+from eunoe.deploy.repartition.records import source_of
+from eunoe.deploy.repartition.run import Change, Move, check_goes_on, next_name, unfinished
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import Ask, DeadLetterReason, Utterance
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.deadletters import read_dead_letter
-from eunoe.streams.kafka import partition_of
-from eunoe.streams.moving import source_of
+from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import COPIED_HEADER, copy_headers, is_copy, record_log_time, record_position
 from eunoe.streams.record import GiveWay, Message, Record
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.streams.twin import MemoryLog
-from eunoe.workers.digest import read_digest
-from eunoe.workers.doorkeeper import Doorkeeper, where_to
+from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import ROWS
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 from tests.support.house import Clock, House, as_message, ended, utterance
@@ -344,7 +344,7 @@ def test_where_eunoe_up_keeps_the_log_it_is_refused_in_words(monkeypatch: pytest
         kafka="127.0.0.1:1", redis_url="redis://127.0.0.1:1", qdrant_url="http://127.0.0.1:1", epoch=1, pid=1
     )
     monkeypatch.delenv("EUNOE_KAFKA", raising=False)
-    monkeypatch.setattr("eunoe.deploy.connect.find_stack", lambda _directory: urls)
+    monkeypatch.setattr("eunoe.deploy.clients.connect.find_stack", lambda _directory: urls)
     for words, told in ((["5", "--yes"], "keep their log in files of one partition each"), (["5", "--json"], "--yes")):
         refused = CliRunner().invoke(app, ["repartition", *words]).exception
         assert isinstance(refused, Refused)

@@ -6,12 +6,8 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from eunoe.deploy.bench.model_server import PLAUSIBLE, ModelServer, ServerSettings
 from eunoe.deploy.cli.eval import app
 from eunoe.deploy.cli.evaluating import table
-from eunoe.deploy.cli.papers_main import app as papers
-from eunoe.deploy.cli.papers_teafarm import unmade
-from eunoe.deploy.evaluate.ablation import AblationPlan, ablate, dcg
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
 from eunoe.deploy.evaluate.extras import extra
@@ -19,7 +15,18 @@ from eunoe.deploy.evaluate.judges import prefer
 from eunoe.deploy.evaluate.library import Library
 from eunoe.deploy.evaluate.replies import ReplyPlan, evaluate_replies
 from eunoe.deploy.evaluate.report import Bars, Report, write_report
-from eunoe.deploy.evaluate.teafarm import (
+from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Insight, InsightKind, Line
+from eunoe.workers.blend.scene import Blend, Scene
+from eunoe.workers.compress.reads import read_stats
+from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.metering import Prices
+from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.registry import StageSettings
+from tests.papers.__main__ import app as papers
+from tests.papers.ablation import AblationPlan, ablate, dcg
+from tests.papers.teafarm import (
     DATASET,
     REPLIES,
     Farm,
@@ -31,19 +38,12 @@ from eunoe.deploy.evaluate.teafarm import (
     session_fault,
     teafarm_rows,
 )
-from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
-from eunoe.deploy.evaluate.upkeep import evaluate_upkeep
-from eunoe.deploy.evaluate.variants import variants
-from eunoe.deploy.evaluate.without import NOBODY, Unquestioning, Unrefining
-from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import Insight, InsightKind, Line
-from eunoe.workers.blend.scene import Blend, Scene
-from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.metering import Prices
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.registry import StageSettings
+from tests.papers.teafarm_command import unmade
+from tests.papers.upkeep import evaluate_upkeep
+from tests.papers.variants import variants
+from tests.papers.without import NOBODY, Unquestioning, Unrefining
 from tests.support.house import HashEmbedder
+from tests.support.model_server.server import PLAUSIBLE, ModelServer, ServerSettings
 from tests.unit.test_retrieval_evaluation import sample
 
 QUESTION = "So Biscuit is your cat?"

@@ -10,16 +10,16 @@ from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import Hit
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.timelines import Timeline
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import Context, Row, latest, line_row, pack, write_row
-from eunoe.workers.respond.fusing import Unit, choose, lay_out_units, tokens_of
-from eunoe.workers.respond.fusion import reciprocal_rank_fusion
+from eunoe.workers.respond.fused.packing import Unit, choose, lay_out_units, tokens_of
 from eunoe.workers.respond.histories import histories, only_outdated, outdated
 from eunoe.workers.respond.memories import lay_out_memories, show_memory
+from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.segments import Excerpt, lay_out_excerpts
 from eunoe.workers.respond.segments import shorter as shorter_excerpt
 from eunoe.workers.respond.timelines import ShownTimeline, lay_out_timelines
 from eunoe.workers.respond.timelines import shorter as shorter_timeline
+from eunoe.workers.text.tokens import count_tokens
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BY_TWIN = Provenance(code="test", model="test")

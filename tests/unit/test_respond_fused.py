@@ -19,19 +19,19 @@ from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
 from eunoe.workers.compress.segments import build_point as segment_point
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
-from eunoe.workers.models.terms import terms
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.asked import AskedTime, nearness, read_question, read_times
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.fused import FusedSource
+from eunoe.workers.respond.fused.scoring import FusionWeights, Material, Sought, score_turns
+from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parses import Parses
-from eunoe.workers.respond.scoring import FusionWeights, Material, Sought, score_turns
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Finder, Query
 from eunoe.workers.respond.turns import REACH, WORTH, blend_neighbours, places
 from eunoe.workers.respond.wordings import Wordings
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.text.terms import terms
+from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.memories import MEMORIES, STATS, MemoryStats
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.memories import build_point as memory_point

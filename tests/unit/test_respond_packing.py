@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import Ask, Line, Provenance, Source, Strategy
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Hit, Prompt
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import latest, line_row, make_context, pack, write_row
-from eunoe.workers.respond.fusion import reciprocal_rank_fusion
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.prompt import Note, RefineAnswer, ReplyAnswer
+from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.segments import GAP, Excerpt, lay_out_excerpts, least_tokens, shorter
 from eunoe.workers.respond.settings import Refine
+from eunoe.workers.text.tokens import count_tokens
 from tests.support.house import START, HashEmbedder, House, ended, utterance
 
 TEXTS = st.text(min_size=1, max_size=60).filter(str.strip)

@@ -12,7 +12,7 @@ from eunoe.deploy.evaluate.retrieval import ALL, RetrievalPlan, Shown, measure, 
 from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 from tests.support.house import HashEmbedder
 
 SESSIONS = [

@@ -17,18 +17,18 @@ from eunoe.schemas.events import (
     SessionSkipped,
 )
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import GiveWay, Message, Record
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.errors import Fenced
-from eunoe.workers.inbound import LogPlace, NewerSchema
-from eunoe.workers.outbound import Sender
-from eunoe.workers.patience import Backoff
 from eunoe.workers.registry import ROWS
 from eunoe.workers.rows import Order, StageRow, skip_session
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.backoff import Backoff
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.errors import Fenced
+from eunoe.workers.runner.inbound import LogPlace, NewerSchema
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from tests.support.house import START, House, Stores, ended, utterance
 
 QUICK = RunnerSettings(attempts=2, patience_s=1e9, max_parked=3, backoff=Backoff(first=0.001))

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Outbox, OutMessage, Put, Scope, Timer, Work, Write
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, Erase
-from eunoe.streams.deadletters import read_dead_letter
+from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import GiveWay, Message, Record
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.streams.twin import MemoryLog
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.inbound import LogPlace, read_record
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import IntakeStage
-from eunoe.workers.meter import StageMeter
-from eunoe.workers.outbound import Sender
-from eunoe.workers.patience import Backoff
 from eunoe.workers.registry import ROWS
-from eunoe.workers.runner import Runner
-from eunoe.workers.runs import MOST_BYTES, fold_writes, join_outboxes, split_run
+from eunoe.workers.runner.backoff import Backoff
+from eunoe.workers.runner.batches import MOST_BYTES, fold_writes, join_outboxes, split_run
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace, read_record
+from eunoe.workers.runner.metrics import StageMeter
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import START, Clock, Stores, as_message, ended, utterance
 from tests.unit.test_runner import Lease

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.deploy.demo.load import CONVERSATION, load_conversation
+from eunoe.deploy.datasets.load import load_conversation
+from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.decisions import Work
 from eunoe.schemas.errors import AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line, Provenance, SessionSegmented, Span
@@ -15,16 +16,16 @@ from eunoe.schemas.memory import MemoriesFormed, MemoryDraft
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.forms import strict_schema
-from eunoe.workers.summarize.days import with_days
-from eunoe.workers.summarize.drafts import clip, that_fit, told_once
 from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import MODEL, OfflineSummarizer, statements_in
-from eunoe.workers.summarize.person import in_third_person
 from eunoe.workers.summarize.prompt import FROM_MEMORY, NAME, MemoriesAnswer
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
+from eunoe.workers.text.days import with_days
+from eunoe.workers.text.drafts import clip, that_fit, told_once
+from eunoe.workers.text.person import in_third_person
 
 DAY = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 SETTINGS = SummarizeSettings()

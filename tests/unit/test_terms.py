@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import SparseVector
-from eunoe.workers.models import terms as module
-from eunoe.workers.models.terms import document_vector, idf, query_vector, term_index, terms
+from eunoe.workers.text import terms as module
+from eunoe.workers.text.terms import document_vector, idf, query_vector, term_index, terms
 
 WORDS = st.lists(st.sampled_from(["dog", "cat", "paint", "lake", "run", "guitar", "book", "tea", "swim"]), max_size=25)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import ALSO, AggregateTask
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.offline import FORMERLY, OfflineAggregator, around_centroid

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from eunoe.deploy.evaluate.multihop import ALL, RETRIEVERS, Found, evaluate_multihop, read_multihop, within
 from eunoe.schemas.errors import Refused
+from tests.papers.multihop import ALL, RETRIEVERS, Found, evaluate_multihop, read_multihop, within
 from tests.support.house import HashEmbedder
 
 FACTS = [

@@ -1,6 +1,6 @@
 """The tree as people read it."""
 
-from eunoe.deploy.drawing import tree_graph
+from eunoe.deploy.inspect.drawing import tree_graph
 from eunoe.workers.tree.outline import outline
 from eunoe.workers.tree.reads import read_tree
 from tests.support.tree import KEY, Grove, changed, memory

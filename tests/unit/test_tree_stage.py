@@ -10,14 +10,14 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import MemoriesChanged, Segment
 from eunoe.streams.codec import encode
+from eunoe.streams.memory_log import MemoryLog, Pump
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog, Pump
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.inbound import LogPlace
-from eunoe.workers.outbound import Sender
 from eunoe.workers.rows import Order, StageRow, skip_session
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryLogBook, MemoryStore
 from eunoe.workers.tree.entries import SegmentEntries
 from eunoe.workers.tree.nodes import ROOT

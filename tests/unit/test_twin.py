@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from eunoe.streams.memory_log import MemoryLog, Pump, Stuck
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog, Pump, Stuck
 
 START = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

@@ -13,19 +13,19 @@ from eunoe.schemas.events import Line, Provenance, SessionSegmented, SessionSkip
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, MemoriesFormed, MemoryDraft, MemoryStatus
 from eunoe.schemas.ports import Search
 from eunoe.streams.codec import decode, encode
+from eunoe.streams.memory_log import MemoryLog, Pump
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.streams.twin import MemoryLog, Pump
-from eunoe.workers.deciding import RunnerSettings
-from eunoe.workers.inbound import LogPlace
-from eunoe.workers.models.terms import query_vector, terms
-from eunoe.workers.outbound import Sender
 from eunoe.workers.registry import BUILDERS, ROWS
 from eunoe.workers.rows import Order, StageRow, skip_session
-from eunoe.workers.runner import Runner
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
+from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.gathering import arrange, complete
 from eunoe.workers.update.memories import STATS, MemoryStats
 from eunoe.workers.update.offline import OfflineOperator

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from eunoe.schemas.events import Insight, InsightKind, Line
 from eunoe.workers.blend.prompt import BlendAnswer, BlendContext, BlendedInsight
 from eunoe.workers.blend.scene import LAST
-from eunoe.workers.summarize.drafts import clip
 from eunoe.workers.summarize.prompt import speakers_in
+from eunoe.workers.text.drafts import clip
 
 
 def fault_of(answer: BlendAnswer, context: BlendContext) -> str | None:

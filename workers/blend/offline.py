@@ -7,10 +7,10 @@ from eunoe.schemas.events import Insight, InsightKind, Line, Provenance
 from eunoe.schemas.memory import Memory, MemoryDraft
 from eunoe.workers.blend.scene import CODE, Blend, Scene, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.models.terms import STOPWORDS
-from eunoe.workers.summarize.drafts import told_once
 from eunoe.workers.summarize.offline import MODEL, choose, draft_of, statements_in
 from eunoe.workers.summarize.settings import SummarizeSettings
+from eunoe.workers.text.drafts import told_once
+from eunoe.workers.text.terms import STOPWORDS
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _FILLERS = frozenset(["a", "an", "the", "really", "just", "very", "also", "too", "now", "and", "so", "well"])

@@ -11,7 +11,7 @@ from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
 from eunoe.workers.blend.scene import LAST, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.keeping import Keeping
-from eunoe.workers.models.names import without_names
+from eunoe.workers.text.names import without_names
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import read_memories
 

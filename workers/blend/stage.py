@@ -6,13 +6,13 @@ from time import monotonic
 from eunoe.schemas.decisions import Clear, Decision, Put, Wait, Work, Write
 from eunoe.schemas.events import Insight, ReplyRequested
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.sizes import latest_that_fit
 from eunoe.workers.blend.blender import Blender
 from eunoe.workers.blend.outcomes import NO_EVIDENCE, NOT_READY, NOTHING_TOLD, contexts, nothing, proposed
 from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, known_session, read_proposals
 from eunoe.workers.blend.scene import NOBODY, Blend, Scene
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.waiting import Waits
-from eunoe.workers.bounds import latest_that_fit
 
 
 class BlendStage:

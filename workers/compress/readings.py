@@ -10,7 +10,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.segment.cues import is_english
-from eunoe.workers.summarize.statements import line_worth
+from eunoe.workers.text.statements import line_worth
 
 DIGITS = 2
 """Digits of a worth that are kept."""

@@ -6,7 +6,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.readings import Reading
 from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, Stats
-from eunoe.workers.frequencies import read_numbers
+from eunoe.workers.stores.term_counts import read_numbers
 
 
 async def read_stats(store: StateStore, key: str) -> Stats:

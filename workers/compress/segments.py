@@ -11,7 +11,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.keeping import Indexed, IndexEntry, Keeping
-from eunoe.workers.models.terms import document_vector, terms
+from eunoe.workers.text.terms import document_vector, terms
 
 NAME = "compress"
 SEGMENTS, TERMS, STATS, READINGS = "segments", "terms", "stats", "readings"

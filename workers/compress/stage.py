@@ -6,7 +6,6 @@ from itertools import chain
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
 from eunoe.schemas.ports import Compressor, Embedder, StateStore, Vectors
-from eunoe.workers.aside import aside
 from eunoe.workers.compress.readings import Reading, build_reading, worth_of
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (
@@ -25,8 +24,9 @@ from eunoe.workers.compress.segments import (
     term_lists,
 )
 from eunoe.workers.compress.settings import CompressSettings
-from eunoe.workers.frequencies import frequency_writes
-from eunoe.workers.models.names import without_names
+from eunoe.workers.models.offload import aside
+from eunoe.workers.stores.term_counts import frequency_writes
+from eunoe.workers.text.names import without_names
 
 CODE = "compress/1"
 

@@ -15,7 +15,7 @@ from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.patience import Backoff, Outages, Unhurried
+from eunoe.workers.runner.backoff import Backoff, Outages, Unhurried
 
 BATCH = 256
 REPEAT_S = 30.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import Line, ReplyContext, ReplyRequested, Utterance
-from eunoe.workers.bounds import latest_that_fit
+from eunoe.schemas.sizes import latest_that_fit
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 
 

@@ -13,8 +13,8 @@ from eunoe.schemas.events import Line
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.judge import Pair, Verdict
 from eunoe.workers.link.settings import LinkSettings
-from eunoe.workers.models.terms import terms
-from eunoe.workers.models.words import weight
+from eunoe.workers.text.terms import terms
+from eunoe.workers.text.words import weight
 
 NEAR = 5
 """Words between a cue of change and the word that it is about."""

@@ -10,7 +10,7 @@ from eunoe.schemas.ports import Prompt
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.judge import Pair
 from eunoe.workers.models.asking import delimited
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 
 NAME = "link/1"
 

@@ -12,7 +12,7 @@ from eunoe.workers.link.judge import CODE, Judge, Judgement, Pair
 from eunoe.workers.link.reads import read_known, read_link_stats
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
-from eunoe.workers.models.names import without_names
+from eunoe.workers.text.names import without_names
 from eunoe.workers.update.reads import read_memories
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.batching import Batcher
-from eunoe.workers.models.tokens import count_tokens
-from eunoe.workers.models.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
+from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
 
 _TAG = re.compile(r"^[^\n:]{1,100}:(?=\s)", re.MULTILINE)
 _UNIT = re.compile(

@@ -15,8 +15,8 @@ from eunoe.schemas.ports import Vectors
 from eunoe.workers.models.endpoint import Endpoint, EndpointRefused, fault_of
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
-from eunoe.workers.models.tokens import clip_tokens, count_tokens
 from eunoe.workers.models.vectors import unit_rows
+from eunoe.workers.text.tokens import clip_tokens, count_tokens
 
 
 @dataclass(frozen=True, slots=True)

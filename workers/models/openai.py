@@ -20,7 +20,7 @@ from eunoe.workers.models.forms import read_answer
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import Prices, Usage
 from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Value)

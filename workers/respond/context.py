@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from eunoe.schemas.events import Line, Source
 from eunoe.schemas.memory import Memory
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from eunoe.schemas.events import Insight, Source, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.models.terms import query_vector, terms
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
 from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from eunoe.schemas.events import Provenance, Strategy
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.asking import ask_checked
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.prompt import (
@@ -24,6 +23,7 @@ from eunoe.workers.respond.prompt import (
 )
 from eunoe.workers.respond.replier import CODE, Answer, ReplyTask
 from eunoe.workers.respond.settings import Refine
+from eunoe.workers.text.tokens import count_tokens
 
 
 @dataclass(frozen=True, slots=True)

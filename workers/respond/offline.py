@@ -7,11 +7,11 @@ import numpy as np
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.models.names import without_names
-from eunoe.workers.models.terms import terms
 from eunoe.workers.respond.asked import Asked, read_question
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.replier import CODE, Answer, ReplyTask
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.terms import terms
 
 NOTHING = "I do not remember anything about that."
 FLOOR = 0.35

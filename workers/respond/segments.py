@@ -8,10 +8,10 @@ from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
-from eunoe.workers.models.terms import query_vector, terms
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import Context, Row, line_row, make_context, pack, write_day, write_row
 from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.tokens import count_tokens
 
 GAP = "…"
 """Stands between two segments of one session that do not touch."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from eunoe.schemas.decisions import Collection, SparseVector
 from eunoe.schemas.events import Insight
 from eunoe.schemas.ports import Embedder, Hit, Search, VectorIndex
-from eunoe.workers.models.names import without_names
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.fusion import reciprocal_rank_fusion
+from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.settings import RespondSettings, Retriever
+from eunoe.workers.text.names import without_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.link.reads import read_timelines
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.timelines import Timeline
-from eunoe.workers.models.terms import query_vector, terms
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
 from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
 
 HEADING = "Timeline"

@@ -8,7 +8,6 @@ from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_segments
-from eunoe.workers.models.names import without_names
 from eunoe.workers.respond.context import (
     Context,
     Row,
@@ -20,6 +19,7 @@ from eunoe.workers.respond.context import (
     write_row,
 )
 from eunoe.workers.respond.sources import Query
+from eunoe.workers.text.names import without_names
 from eunoe.workers.tree.reads import TreeRecall, entries_below
 from eunoe.workers.tree.retrieve import TreeHit
 from eunoe.workers.tree.settings import TreeUnit

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.memory import Segment
-from eunoe.workers.models.terms import terms
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.respond.context import Row, line_row
+from eunoe.workers.text.terms import terms
+from eunoe.workers.text.tokens import count_tokens
 
 Floats = NDArray[np.float64]
 AnyFloats = TypeVar("AnyFloats", NDArray[np.float32], NDArray[np.float64])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.compress.readings import Reading, as_kept, worth_of
-from eunoe.workers.models.names import without_names
 from eunoe.workers.respond.turns import Turn, Wording, facts_of, line_turns, read_wording
+from eunoe.workers.text.names import without_names
 
 KEPT = 16_384
 """Texts that are remembered: about 25 MB."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.workers.models.terms import terms
 from eunoe.workers.segment.lexis import Words, union
+from eunoe.workers.text.terms import terms
 
 Marks = NDArray[np.float64]
 """Shape (n,): how strongly each line shows a cue, 0 for not at all."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from eunoe.workers.models.terms import terms
 from eunoe.workers.segment.cohesion import Gaps
+from eunoe.workers.text.terms import terms
 
 _BEHIND = 4
 _AHEAD = 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.aside import aside
+from eunoe.workers.models.offload import aside
 from eunoe.workers.segment.boundaries import boundaries
 from eunoe.workers.segment.segmenter import CODE, Segmentation
 from eunoe.workers.segment.settings import SegmentSettings

@@ -7,9 +7,9 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line, Span
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited
-from eunoe.workers.models.tokens import count_tokens
 from eunoe.workers.segment.settings import Unit
 from eunoe.workers.segment.spans import Piece, check_tiling
+from eunoe.workers.text.tokens import count_tokens
 
 NAME = "segment/1"
 

@@ -7,7 +7,6 @@ from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.asking import ask_checked
-from eunoe.workers.summarize.drafts import clip, that_fit, told_once
 from eunoe.workers.summarize.form import memories_form
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.prompt import (
@@ -22,6 +21,7 @@ from eunoe.workers.summarize.prompt import (
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
 from eunoe.workers.summarize.windows import windows
+from eunoe.workers.text.drafts import clip, that_fit, told_once
 
 
 class ModelSummarizer:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
-from eunoe.workers.aside import aside
+from eunoe.workers.models.offload import aside
 from eunoe.workers.segment.cues import is_english
-from eunoe.workers.summarize.days import with_days
-from eunoe.workers.summarize.drafts import MAX_TEXT_CHARS, clip, that_fit, told_once
-from eunoe.workers.summarize.person import in_third_person
 from eunoe.workers.summarize.settings import SummarizeSettings
-from eunoe.workers.summarize.statements import Statement, statements_of
 from eunoe.workers.summarize.summarizer import CODE, Summary
+from eunoe.workers.text.days import with_days
+from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip, that_fit, told_once
+from eunoe.workers.text.person import in_third_person
+from eunoe.workers.text.statements import Statement, statements_of
 
 MODEL = "extraction/1"
 _LEAST = 3

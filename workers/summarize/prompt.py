@@ -10,8 +10,8 @@ from eunoe.schemas.base import MAX_NAME_CHARS, Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited, numbered
-from eunoe.workers.models.tokens import count_tokens
-from eunoe.workers.summarize.drafts import MAX_TEXT_CHARS
+from eunoe.workers.text.drafts import MAX_TEXT_CHARS
+from eunoe.workers.text.tokens import count_tokens
 
 NAME = "summarize/1"
 FROM_MEMORY = "(a reply from memory, proves nothing)"

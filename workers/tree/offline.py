@@ -8,8 +8,8 @@ import numpy as np
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Embedder, Vectors
-from eunoe.workers.models.names import without_names
-from eunoe.workers.models.tokens import clip_tokens, count_tokens
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.tokens import clip_tokens, count_tokens
 from eunoe.workers.tree.aggregates import ALSO, Aggregate, AggregateTask
 from eunoe.workers.tree.nodes import CODE
 from eunoe.workers.tree.settings import TreeSettings

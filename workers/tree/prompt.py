@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eunoe.schemas.base import Value
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import AggregateTask
 
 NAME = "tree/1"

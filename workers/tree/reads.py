@@ -7,9 +7,9 @@ import numpy as np
 
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
-from eunoe.workers.frequencies import read_numbers
-from eunoe.workers.models.names import without_names
-from eunoe.workers.models.terms import query_vector, terms
+from eunoe.workers.stores.term_counts import read_numbers
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
 from eunoe.workers.tree.retrieve import LeafScores, TreeHit, ancestors_of, collapse, leaf_hits, rank_leaves

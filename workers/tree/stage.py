@@ -10,9 +10,9 @@ import numpy as np
 from eunoe.schemas.decisions import Decision, Outcome, Wait, Work
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.ports import Embedder, StateStore, Vectors
-from eunoe.workers.frequencies import frequency_writes
-from eunoe.workers.models.names import without_names
-from eunoe.workers.models.terms import terms
+from eunoe.workers.stores.term_counts import frequency_writes
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of
 from eunoe.workers.tree.entries import Arrivals, EntrySource, names_of
 from eunoe.workers.tree.loading import TreeReader

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.decisions import Collection, Point, Put, SparseVector, Write
-from eunoe.workers.models.terms import document_vector
+from eunoe.workers.text.terms import document_vector
 from eunoe.workers.tree.loading import write_row
 from eunoe.workers.tree.nodes import (
     LEAVES,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from eunoe.schemas.memory import Memory
-from eunoe.workers.models.terms import terms
+from eunoe.workers.text.terms import terms
 from eunoe.workers.update.operator import Pair
 from eunoe.workers.update.prompt import cost_of
 from eunoe.workers.update.settings import UpdateSettings

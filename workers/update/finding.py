@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Collection
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Embedder, Search, StateStore, VectorIndex
 from eunoe.workers.link.reads import linked_session, read_neighbours
-from eunoe.workers.models.names import without_names
+from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import NAME, SAID, Saying, saying_id

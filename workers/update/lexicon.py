@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from eunoe.workers.models.terms import terms
+from eunoe.workers.text.terms import terms
 
 NEGATORS = frozenset(
     [

@@ -11,7 +11,7 @@ from eunoe.schemas.identity import content_digest, derive_id
 from eunoe.schemas.memory import Change, ChangeKind, InsightsProposed, MemoriesFormed, Memory, MemoryOrigin
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.keeping import Indexed, IndexEntry, Keeping
-from eunoe.workers.models.terms import document_vector
+from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
 
 NAME = "update"

@@ -8,7 +8,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited
-from eunoe.workers.models.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.operator import Operation, Pair
 
 NAME = "update/1"

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from eunoe.workers.models.terms import terms
-from eunoe.workers.models.words import NUMBER_WORDS
+from eunoe.workers.text.terms import terms
+from eunoe.workers.text.words import NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
     DATED,
     END_PHRASES,

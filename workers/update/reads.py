@@ -7,7 +7,7 @@ from datetime import datetime
 
 from eunoe.schemas.memory import ChangeKind, Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.frequencies import read_numbers
+from eunoe.workers.stores.term_counts import read_numbers
 from eunoe.workers.update.lifecycle import as_of
 from eunoe.workers.update.memories import (
     CHANGES,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from eunoe.workers.models.words import weight
+from eunoe.workers.text.words import weight
 from eunoe.workers.update.lexicon import (
     ANTONYMS,
     COMPLETIONS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from eunoe.workers.models.terms import terms
+from eunoe.workers.text.terms import terms
 from eunoe.workers.update.reading import Reading
 
 KEPT: Final = 4_096

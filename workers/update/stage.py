@@ -9,9 +9,9 @@ from eunoe.schemas.decisions import Decision, Outcome, Park, Point, Put, Wait, W
 from eunoe.schemas.events import InsightKind, Provenance
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, StateStore, VectorIndex
-from eunoe.workers.frequencies import frequency_writes
-from eunoe.workers.models.names import without_names
-from eunoe.workers.models.terms import terms
+from eunoe.workers.stores.term_counts import frequency_writes
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.terms import terms
 from eunoe.workers.update.applying import (
     Proposal,
     apply_fusions,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from eunoe.workers.models.terms import terms
+from eunoe.workers.text.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
 from eunoe.workers.update.reading import Reading, read, unquoted
 from eunoe.workers.update.slots import KEPT, favorites, marital, slots

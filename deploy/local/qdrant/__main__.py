@@ -7,9 +7,9 @@ from pathlib import Path
 
 from aiohttp import web
 
+from eunoe.deploy.event_loop import use_fast_loops
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.qdrant.server import build_app
-from eunoe.deploy.loops import use_fast_loops
 from eunoe.schemas.errors import Refused
 
 _STOP_SECONDS = 3.0

@@ -1,0 +1,190 @@
+"""`eunoe dead-letters`."""
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import placed_settings
+from eunoe.deploy.clients.shared import open_publisher
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.inspect.dead_letters import Choice, close, letter_id, original, read_letters, send_back, why_not
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.streams.dead_letters import Closing, Filed
+
+app = typer.Typer(
+    help="Records that were set aside: list them, look at one, send them back, call them dealt with.",
+    no_args_is_help=True,
+)
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `eunoe dead-letters list` prints them.")]
+Stage = Annotated[str | None, typer.Option(help="Only of this stage.")]
+Reason = Annotated[DeadLetterReason | None, typer.Option(help="Only for this reason.")]
+Conversation = Annotated[str | None, typer.Option(help="Only of keys (tenant/conversation) that contain this.")]
+Error = Annotated[str | None, typer.Option(help="Only where the error contains this.")]
+All = Annotated[bool, typer.Option("--all", help="All that are open.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+
+
+@app.command("list")
+def list_(
+    stage: Stage = None,
+    reason: Reason = None,
+    conversation: Conversation = None,
+    error: Error = None,
+    all_: Annotated[bool, typer.Option("--all", help="Those that are dealt with too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the dead letters that are open, oldest first within each partition."""
+    choice = Choice(stage=stage, reason=reason, conversation=conversation, error=error, closed_too=all_)
+    letters = asyncio.run(read_letters(connected_settings(), choice))
+    if as_json:
+        print_json([_document(filed) for filed in letters])
+    else:
+        console.print(_table(letters, "dead letters"))
+
+
+@app.command("show")
+def show(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `eunoe dead-letters list` prints it.")],
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter, with the record's raw bytes (of a large one from where it came, if it is still there)."""
+    filed, raw = asyncio.run(_whole(id_))
+    text = raw.decode(errors="backslashreplace")
+    if as_json:
+        print_json({**_document(filed), "value": text})
+        return
+    for name, value in _document(filed).items():
+        console.print(f"[bold]{name}[/]: {value}", highlight=False)
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("retry")
+def retry(
+    ids: Ids = None,
+    stage: Stage = None,
+    reason: Reason = None,
+    conversation: Conversation = None,
+    error: Error = None,
+    all_: All = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters back, as they were, to the stage that set them aside; no other stage decides them.
+
+    A session that was skipped is decided late: it adds to memory, and nothing newer gives way to it. Exit codes: 0 all
+    were sent back, 1 some cannot be (it is said why), 2 nothing was chosen, 69 a server did not answer.
+    """
+    chosen = _chosen(ids, Choice(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
+    reasons = {letter_id(filed.letter): why_not(filed) for filed in chosen}
+    ready = [filed for filed in chosen if reasons[letter_id(filed.letter)] is None]
+    if not dry_run and ready:
+        _confirm(ready, "Send back", yes=yes, as_json=as_json)
+        asyncio.run(_send_back(ready))
+    refused = {id_: why for id_, why in reasons.items() if why is not None}
+    _report(ready, refused, Closing.RETRIED, dry_run=dry_run, as_json=as_json)
+
+
+@app.command("discard")
+def discard(
+    ids: Ids = None,
+    stage: Stage = None,
+    reason: Reason = None,
+    conversation: Conversation = None,
+    error: Error = None,
+    all_: All = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Say that dead letters are dealt with: they stay in the topic, and are listed with --all only."""
+    chosen = _chosen(ids, Choice(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
+    if not dry_run:
+        _confirm(chosen, "Discard", yes=yes, as_json=as_json)
+        asyncio.run(_close(chosen))
+    _report(chosen, {}, Closing.DISCARDED, dry_run=dry_run, as_json=as_json)
+
+
+def _chosen(ids: list[str] | None, choice: Choice, *, all_: bool) -> list[Filed]:
+    """The letters that are meant; raises `Refused` where nobody said which, or there is none."""
+    if not ids and not all_ and choice == Choice():
+        raise Refused("which ones? Name letters by their ids, choose by --stage, --reason …, or say --all")
+    wanted = frozenset(ids or ())
+    named = Choice(wanted, choice.stage, choice.reason, choice.conversation, choice.error, closed_too=bool(wanted))
+    found = asyncio.run(read_letters(connected_settings(), named))
+    if missing := wanted - {letter_id(filed.letter) for filed in found}:
+        raise Refused(f"no dead letter {min(missing)!r}: see `eunoe dead-letters list`")
+    if not found:
+        raise Refused("no open dead letter is like that: see `eunoe dead-letters list`")
+    return found
+
+
+def _confirm(letters: list[Filed], what: str, *, yes: bool, as_json: bool) -> None:
+    if yes:
+        return
+    if as_json:
+        raise Refused("with --json nobody can be asked: add --yes, or --dry-run")
+    errors.print(_table(letters, "dead letters"))
+    typer.confirm(f"{what} {len(letters)}?", abort=True, err=True)
+
+
+def _report(letters: list[Filed], refused: dict[str, str], how: Closing, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({how.value: [letter_id(f.letter) for f in letters], "refused": refused, "dry_run": dry_run})
+    else:
+        would = "would be " if dry_run else ""
+        for filed in letters:
+            console.print(f"{letter_id(filed.letter)}: {would}{how.value}", highlight=False)
+        for id_, why in refused.items():
+            errors.print(f"{id_}: cannot be {how.value}: {why}", style="red", markup=False, highlight=False)
+    if refused:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _table(letters: list[Filed], what: str) -> Table:
+    table = Table("id", "time", "key", "reason", "error", "", title=f"{len(letters)} {what}")
+    for filed in letters:
+        letter = filed.letter
+        done = "" if filed.closed is None else filed.closed.how.value
+        time = f"{letter.log_time:%Y-%m-%d %H:%M:%S}"
+        table.add_row(letter_id(letter), time, letter.key, letter.reason.value, letter.error, done)
+    return table
+
+
+def _document(filed: Filed) -> dict[str, Any]:
+    told = filed.letter.model_dump(mode="json", exclude={"type", "schema_version"})
+    closed = filed.closed
+    return {
+        "id": letter_id(filed.letter),
+        **told,
+        "closed": None if closed is None else {"how": closed.how.value, "at": closed.model_dump(mode="json")["at"]},
+    }
+
+
+async def _whole(id_: str) -> tuple[Filed, bytes]:
+    settings = await placed_settings(connected_settings())
+    found = await read_letters(settings, Choice(frozenset({id_}), closed_too=True))
+    if not found:
+        raise Refused(f"no dead letter {id_!r}: see `eunoe dead-letters list`")
+    try:
+        return found[0], (await original(settings, found[0])).value
+    except Refused:
+        return found[0], found[0].record.value
+
+
+async def _send_back(letters: list[Filed]) -> None:
+    settings = await placed_settings(connected_settings())
+    async with open_publisher(settings) as publisher:
+        await send_back(settings, publisher, letters)
+
+
+async def _close(letters: list[Filed]) -> None:
+    async with open_publisher(connected_settings()) as publisher:
+        await close(publisher, letters, Closing.DISCARDED)

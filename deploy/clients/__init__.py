@@ -1,0 +1,1 @@
+"""Builds and closes every client, for the settings of the live generation."""

@@ -1,0 +1,44 @@
+"""The clients that commands share: the state store for those who only look, and a publisher."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from eunoe.deploy.clients.redis import open_redis_url
+from eunoe.deploy.settings import NO_SERVERS, Settings
+from eunoe.schemas.errors import Refused
+from eunoe.streams.publisher import KafkaPublisher
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis import RedisStore
+
+
+def store_keys(settings: Settings) -> Keys:
+    """The names of this generation's keys and collections."""
+    return Keys(prefix=settings.prefix, generation=settings.names.generation)
+
+
+@asynccontextmanager
+async def open_redis(settings: Settings) -> AsyncIterator[RedisClient]:
+    """A Redis client, closed at the end; raises `Refused` where no usable URL is set."""
+    if settings.redis_url is None:
+        raise Refused(NO_SERVERS)
+    async with open_redis_url(settings.redis_url) as client:
+        yield client
+
+
+@asynccontextmanager
+async def open_store(settings: Settings) -> AsyncIterator[RedisStore]:
+    """The state store alone, for those who only look."""
+    async with open_redis(settings) as redis:
+        yield RedisStore(redis, store_keys(settings))
+
+
+@asynccontextmanager
+async def open_publisher(settings: Settings) -> AsyncIterator[KafkaPublisher]:
+    """A started publisher, stopped at the end."""
+    publisher = KafkaPublisher(settings.kafka_settings, settings.names)
+    await publisher.start()
+    try:
+        yield publisher
+    finally:
+        await publisher.stop()

@@ -1,0 +1,106 @@
+"""Conversations from files: lines of events as clients produce them, or LoCoMo's format."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from eunoe.deploy.datasets import locomo
+from eunoe.deploy.datasets.loaded import ClientEvent, LoadedConversation, Played, Question
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Erase, SessionEnded, Utterance
+from eunoe.schemas.versions import ContractError, describe, read_contract
+
+
+def load_conversation(path: Path, sample: str | None = None) -> LoadedConversation:
+    """Read one conversation: JSON lines of `Utterance` and `SessionEnded`, or a LoCoMo file.
+
+    ``sample`` names the conversation where the file holds several. The questions of ``conversation.jsonl``
+    stand beside it in ``questions.jsonl`` (in general: the same name with ``questions`` for ``conversation``);
+    a LoCoMo file brings its own. Raises `Refused` in one line that names the file, the line and the fault.
+    """
+    data = _bytes(path)
+    samples = locomo.samples_in(data, path)
+    if samples is not None:
+        return locomo.read_sample(samples, path, sample)
+    conversation_id, events = _one_conversation(_numbered_events(data, path), path, sample)
+    questions = _questions(path, {event.utterance_id for event in events if isinstance(event, Utterance)})
+    return LoadedConversation(conversation_id, events, questions)
+
+
+def read_events(path: Path) -> tuple[ClientEvent, ...]:
+    """The events of a file of JSON lines, of any number of conversations, in the file's order.
+
+    Blank lines are passed over. Raises `Refused` as `load_conversation` does.
+    """
+    return tuple(event for _, event in _numbered_events(_bytes(path), path))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise Refused(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise Refused(f"{path}: is a folder, not a file of JSON lines") from None
+    except OSError as error:
+        raise Refused(f"{path}: cannot be read: {error.strerror}") from None
+    if not data.strip():
+        raise Refused(f"{path}: is empty; expected one JSON event a line")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _rows(data: bytes, path: Path) -> Iterable[tuple[int, object]]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield number, orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise Refused(f"{path}, line {number}: not JSON: {error.msg}") from None
+
+
+def _numbered_events(data: bytes, path: Path) -> list[tuple[int, ClientEvent]]:
+    return [(number, _event(row, f"{path}, line {number}")) for number, row in _rows(data, path)]
+
+
+def _event(row: object, where: str) -> ClientEvent:
+    try:
+        event = read_contract(row)
+    except ContractError as error:
+        raise Refused(f"{where}: {error}") from None
+    if isinstance(event, Utterance | SessionEnded | Erase):
+        return event
+    raise Refused(f"{where}: clients do not produce events of type {event.type_tag()!r}")
+
+
+def _one_conversation(
+    events: list[tuple[int, ClientEvent]], path: Path, sample: str | None
+) -> tuple[str, tuple[Played, ...]]:
+    names = list(dict.fromkeys(event.conversation_id for _, event in events))
+    chosen = locomo.choose(names, path, sample)
+    played: list[Played] = []
+    for number, event in events:
+        if isinstance(event, Erase):
+            raise Refused(f"{path}, line {number}: an erase cannot be played as part of a conversation")
+        if event.conversation_id == chosen:
+            played.append(event)
+    return chosen, tuple(played)
+
+
+def _questions(path: Path, known: set[str]) -> tuple[Question, ...]:
+    beside = path.with_name(path.name.replace("conversation", "questions"))
+    if beside == path or not beside.is_file():
+        return ()
+    return tuple(_question(row, f"{beside}, line {number}", known) for number, row in _rows(_bytes(beside), beside))
+
+
+def _question(row: object, where: str, known: set[str]) -> Question:
+    try:
+        question = Question.model_validate(row)
+    except ValidationError as error:
+        raise Refused(f"{where}: {describe(error)}") from None
+    unknown: Mapping[str, None] = dict.fromkeys(id_ for id_ in question.evidence if id_ not in known)
+    if unknown:
+        raise Refused(f"{where}: no such utterance in the conversation: {', '.join(unknown)}")
+    return question

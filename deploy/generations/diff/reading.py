@@ -1,0 +1,40 @@
+"""What is read of a conversation to compare it: the state store alone, and nothing that a worker waits for."""
+
+import asyncio
+
+from eunoe.deploy.generations.diff.differences import Remembered
+from eunoe.schemas.decisions import Scope
+from eunoe.schemas.memory import Segment
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.compress.segments import NAME as COMPRESS
+from eunoe.workers.compress.segments import SEGMENTS
+from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.pipeline import STAGES
+from eunoe.workers.link.reads import all_edges
+from eunoe.workers.registry import ROWS
+from eunoe.workers.tree.reads import read_tree
+from eunoe.workers.update.memories import NAME as UPDATE
+from eunoe.workers.update.reads import all_memories
+
+_DIGESTED = {name: ROWS[name] for name in STAGES}
+
+
+async def read_remembered(store: StateStore, key: str) -> Remembered:
+    """All that one generation remembers of a conversation, empty where nothing; raises `Unavailable`."""
+    digest, ledger, memories, segments, edges, tree = await asyncio.gather(
+        read_digest(store, key, _DIGESTED),
+        store.ledger(Scope(UPDATE, key)),
+        all_memories(store, key),
+        store.scan(COMPRESS, key, SEGMENTS),
+        all_edges(store, key),
+        read_tree(store, key),
+    )
+    return Remembered(
+        key=key,
+        digest=digest.sha256,
+        sessions=ledger.applied,
+        memories=memories,
+        segments=[Segment.from_json(text) for text in segments.values()],
+        edges=edges,
+        tree=tree,
+    )

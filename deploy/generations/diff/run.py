@@ -1,0 +1,129 @@
+"""Compares two generations, conversation by conversation. Reads both, changes and blocks neither."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.clients.models import open_embedder
+from eunoe.deploy.clients.shared import open_store, store_keys
+from eunoe.deploy.generations.diff.differences import Difference, compare
+from eunoe.deploy.generations.diff.questions import Overlap, Question, ask_both
+from eunoe.deploy.generations.diff.reading import read_remembered
+from eunoe.deploy.generations.promotion import list_generations
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Strategy
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.registry import Kit
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import RedisStore
+
+AT_ONCE = 8
+"""Conversations that are read side by side: a pipeline at work hardly notices."""
+
+Tell = Callable[[int, int], None]
+"""(conversations compared, of how many)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to compare."""
+
+    old: str
+    new: str
+    conversations: Sequence[str] = ()
+    """Keys; empty: all that either generation knows."""
+    questions: Sequence[Question] = ()
+    strategy: Strategy | None = None
+    """How questions are looked up; None: as the settings say."""
+    examples: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of it."""
+
+    difference: Difference
+    overlaps: Sequence[Overlap] = ()
+    only_old: Sequence[str] = ()
+    """Conversations that the new generation does not know."""
+    only_new: Sequence[str] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """True: the same conversations with the same digests, and the same utterances for each question."""
+        shown = all(each.utterances[0] == each.utterances[1] for each in self.overlaps)
+        return self.difference.is_equal and shown and not self.only_old and not self.only_new
+
+
+async def run_diff(settings: Settings, asked: Asked, tell: Tell) -> Compared:
+    """Compare; raises `Refused` for a generation or conversation that nobody knows, `Unavailable`."""
+    await _check_known(settings, asked)
+    sides = [await _of(settings, name) for name in (asked.old, asked.new)]
+    async with open_store(sides[0]) as old, open_store(sides[1]) as new:
+        known = set(await old.conversations()), set(await new.conversations())
+        wanted = sorted(set(asked.conversations) or known[0] | known[1])
+        if unknown := sorted(set(wanted) - known[0] - known[1]):
+            raise Refused(f"neither {asked.old} nor {asked.new} knows {', '.join(unknown[:5])}")
+        difference = await _compare(old, new, wanted, asked, tell)
+    return Compared(
+        difference=difference,
+        overlaps=await _ask(sides, asked),
+        only_old=[key for key in wanted if key not in known[1]],
+        only_new=[key for key in wanted if key not in known[0]],
+    )
+
+
+async def _check_known(settings: Settings, asked: Asked) -> None:
+    names = [listed.name for listed in await list_generations(settings)]
+    for name in (asked.old, asked.new):
+        if name not in names:
+            raise Refused(f"no generation {name}: there are {', '.join(names)}")
+
+
+async def _of(settings: Settings, name: str) -> Settings:
+    return await live_settings(settings.model_copy(update={"generation": name}))
+
+
+async def _compare(old: RedisStore, new: RedisStore, keys: Sequence[str], asked: Asked, tell: Tell) -> Difference:
+    found = Difference()
+    for at in range(0, len(keys), AT_ONCE):
+        group = keys[at : at + AT_ONCE]
+        for difference in await asyncio.gather(*(_one(old, new, key, asked.examples) for key in group)):
+            found = found.plus(difference, asked.examples)
+        tell(at + len(group), len(keys))
+    return found
+
+
+async def _one(old: StateStore, new: StateStore, key: str, examples: int) -> Difference:
+    before, after = await asyncio.gather(read_remembered(old, key), read_remembered(new, key))
+    return await asyncio.to_thread(compare, before, after, examples)
+
+
+async def _ask(sides: Sequence[Settings], asked: Asked) -> Sequence[Overlap]:
+    if not asked.questions:
+        return ()
+    async with _reading_kit(sides[0]) as old, _reading_kit(sides[1]) as new:
+        return await ask_both(old, new, asked.questions, asked.strategy)
+
+
+@asynccontextmanager
+async def _reading_kit(settings: Settings) -> AsyncIterator[Kit]:
+    """What recall needs of a generation that is there: its stores and its embedder; no language model, no broker."""
+    async with AsyncExitStack() as closing:
+        embedder = await open_embedder(settings, os.environ, closing)
+        index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), store_keys(settings))
+        await index.check(embedder.name, embedder.dimensions)
+        yield Kit(
+            store=await closing.enter_async_context(open_store(settings)),
+            index=index,
+            embedder=embedder,
+            compressor=OfflineCompressor(),
+            language=None,
+            settings=settings.stages,
+        )

@@ -1,0 +1,179 @@
+"""Which generation answers: shown, changed, removed."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import monotonic
+
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.live_settings import of_generation, settings_in
+from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import GenerationPromoted
+from eunoe.streams.admin import Ends, delete_topics, ends_now, lag
+from eunoe.streams.codec import encode
+from eunoe.streams.reader import partitions_of
+from eunoe.streams.record import Message
+from eunoe.streams.topics import Topic, TopicNames
+from eunoe.workers.registry import ROWS
+from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, Pointer, RedisGenerations
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import forget_generation
+
+POLL_S = 0.5
+STALLED_S = 60.0
+"""A generation whose lag does not shrink for so long has no workers."""
+HOPS = 6
+"""Topics that an utterance goes through one after the other, from the log to the tree."""
+_STAGES = {name: row.inputs for name, row in ROWS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A generation as people see it."""
+
+    name: str
+    is_live: bool
+    made: Generation | None
+    """None: no rebuild made it; it grew with the log."""
+
+
+async def list_generations(settings: Settings) -> list[Listed]:
+    """The live generation, the first one, and all that rebuilds made; raises `Unavailable`."""
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        pointer, made = await book.pointer(), {one.name: one for one in await book.all()}
+    live = pointer.live or FIRST
+    names = sorted({live, pointer.first or live, *made})
+    return [Listed(name, name == live, made.get(name)) for name in names]
+
+
+async def promote(settings: Settings, name: str, tell: Callable[[int], None]) -> str:
+    """Let a generation answer from now on; returns the one that answered before.
+
+    Waits until the generation's workers have caught up; ``tell`` hears how many records they are behind. Then a
+    control record goes into every partition of the log: asks before it belong to the old generation, those after it
+    to the new one. Nothing changes in either memory, so that it can be undone by promoting the old one again. Raises
+    `Refused` for a generation that is not whole or has no workers, `Unavailable` when a server is away.
+    """
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        pointer, made = await book.pointer(), await book.find(name)
+        before = pointer.live or FIRST
+        _check_whole(name, pointer, made)
+        if name == before:
+            raise Refused(f"{name} is live already")
+        live = await settings_in(book, settings.model_copy(update={"generation": before}))
+        check_same_log(live.names, name, made)
+        target = await settings_in(book, settings.model_copy(update={"generation": name}))
+        await caught_up(target, tell)
+        await _tell_the_log(target, name)
+        await book.promote(name)
+    return before
+
+
+def check_same_log(live: TopicNames, name: str, made: Generation | None) -> None:
+    """Refuse to promote what reads another log than the live generation; raises `Refused`."""
+    log = 0 if made is None else made.log
+    if log > live.log:
+        wanted = "N" if made is None else made.plan.get("partitions", "N")
+        raise Refused(
+            f"{name} reads a log that clients do not produce into yet: `eunoe topics repartition {wanted}` goes on"
+        )
+    if log < live.log:
+        left, present = replace(live, log=log).name(Topic.CONVERSATIONS), live.name(Topic.CONVERSATIONS)
+        raise Refused(
+            f"{name} reads {left}, which was left for {present}: it does not know what was said since. Make another one"
+            " from the present log (`eunoe rebuild`); for other partitions, `eunoe topics repartition`"
+        )
+
+
+def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
+    if made is None and name not in (pointer.first, pointer.live):
+        raise Refused(f"no generation {name}: see `eunoe generations`, or make it with `eunoe rebuild --into {name}`")
+    if made is not None and made.state is GenerationState.PARTIAL:
+        raise Refused(f"{name} is a part of memory only ({made.plan}): it is to be looked at, not to answer")
+    if made is not None and made.state is GenerationState.BUILDING:
+        wanted = made.plan.get("partitions")
+        again = f"eunoe topics repartition {wanted}" if wanted else f"eunoe rebuild --into {name}"
+        raise Refused(f"{name} is not whole yet: run its `{again}` again, it goes on")
+
+
+async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
+    """Return when the stages of a generation have done what there was to do; `Refused` where nobody works on it.
+
+    In a log that never rests they are never done with all of it: what came before this was called is, and what that
+    brought about.
+    """
+    kafka, names = settings.kafka_settings, settings.names
+    topics = {topic for row in ROWS.values() for topic in row.inputs}
+    for _ in range(HOPS):
+        await _handled(settings, await ends_now(kafka, names, topics), tell)
+        if not any((await lag(kafka, names, _STAGES)).values()):
+            break
+    tell(0)
+
+
+async def _handled(settings: Settings, ends: Ends, tell: Callable[[int], None]) -> None:
+    """Return when all that stands before ``ends`` is handled."""
+    least, since = None, monotonic()
+    while left := sum((await lag(settings.kafka_settings, settings.names, _STAGES, ends)).values()):
+        tell(left)
+        if least is None or left < least:
+            least, since = left, monotonic()
+        if monotonic() - since > STALLED_S:
+            name = settings.names.generation
+            raise Refused(
+                f"{name} is {left} records behind, and nobody works on it: start its workers"
+                f" (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
+            )
+        await asyncio.sleep(POLL_S)
+
+
+async def _tell_the_log(settings: Settings, name: str) -> None:
+    """The control record, in every partition."""
+    kafka, names = settings.kafka_settings, settings.names
+    (partitions,) = await partitions_of(kafka, names, [Topic.CONVERSATIONS])
+    value = encode(GenerationPromoted(generation=name, at=datetime.now(UTC)))
+    async with open_publisher(settings) as publisher:
+        await publisher.publish(
+            [Message(Topic.CONVERSATIONS, None, value, partition=partition) for partition in range(partitions)]
+        )
+
+
+async def check_droppable(settings: Settings, name: str) -> None:
+    """Raises `Refused` for the generation that is live, and for one that nobody knows."""
+    found = {listed.name: listed for listed in await list_generations(settings)}
+    if name not in found:
+        raise Refused(f"no generation {name}: there are {', '.join(found)}")
+    if found[name].is_live:
+        raise Refused(f"{name} is live: promote another one first")
+    made = found[name].made
+    if made is not None and made.state is GenerationState.MOVING:
+        raise Refused(
+            f"{name} answers already what is asked: go on with `eunoe topics repartition {made.plan['partitions']}`"
+        )
+
+
+async def drop(settings: Settings, name: str) -> int:
+    """Remove a generation: topics, points, state; returns how many Redis keys it had.
+
+    Its workers must have been stopped. The log stays; only a copy of it with other partitions, which no client was
+    told of yet, goes with its generation. Raises `Refused` for the live one, `Unavailable` when a server is away.
+    """
+    await check_droppable(settings, name)
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        live = await settings_in(book, settings.model_copy(update={"generation": None}))
+        made = await book.find(name)
+    log = 0 if made is None else made.log
+    target = of_generation(settings, name, {}).model_copy(update={"log": log})
+    await delete_topics(target.kafka_settings, target.names, log_too=log > live.names.log)
+    async with open_qdrant(target) as client:
+        await QdrantIndex(client, store_keys(target)).drop_generation()
+    async with open_redis(target) as redis:
+        removed = await forget_generation(redis, store_keys(target))
+        await RedisGenerations(redis, settings.prefix).forget(name)
+    return removed

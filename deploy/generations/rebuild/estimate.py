@@ -1,0 +1,171 @@
+"""What a rebuild would ask of models: a sample derived in this process, and nothing written."""
+
+import os
+import random
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from eunoe.deploy.clients.live_settings import of_generation
+from eunoe.deploy.clients.models import endpoint, open_compressor, open_embedder, uses_endpoint
+from eunoe.deploy.generations.rebuild.answers import AnswersFile
+from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
+from eunoe.deploy.generations.rebuild.reading import read_log
+from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.ports import Embedder
+from eunoe.workers.derive.dependents import made_again
+from eunoe.workers.derive.pipeline import Deriver
+from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.models.metering import Usage
+from eunoe.workers.models.openai import OpenAISettings
+from eunoe.workers.registry import Kit
+from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+
+SAMPLE: Final = 50
+"""Conversations that are derived at most."""
+_SEED: Final = 7
+
+Tell = Callable[[str, int, int], None]
+"""(``log``, ``answers`` or ``sample``, how much is done, of how much; 0: not known)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a rebuild of the whole log would do; what was counted of the sample is scaled by events."""
+
+    conversations: int
+    events: int
+    sampled: int
+    """Conversations that were derived."""
+    sampled_events: int
+    sessions: int
+    recorded: int
+    """Questions that recorded answers serve: they cost nothing."""
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    guessed: tuple[str, ...] = ()
+    """Prompts of which no recorded answer tells how long answers are."""
+    embedded: int | None = None
+    """Texts that an embedding endpoint would be sent; None: the embedder is local."""
+    cost: float | None = None
+    """Dollars; None where no price is set."""
+
+    @property
+    def is_exact(self) -> bool:
+        """True: every conversation was derived."""
+        return self.sampled == self.conversations
+
+
+async def estimate(settings: Settings, plan: RebuildPlan, tell: Tell) -> Estimate:
+    """Derive at most `SAMPLE` conversations, chosen the same each time, and scale what they would ask.
+
+    Asks no endpoint and writes nothing. Raises `Refused` where there is no log, `Unavailable` when a server is away.
+    """
+    target = of_generation(settings, plan.into, plan.changes)
+    with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory:
+        spool = Spool(Path(directory) / "spool.sqlite")
+        try:
+            await read_log(target, plan, spool, lambda done: tell("log", done, 0))
+            async with _open_counted(target, plan, Path(directory) / "answers.sqlite") as counted:
+                await counted.answers.read(target, lambda done: tell("answers", done, 0))
+                return await _derive(target, plan, spool, counted, tell)
+        finally:
+            spool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A kit that asks nobody, and what it counts."""
+
+    kit: Kit
+    answers: AnswersFile
+    language: CountingModel | None
+    embedder: CountingEmbedder | None
+
+
+def choose(conversations: list[Spooled], limit: int = SAMPLE) -> list[Spooled]:
+    """At most ``limit`` of them, the same ones for the same conversations."""
+    ordered = sorted(conversations, key=lambda one: one.key)
+    return ordered if len(ordered) <= limit else random.Random(_SEED).sample(ordered, limit)  # noqa: S311
+
+
+async def _derive(settings: Settings, plan: RebuildPlan, spool: Spool, counted: Counted, tell: Tell) -> Estimate:
+    there = spool.conversations(0, 1)
+    chosen = choose(there)
+    moments = Moments(None if plan.ask_again else counted.answers)
+    deriver = Deriver(counted.kit, settings.runner, moments, plan.stages)
+    sessions = 0
+    for done, one in enumerate(chosen):
+        tell("sample", done, len(chosen))
+        derived = await deriver.derive(one.key.decode(), list(spool.records(one.key)), settings.log_epoch)
+        sessions += derived.sessions
+    tell("sample", len(chosen), len(chosen))
+    return scaled(settings, there, chosen, sessions, counted)
+
+
+def scaled(
+    settings: Settings, there: list[Spooled], chosen: list[Spooled], sessions: int, counted: Counted
+) -> Estimate:
+    """The counts of a sample as those of all; by events."""
+    events, sampled_events = (sum(one.events for one in group) for group in (there, chosen))
+    factor = events / sampled_events if sampled_events else 0.0
+    counts = None if counted.language is None else counted.language.counts
+    calls, prompt, completion, recorded = (
+        (0, 0.0, 0.0, 0)
+        if counts is None
+        else (counts.calls, counts.prompt_tokens, counts.completion_tokens, counts.recorded)
+    )
+    usage = Usage(
+        calls=round(calls * factor),
+        prompt_tokens=round(prompt * factor),
+        completion_tokens=round(completion * factor),
+    )
+    return Estimate(
+        conversations=len(there),
+        events=events,
+        sampled=len(chosen),
+        sampled_events=sampled_events,
+        sessions=round(sessions * factor),
+        recorded=round(recorded * factor),
+        calls=usage.calls,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        guessed=() if counts is None else tuple(counts.guessed),
+        embedded=None if counted.embedder is None else round(counted.embedder.texts * factor),
+        cost=usage.cost(settings.prices) if settings.prices.known else None,
+    )
+
+
+@asynccontextmanager
+async def _open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> AsyncIterator[Counted]:
+    async with AsyncExitStack() as closing:
+        answers = AnswersFile(path)
+        closing.callback(answers.close)
+        language, again = None, made_again(plan.from_stage) if plan.from_stage else None
+        if uses_endpoint(settings, os.environ):
+            parameters = OpenAISettings(endpoint(settings, os.environ, settings.model)).parameters
+            language = CountingModel(settings.model, answers, parameters, ask_again=plan.ask_again, stages=again)
+        counting = None
+        embedder: Embedder
+        if settings.embedding.startswith("endpoint:"):
+            stand_in = WordLlamaEmbedder()
+            closing.push_async_callback(stand_in.aclose)
+            embedder = counting = CountingEmbedder(stand_in)
+        else:
+            embedder = await open_embedder(settings, os.environ, closing)
+        kit = Kit(
+            store=MemoryStore(),
+            index=MemoryIndex(),
+            embedder=embedder,
+            compressor=await open_compressor(settings, closing),
+            language=language,
+            settings=settings.stages,
+        )
+        yield Counted(kit, answers, language, counting)

@@ -1,0 +1,46 @@
+"""Keeps a generation up with the log, before and after it is promoted."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.live_settings import of_generation
+from eunoe.deploy.generations.promotion import caught_up
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
+from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.settings import Settings
+
+
+async def follow(settings: Settings, plan: RebuildPlan, tell: Callable[[int], None]) -> None:
+    """Run all stages of the generation until Ctrl-C or SIGTERM; ``tell`` hears how far it is behind, and then 0.
+
+    Raises `Unavailable` when its worker ends for good.
+    """
+    target = of_generation(settings, plan.into, plan.changes)
+    worker = WorkerProcess(["all"], environment(target))
+    stop = _told_to_stop()
+    try:
+        await worker.start()
+        await caught_up(target, tell)
+        await until_told(worker, stop)
+    finally:
+        await worker.stop()
+
+
+async def until_told(worker: WorkerProcess, stop: asyncio.Event | None = None) -> None:
+    """Return at Ctrl-C or SIGTERM; raises `Unavailable` when the worker ends for good before."""
+    stop = stop or _told_to_stop()
+    failed, stopping = asyncio.create_task(worker.failed()), asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (failed, stopping):
+        task.cancel()
+    if failed in done:
+        failed.result()
+
+
+def _told_to_stop() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

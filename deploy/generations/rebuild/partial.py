@@ -1,0 +1,223 @@
+"""A rebuild from a stage on: what does not depend on it is copied from the live generation, which goes on meanwhile.
+
+In this order, so that nothing falls between: how far the log is handled, then each conversation's state, then what
+the stages told each other. What the live generation does later, the new one's own workers do from the same offsets.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+
+from eunoe.deploy.clients.bootstrap import Clients, open_clients, open_qdrant
+from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
+from eunoe.deploy.generations.rebuild.progress import Progress, Tell, Told
+from eunoe.deploy.generations.rebuild.reading import LogRead
+from eunoe.deploy.generations.rebuild.share import Landing
+from eunoe.deploy.generations.rebuild.spool import Spool
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Timer
+from eunoe.schemas.ports import LogBook
+from eunoe.streams.position import split_position
+from eunoe.streams.reader import partitions_of, read_all
+from eunoe.streams.record import Record
+from eunoe.streams.topics import Topic
+from eunoe.workers.derive.dependents import made_again
+from eunoe.workers.derive.pipeline import STAGES, Deriver
+from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, what_was_told
+from eunoe.workers.models.metering import Prices
+from eunoe.workers.runner.inbound import Promotion
+from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import RedisLogBook, RedisStore, RedisTransplants
+
+AT_ONCE = 64
+_BATCH = 2_000
+_EVER = datetime.max.replace(tzinfo=UTC)
+_ALL_TIMERS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What came of it."""
+
+    read: LogRead | None
+    """Where the new generation's workers go on; None: nothing was made, it must begin with the log."""
+    made: Told = field(default_factory=Told)
+    note: str = ""
+
+
+async def make_from(source: Settings, target: Settings, plan: RebuildPlan, work: Path, tell: Tell) -> Partial:
+    """Copy what does not depend on ``plan.from_stage`` and make the rest again, in files of the directory ``work``.
+
+    Begins earlier where the retention of a topic that it needs has passed. Raises `Unavailable` when a server is.
+    """
+    assert plan.from_stage is not None
+    with ExitStack() as closing:
+        copies = CopyFile(work / "copies.sqlite")
+        closing.callback(copies.close)
+        read, timers = await _copy(source, plan, copies, tell)
+        spools = {topic: Spool(work / f"{topic}.sqlite", topic) for topic in TAKEN}
+        for spool in spools.values():
+            closing.callback(spool.close)
+        for topic, spool in spools.items():
+            await _fill(source, topic, spool, lambda done: tell(Progress("topics", done, 0)))
+        told = _Told(copies, spools, timers)
+        missing = told.missing()
+        start = earliest(plan.from_stage, missing)
+        note = _note(plan.from_stage, start, missing)
+        if start == STAGES[0]:
+            return Partial(None, note=note)
+        made = await _make(target, plan, told, made_again(start), read.partitions, tell)
+    return Partial(read, made, note)
+
+
+def _note(wanted: str, start: str, missing: Mapping[Topic, int]) -> str:
+    if start == wanted:
+        return ""
+    lacking = ", ".join(f"{topic} ({count} conversations)" for topic, count in sorted(missing.items()))
+    where = "the log" if start == STAGES[0] else start
+    return f"the retention of {lacking} has passed: made again from {where} on, not from {wanted}"
+
+
+# ---- what is copied
+
+
+async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tell) -> tuple[LogRead, dict[str, Timer]]:
+    """How far the log is handled, then every conversation, then the timers."""
+    (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
+    async with open_redis(source) as redis, open_qdrant(source) as qdrant:
+        keys = store_keys(source)
+        store, logbook = RedisStore(redis, keys), RedisLogBook(redis, keys)
+        transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
+        read = await _handled(logbook, partitions, source.log_epoch)
+        known = await store.conversations()
+        wanted = [key for key in known if not plan.conversations or key in plan.conversations]
+        again = made_again(plan.from_stage or STAGES[0])
+        for done, key in enumerate(wanted):
+            copies.add(key, await copy_conversation(store, transplants, index, key, again))
+            tell(Progress("copy", done + 1, len(wanted)))
+        copies.finish()
+        timers: dict[str, Timer] = {}
+        for partition in range(partitions):
+            timers |= {due.key: due.timer for due in await logbook.due(partition, _EVER, _ALL_TIMERS)}
+    return read, timers
+
+
+async def _handled(logbook: LogBook, partitions: int, epoch: int) -> LogRead:
+    """The end of what intake has handled of each partition, and who answers what stands behind it."""
+    read = LogRead(partitions)
+    for partition in range(partitions):
+        handled = await logbook.position(partition)
+        at_epoch, offset = (epoch, -1) if handled is None else split_position(handled)
+        read.ends[partition] = offset + 1 if at_epoch == epoch else 0
+        promoted = await logbook.answering(partition, handled)
+        if promoted is not None and handled is not None:
+            read.promotions.append((partition, Promotion(promoted, handled)))
+    return read
+
+
+async def _fill(source: Settings, topic: Topic, spool: Spool, tell: Callable[[int], None]) -> None:
+    batch: list[Record] = []
+    done = 0
+    spool.create()
+    async for record in read_all(source.kafka_settings, source.names, topic):
+        batch.append(record)
+        done += 1
+        if len(batch) >= _BATCH:
+            spool.add(batch)
+            batch.clear()
+            tell(done)
+    spool.add(batch)
+    spool.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was copied, and what the stages had told each other."""
+
+    copies: CopyFile
+    spools: Mapping[Topic, Spool]
+    timers: Mapping[str, Timer]
+
+    def kept(self, key: str, again: Sequence[str]) -> Kept:
+        kept = self.copies.read(key, self.timers.get(key))
+        return kept.without(again)
+
+    def records(self, key: str) -> list[Record]:
+        return [record for spool in self.spools.values() for record in spool.records(key.encode())]
+
+    def missing(self) -> Counter[Topic]:
+        """Topic → in how many conversations it is not whole."""
+        found = Counter[Topic]()
+        for key in self.copies.conversations():
+            found.update(what_was_told(self.copies.read(key), self.records(key)).missing)
+        return found
+
+
+# ---- what is made again
+
+
+async def _make(
+    target: Settings, plan: RebuildPlan, told: _Told, again: Sequence[str], partitions: int, tell: Tell
+) -> Told:
+    async with open_clients(target, ask_again=plan.ask_again) as clients:
+        moments = Moments(None if plan.ask_again else clients.answers)
+        deriver = Deriver(clients.kit, target.runner, moments, STAGES)
+        work = _Work(told, Landing(clients, partitions), deriver, again, target.prices, tell)
+        keys = told.copies.conversations()
+        waiting = asyncio.Queue[str]()
+        for key in keys:
+            waiting.put_nowait(key)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(work.take(waiting, len(keys)))
+    return work.made(clients)
+
+
+@dataclass(slots=True)
+class _Work:
+    told: _Told
+    landing: Landing
+    deriver: Deriver
+    again: Sequence[str]
+    prices: Prices
+    tell: Tell
+    sums: Counter[str] = field(default_factory=Counter)
+    since: float = field(default_factory=monotonic)
+
+    async def take(self, waiting: "asyncio.Queue[str]", total: int) -> None:
+        while not waiting.empty():
+            await self._one(waiting.get_nowait())
+            made = self.made(self.landing.clients)
+            self.tell(Progress("memory", made.conversations, total, made, monotonic() - self.since))
+
+    async def _one(self, key: str) -> None:
+        kept = self.told.kept(key, self.again)
+        self.sums["conversations"] += 1
+        there = await self.landing.is_there(key)
+        if there.applied == kept.standing.ledgers["intake"].applied and there.applied:
+            self.sums["kept"] += 1
+            return
+        told = what_was_told(kept, self.told.records(key))
+        derived = await go_on(self.deriver, key, kept, told)
+        await self.landing.put(derived, there)
+        self.sums["events"] += sum(map(len, told.records.values()))
+        self.sums["sessions"] += derived.sessions
+        self.sums["memories"] += len(derived.standing.tables.get(("update", "memories"), {}))
+        self.sums["failed"] += derived.failed
+
+    def made(self, clients: Clients) -> Told:
+        usage = clients.usage
+        return Told(
+            **self.sums,
+            calls=usage.calls + usage.corrections + usage.retries,
+            tokens=usage.prompt_tokens + usage.completion_tokens,
+            cost=usage.cost(self.prices),
+        )

@@ -1,0 +1,80 @@
+"""From the log into the spool."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
+from eunoe.deploy.generations.rebuild.spool import Spool
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.events import GenerationPromoted
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode
+from eunoe.streams.position import record_log_time, record_position
+from eunoe.streams.reader import partitions_of, read_all
+from eunoe.streams.record import Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
+from eunoe.workers.runner.inbound import Promotion
+
+_BATCH = 2_000
+
+
+@dataclass(slots=True)
+class LogRead:
+    """What was read of the log, beside what is in the spool."""
+
+    partitions: int
+    events: int = 0
+    """Records in the spool."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """Partition → the offset after the last record that was read."""
+    promotions: list[tuple[int, Promotion]] = field(default_factory=list)
+    """(partition, what was promoted there)."""
+
+
+async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, tell: Callable[[int], None]) -> LogRead:
+    """Fill the spool with what the log holds now and the plan wants; ``tell`` hears how many records were read.
+
+    Raises `Unavailable` when no broker answers, `Refused` where there is no log.
+    """
+    (partitions,) = await partitions_of(settings.kafka_settings, settings.names, [Topic.CONVERSATIONS])
+    read = LogRead(partitions)
+    batch: list[Record] = []
+    spool.create()
+    async for record in read_all(settings.kafka_settings, settings.names, Topic.CONVERSATIONS):
+        read.ends[record.partition] = record.offset + 1
+        if record.key is None:
+            _note_promotion(read, record, settings.log_epoch)
+        elif _is_wanted(record, plan, partitions):
+            batch.append(record)
+            read.events += 1
+        if len(batch) >= _BATCH:
+            spool.add(batch)
+            batch.clear()
+            tell(read.events)
+    spool.add(batch)
+    spool.finish()
+    tell(read.events)
+    return read
+
+
+def _is_wanted(record: Record, plan: RebuildPlan, partitions: int) -> bool:
+    key = record.key or b""
+    if plan.conversations and key.decode(errors="replace") not in plan.conversations:
+        return False
+    if partition_of(key, partitions) != record.partition:  # set aside when it came
+        return False
+    try:
+        return plan.until is None or record_log_time(record) <= plan.until
+    except ContractError:
+        return True
+
+
+def _note_promotion(read: LogRead, record: Record, epoch: int) -> None:
+    try:
+        event = decode(record.value)
+        place = record_position(record, epoch)
+    except ContractError:
+        return
+    if isinstance(event, GenerationPromoted):
+        read.promotions.append((record.partition, Promotion(event.generation, place)))

@@ -1,0 +1,229 @@
+"""A rebuild from its plan to a generation that its workers can take over."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+
+from eunoe.deploy.clients.bootstrap import open_clients
+from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.live_settings import of_generation
+from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.generations.rebuild.answers import fill_lookup
+from eunoe.deploy.generations.rebuild.partial import make_from
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
+from eunoe.deploy.generations.rebuild.progress import Progress, Tell, Told
+from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
+from eunoe.deploy.generations.rebuild.share import Share
+from eunoe.deploy.generations.rebuild.spool import Spool
+from eunoe.deploy.local.children import dies_with_parent
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.admin import create_topics
+from eunoe.streams.offsets import commit_offsets, ends_of
+from eunoe.streams.position import position
+from eunoe.streams.reader import partitions_of
+from eunoe.streams.topics import Topic
+from eunoe.workers.registry import ROWS
+from eunoe.workers.stores.answers import RedisAnswers
+from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
+from eunoe.workers.stores.redis import RedisLogBook
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild did."""
+
+    generation: str
+    state: GenerationState
+    made: Told
+    answers: int
+    """Recorded answers that were there."""
+    seconds: float
+    """Of deriving alone: reading the log is not in it."""
+    note: str = ""
+    """Where a partial rebuild had to begin earlier than asked, and why."""
+
+    @property
+    def events_per_s(self) -> float:
+        """Events derived a second; 0 where none was."""
+        derived = self.made.events
+        return derived / self.seconds if self.seconds else 0.0
+
+
+async def rebuild(settings: Settings, plan: RebuildPlan, tell: Tell) -> Rebuilt:
+    """Make a generation from the log, or go on with one that was begun in the same way.
+
+    ``settings`` are those of the live generation. Stopped at any point it can be called again: what is written is
+    kept. Raises `Refused` for a plan that does not fit what is there, `Unavailable` when a server stays away.
+    """
+    check_from_stage(plan)
+    target = _target(settings, plan)
+    (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
+    generation = await _begin(settings, plan)
+    await create_topics(target.kafka_settings, target.names, partitions, target.replication)
+    answers = 0 if plan.ask_again else await _fill(target, tell)
+    async with open_clients(target):
+        pass  # collections are made once, before several processes want them
+    with tempfile.TemporaryDirectory(prefix="eunoe-rebuild-") as directory:
+        started, work = monotonic(), Path(directory)
+        partial = await make_from(settings, target, plan, work, tell) if plan.from_stage else None
+        if partial is not None and partial.read is not None:
+            read, made, seconds = partial.read, partial.made, monotonic() - started
+        else:
+            path = work / "spool.sqlite"
+            read = await _spool(target, plan, path, tell)
+            started = monotonic()
+            made = await _derive(target, plan, path, read, tell)
+            seconds = monotonic() - started
+    state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
+    if not plan.is_partial:
+        await _hand_over(target, read)
+    await _write(settings, generation.model_copy(update={"state": state}))
+    return Rebuilt(plan.into, state, made, answers, seconds, "" if partial is None else partial.note)
+
+
+def _target(settings: Settings, plan: RebuildPlan) -> Settings:
+    target = of_generation(settings, plan.into, plan.changes)
+    return target if plan.log is None else target.model_copy(update={"log": plan.log})
+
+
+async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        live = (await book.pointer()).live or FIRST
+        made, there = await book.find(live), await book.find(plan.into)
+        check_continues(there, plan, live)
+        if plan.log is None and made is not None and made.log != settings.names.log:
+            left = settings.names.name(Topic.CONVERSATIONS)
+            raise Refused(f"{settings.generation} reads {left}, which is not the log of {live}: unset EUNOE_GENERATION")
+        generation = there or Generation(
+            name=plan.into,
+            state=GenerationState.BUILDING,
+            made_at=datetime.now(UTC),
+            source=live,
+            changes=dict(plan.changes),
+            plan=plan.words,
+            log=_target(settings, plan).names.log,
+        )
+        await book.write(generation)
+        return generation
+
+
+async def _write(settings: Settings, generation: Generation) -> None:
+    async with open_redis(settings) as redis:
+        await RedisGenerations(redis, settings.prefix).write(generation)
+
+
+async def _fill(settings: Settings, tell: Tell) -> int:
+    async with open_redis(settings) as redis:
+        answers = RedisAnswers(redis, store_keys(settings))
+        return await fill_lookup(settings, answers, lambda done: tell(Progress("answers", done, 0)))
+
+
+async def _spool(settings: Settings, plan: RebuildPlan, path: Path, tell: Tell) -> LogRead:
+    spool = Spool(path)
+    try:
+        return await read_log(settings, plan, spool, lambda done: tell(Progress("log", done, 0)))
+    finally:
+        spool.close()
+
+
+# ---- the processes
+
+
+async def _derive(settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, tell: Tell) -> Told:
+    started, sums = monotonic(), dict[int, Told]()
+
+    def heard(share: int, told: Told) -> None:
+        sums[share] = add(sums.get(share, Told()), told)
+        made = total(list(sums.values()))
+        tell(Progress("memory", made.events, read.events, made, monotonic() - started))
+
+    tell(Progress("memory", 0, read.events))
+    async with asyncio.TaskGroup() as group:
+        for number in range(plan.workers):
+            share = Share(
+                spool=str(path),
+                share=number,
+                shares=plan.workers,
+                partitions=read.partitions,
+                stages=plan.stages,
+                ask_again=plan.ask_again,
+            )
+            group.create_task(_run_share(settings, share, heard))
+    return total(list(sums.values()))
+
+
+async def _run_share(settings: Settings, share: Share, heard: Callable[[int, Told], None]) -> None:
+    command = [sys.executable, "-m", "eunoe.deploy.generations.rebuild.share", share.model_dump_json()]
+    async with _child(dies_with_parent(command), environment(settings)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        words = asyncio.create_task(process.stderr.read())
+        async for line in process.stdout:
+            heard(share.share, Told.from_json(line))
+        code, told = await process.wait(), (await words).decode(errors="replace").strip()
+    if code:
+        raise Unavailable(f"a process of the rebuild ended with code {code}: {told[-2000:]}; run the command again")
+
+
+@contextlib.asynccontextmanager
+async def _child(command: Sequence[str], variables: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env={**os.environ, **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def add(sum_: Told, told: Told) -> Told:
+    """What one process did in all: counts are added, what it counts itself is the latest."""
+    return Told(
+        **{
+            name: getattr(told, name)
+            if name in {"calls", "tokens", "cost"}
+            else getattr(sum_, name) + getattr(told, name)
+            for name in Told.model_fields
+        }
+    )
+
+
+def total(sums: Sequence[Told]) -> Told:
+    """What all processes did."""
+    return Told(**{name: sum(getattr(one, name) for one in sums) for name in Told.model_fields})
+
+
+# ---- what the workers of the generation begin with
+
+
+async def _hand_over(settings: Settings, read: LogRead) -> None:
+    """Its workers go on behind what was derived: positions, promotions, and the offsets of their groups."""
+    async with open_redis(settings) as redis:
+        logbook = RedisLogBook(redis, store_keys(settings))
+        for partition, promotion in read.promotions:
+            await logbook.promote(partition, promotion.position, promotion.generation)
+        for partition, end in read.ends.items():
+            if end:
+                await logbook.remember(partition, position(settings.log_epoch, end - 1))
+    kafka, names = settings.kafka_settings, settings.names
+    derived = [topic for row in ROWS.values() for topic in row.inputs if topic != Topic.CONVERSATIONS]
+    ends = await ends_of(kafka, names, list(dict.fromkeys(derived)), read.partitions)
+    log_ends = {(Topic.CONVERSATIONS.value, partition): end for partition, end in read.ends.items()}
+    for name, row in ROWS.items():
+        offsets = {place: offset for place, offset in {**ends, **log_ends}.items() if place[0] in row.inputs}
+        if offsets:
+            await commit_offsets(kafka, names, name, offsets)

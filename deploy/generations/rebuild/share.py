@@ -1,0 +1,157 @@
+"""One process of a rebuild: derives its share of the conversations and writes them into the new generation.
+
+Started by `eunoe.deploy.generations.rebuild.run` with a `Share` as its argument; tells on standard output, a JSON line
+each, what it has done.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from eunoe.deploy.clients.bootstrap import Clients, open_clients
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.rebuild.progress import Told
+from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.errors import EunoeError, Unavailable
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.position import record_position
+from eunoe.streams.record import Message, Record
+from eunoe.streams.settings import partition_of
+from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
+from eunoe.workers.runner.recorded_outcomes import Moments
+
+AT_ONCE = 64
+"""Conversations that wait for models side by side."""
+_MESSAGES = 500
+
+
+class Share(Value):
+    """Which conversations, of which spool, and how."""
+
+    spool: str
+    share: int
+    shares: int
+    partitions: int
+    stages: tuple[str, ...]
+    ask_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where derived conversations go: the stores and topics of the new generation."""
+
+    clients: Clients
+    partitions: int
+
+    async def is_there(self, key: str) -> Ledger:
+        """How far intake was when an earlier run wrote the conversation."""
+        return await self.clients.store.ledger(Scope("intake", key))
+
+    async def put(self, derived: Derived, expect: Ledger) -> None:
+        """Write what was derived: the topics, the index, and last the state, which says that all of it is there.
+
+        Raises `Unavailable`, also where another process wrote the same conversation.
+        """
+        for messages in _batches(derived.records):
+            await self.clients.publisher.publish(messages)
+        await self.clients.index.load(derived.points)
+        if derived.timer is not None:
+            partition = partition_of(derived.key.encode(), self.partitions)
+            await self.clients.logbook.schedule(partition, derived.key, derived.timer)
+        if not await self.clients.transplants.swap(derived.key, TABLES, derived.standing, expect):
+            raise Unavailable(f"another process writes {derived.key} too: let only one rebuild run")
+
+
+def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
+    for at in range(0, len(records), _MESSAGES):
+        batch = records[at : at + _MESSAGES]
+        yield [Message(one.topic, one.key, one.value, tuple(one.headers.items())) for one in batch]
+
+
+async def run_share(settings: Settings, share: Share) -> None:
+    """Derive every conversation of the share that is not there yet."""
+    spool = Spool(Path(share.spool))
+    async with open_clients(settings, ask_again=share.ask_again) as clients:
+        landing = Landing(clients, share.partitions)
+        moments = Moments(None if share.ask_again else clients.answers)
+        deriver = Deriver(clients.kit, settings.runner, moments, share.stages)
+        work = _Work(settings, spool, landing, deriver)
+        waiting = asyncio.Queue[Spooled]()
+        for conversation in spool.conversations(share.share, share.shares):
+            waiting.put_nowait(conversation)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(work.take(waiting))
+    spool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    settings: Settings
+    spool: Spool
+    landing: Landing
+    deriver: Deriver
+
+    async def take(self, waiting: "asyncio.Queue[Spooled]") -> None:
+        """Derive conversation after conversation until none is left."""
+        while not waiting.empty():
+            await self._one(waiting.get_nowait())
+
+    async def _one(self, conversation: Spooled) -> None:
+        key = conversation.key.decode()
+        there = await self.landing.is_there(key)
+        records = list(self.spool.records(conversation.key))
+        if is_whole(there, records, self.settings.log_epoch):
+            _tell(Told(conversations=1, events=conversation.events, kept=1))
+            return
+        derived = await self.deriver.derive(key, records, self.settings.log_epoch)
+        await self.landing.put(derived, there)
+        usage = self.landing.clients.usage
+        _tell(
+            Told(
+                conversations=1,
+                events=conversation.events,
+                sessions=derived.sessions,
+                memories=len(derived.standing.tables.get(("update", "memories"), {})),
+                failed=derived.failed,
+                calls=usage.calls + usage.corrections + usage.retries,
+                tokens=usage.prompt_tokens + usage.completion_tokens,
+                cost=usage.cost(self.settings.prices),
+            )
+        )
+
+
+def is_whole(there: Ledger, records: Sequence[Record], epoch: int) -> bool:
+    """True: what an earlier run wrote reaches to the last of these records; the log may have grown since then."""
+    try:
+        return there.applied > 0 and there.applied >= record_position(records[-1], epoch)
+    except ContractError:  # a record that was set aside: derived again, which changes nothing
+        return False
+
+
+def _tell(told: Told) -> None:
+    sys.stdout.buffer.write(told.to_json() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def _main(share: Share) -> None:
+    await run_share(await live_settings(connected_settings()), share)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    try:
+        asyncio.run(_main(Share.model_validate(orjson.loads(sys.argv[1]), strict=False)))
+    except* EunoeError as group:
+        sys.stderr.write(f"{group.exceptions[0]}\n")
+        sys.exit(Exit.UNAVAILABLE)

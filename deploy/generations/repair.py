@@ -1,0 +1,228 @@
+"""Derives a conversation again from the log, and puts what comes of it in the place of what the stores hold."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.inspect.dead_letters import Choice, close, read_letters
+from eunoe.deploy.observability.counters import model_document
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.events import DeadLetterReason, ReplyRequested
+from eunoe.schemas.ports import Standing
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode, encode
+from eunoe.streams.dead_letters import Closing, Filed, read_dead_letter
+from eunoe.streams.position import record_position
+from eunoe.streams.reader import read_partition
+from eunoe.streams.record import Message, Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
+from eunoe.workers.blend.outcomes import contexts
+from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
+from eunoe.workers.intake.settings import BlendMode
+from eunoe.workers.runner.failure_limit import FailureLimit
+from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.stores.redis import RedisTransplants
+
+TRIES = 20
+"""Times that a conversation is derived again because new records came meanwhile."""
+
+INTAKE, BLEND, UPDATE, RESPOND = "intake", "blend", "update", "respond"
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did."""
+
+    key: str
+    records: int
+    sessions: int
+    memories: int
+    points: int
+    """Points written; those that were wrong are gone."""
+    removed: int
+    """Points of the conversation that nothing in the log stands for."""
+    asked: int
+    """Asks that were lost on the way and are answered now."""
+    letters: int
+    """Held dead letters that are dealt with."""
+    skipped: int
+    """Sessions that failed again: they are missing in memory."""
+    calls: int
+    """Calls of the language model; recorded answers cost none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repairer:
+    """Repairs conversations while the workers go on."""
+
+    settings: Settings
+    clients: Clients
+    transplants: RedisTransplants
+    partitions: int
+
+    async def held(self) -> list[str]:
+        """The keys of the conversations of which dead letters are held, sorted."""
+        letters = await read_letters(self.settings, Choice(reason=DeadLetterReason.HELD))
+        return sorted({filed.letter.key for filed in letters if filed.letter.key})
+
+    async def repair(self, key: str, done: Callable[[int, int], None] = lambda at, of: None) -> Repaired:
+        """Derive a conversation again; ``done`` is told how many records are derived, and of how many.
+
+        All that intake has handled of it is derived in memory, then swapped in at once, if intake has handled nothing
+        more meanwhile; else the new records are derived too. Raises `Refused` where the log knows nothing of the
+        conversation, `Unavailable` when a server stays away or the conversation is never quiet.
+        """
+        calls = self._calls()
+        for _ in range(TRIES):
+            intake = await self._intake(key)
+            records = await self._records(key, intake)
+            if not records:
+                raise Refused(f"the log holds nothing of {key} that intake has handled")
+            derived = await self._derive(key, records, done)
+            live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
+            if await self.transplants.swap(key, TABLES, _fencing(derived.standing, live), intake):
+                return await self._follow(derived, live, len(records), calls)
+        raise Unavailable(f"{key} was never quiet for as long as it takes to derive it: try again later")
+
+    async def _intake(self, key: str) -> Ledger:
+        """Where intake stands, after anything unsent has been sent."""
+        scope = Scope(INTAKE, key)
+        while (ledger := await self.clients.store.ledger(scope)).outbox is not None:
+            await self.clients.sender.send(scope, ledger.outbox)
+        return ledger
+
+    async def _records(self, key: str, intake: Ledger) -> list[Record]:
+        """What intake has handled of the conversation; what it has not yet it will handle after the repair."""
+        partition = partition_of(key.encode(), self.partitions)
+        handled = max(intake.applied, await self.clients.logbook.position(partition) or 0)
+        kafka, names = self.settings.kafka_settings, self.settings.names
+        return [
+            record
+            async for record in read_partition(kafka, names, Topic.CONVERSATIONS, partition)
+            if record.key == key.encode() and 0 < _position(record, self.settings.log_epoch) <= handled
+        ]
+
+    async def _derive(self, key: str, records: Sequence[Record], done: Callable[[int, int], None]) -> Derived:
+        at = 0
+
+        def one_more() -> None:
+            nonlocal at
+            at += 1
+            done(at, len(records))
+
+        settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
+        deriver = Deriver(self.clients.kit, settings, Moments(self.clients.answers))
+        return await deriver.derive(key, records, self.settings.log_epoch, one_more)
+
+    async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
+        """What follows the swap; done twice it comes out the same, so that a repair that was cut off is done again."""
+        key = derived.key
+        if derived.timer is not None:
+            await self.clients.logbook.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
+        removed = await self._index(derived)
+        letters = await self._held_letters(key)
+        asked = await self._ask_again(derived, live[BLEND], letters)
+        await close(self.clients.publisher, letters, Closing.REPAIRED)
+        standing = derived.standing
+        return Repaired(
+            key=key,
+            records=records,
+            sessions=derived.sessions,
+            memories=len(standing.tables.get((UPDATE, "memories"), {})),
+            points=len(derived.points),
+            removed=removed,
+            asked=asked,
+            letters=len(letters),
+            skipped=len(_skipped(standing)),
+            calls=self._calls() - calls,
+        )
+
+    async def _index(self, derived: Derived) -> int:
+        """Write the derived points, and remove the others that are not newer; returns how many those were."""
+        removed = 0
+        applied = derived.standing.ledgers[UPDATE].applied
+        for collection in Collection:
+            there = await self.clients.kit.index.seqs(collection, derived.key)
+            points = [_over(point, there) for point in derived.points if point.collection is collection]
+            await self.clients.kit.index.upsert(points)
+            known = {point.id for point in points}
+            stale = [id_ for id_, seq in there.items() if id_ not in known and seq <= applied]
+            await self.clients.kit.index.remove(collection, derived.key, stale)
+            removed += len(stale)
+        return removed
+
+    async def _held_letters(self, key: str) -> list[Filed]:
+        letters = await read_letters(self.settings, Choice(reason=DeadLetterReason.HELD))
+        return [filed for filed in letters if filed.letter.key == key]
+
+    async def _ask_again(self, derived: Derived, blend: Ledger, letters: Sequence[Filed]) -> int:
+        """Pass on the asks that blend held, or had not come to when the conversation was swapped."""
+        if self.settings.intake.blend is not BlendMode.BEFORE_REPLY:
+            return 0
+        held = {request.turn for request in map(_held_request, letters) if request is not None}
+        messages: list[Message] = []
+        for record in derived.records:
+            request = decode(record.value) if record.topic == Topic.REPLY_REQUESTS else None
+            if isinstance(request, ReplyRequested) and await self._is_unanswered(request, blend, held):
+                wanted = request.model_copy(update={"reply_wanted": True})
+                messages += [
+                    Message(Topic.REPLY_CONTEXTS, context.key.encode(), encode(context))
+                    for context in contexts(wanted, infused=False)
+                ]
+        await self.clients.publisher.publish(messages)
+        return len(messages)
+
+    async def _is_unanswered(self, request: ReplyRequested, blend: Ledger, held: set[int | None]) -> bool:
+        # where blend's ledger itself was lost, only what it held is known to be unanswered
+        on_the_way = 0 < blend.applied < (request.turn or 0)
+        if request.request is None or (request.turn not in held and not on_the_way):
+            return False
+        lane = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))
+        return lane.applied == 0
+
+    def _calls(self) -> int:
+        return int(model_document(self.clients.kit.language).get("calls", 0))
+
+
+def _position(record: Record, epoch: int) -> int:
+    """The record's position; 0 for one that intake could not read either."""
+    try:
+        return record_position(record, epoch)
+    except ContractError:
+        return 0
+
+
+def _fencing(standing: Standing, live: dict[str, Ledger]) -> Standing:
+    """The standing with ledgers that fence whatever was decided on those that are there now."""
+    ledgers = {
+        stage: replace(ledger, lates=max(ledger.lates, live[stage].lates) + 1)
+        for stage, ledger in standing.ledgers.items()
+        if stage != INTAKE
+    }
+    return replace(standing, ledgers={**standing.ledgers, **ledgers})
+
+
+def _over(point: Point, there: Mapping[str, int]) -> Point:
+    """The point, as new as the one that it replaces."""
+    return point.model_copy(update={"seq": max(point.seq, there.get(point.id, 0))})
+
+
+def _skipped(standing: Standing) -> set[int]:
+    """The sessions that a stage skipped."""
+    ledgers = (ledger for stage, ledger in standing.ledgers.items() if stage != BLEND)
+    return {number for ledger in ledgers for number in ledger.skipped}
+
+
+def _held_request(filed: Filed) -> ReplyRequested | None:
+    """The ask of a letter that blend held."""
+    letter, raw = read_dead_letter(filed.record)
+    if letter.stage != BLEND or letter.truncated:
+        return None
+    try:
+        event = decode(raw)
+    except ContractError:
+        return None
+    return event if isinstance(event, ReplyRequested) else None

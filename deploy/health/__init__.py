@@ -1,1 +1,0 @@
-"""Is a worker alive, is it ready, what has it counted: judged, served, probed."""

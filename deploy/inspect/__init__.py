@@ -1,0 +1,1 @@
+"""Read-only views of memory and of dead letters."""

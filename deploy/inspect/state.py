@@ -1,0 +1,42 @@
+"""What was derived from conversations, and whether the index agrees. Reads both stores, changes neither."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eunoe.schemas.ports import VectorIndex
+from eunoe.workers.derive.digest import StateDigest, read_digest
+from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
+from eunoe.workers.registry import ROWS
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.redis import RedisStore
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """One conversation: its digest, and what is wrong or under way."""
+
+    digest: StateDigest
+    findings: Sequence[Finding]
+    unfinished: Sequence[Unfinished]
+
+
+async def read_states(
+    store: RedisStore | MemoryStore, index: VectorIndex, keys: Sequence[str], *, log_times: bool = False
+) -> list[ConversationState]:
+    """The states of these conversations, those that are known; raises `Unavailable` when a server is."""
+    return [state for key in keys if (state := await _read_state(store, index, key, log_times=log_times))]
+
+
+async def _read_state(
+    store: RedisStore | MemoryStore, index: VectorIndex, key: str, *, log_times: bool
+) -> ConversationState | None:
+    digest = await read_digest(store, key, ROWS, log_times=log_times)
+    findings = await compare_index(store, index, key, ROWS)
+    under_way = await unfinished(store, store, key, ROWS)
+    known = any(part.get("tables") or part.get("applied") for part in digest.state.values())
+    return ConversationState(digest, findings, under_way) if known or findings or under_way else None
+
+
+def all_conversations(number: int) -> str:
+    """How the line of all of them is called."""
+    return f"all {number} conversations"

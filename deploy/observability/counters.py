@@ -1,0 +1,89 @@
+"""The counters of a worker process as one document, and the file that benchmarks read them from."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from eunoe.schemas.ports import LanguageModel
+from eunoe.streams.group.stage_consumer import StageApp
+from eunoe.workers.models.openai import OpenAIModel
+from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.runner.metrics import LoopMeter, StageMeter
+
+EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class WorkerMeter:
+    """All that one worker process counts."""
+
+    language: LanguageModel | None = None
+    loop: LoopMeter = field(default_factory=LoopMeter)
+    stages: dict[str, StageMeter] = field(default_factory=dict)
+    apps: dict[str, StageApp] = field(default_factory=dict)
+
+    def stage(self, name: str) -> StageMeter:
+        """The counters of a stage, made when first asked for."""
+        return self.stages.setdefault(name, StageMeter())
+
+    def document(self) -> dict[str, Any]:
+        """``at`` (seconds since the epoch), ``pid``, ``stages``, ``loop``, ``models``."""
+        return {
+            "at": time.time(),
+            "pid": os.getpid(),
+            "stages": {name: self._stage_document(name) for name in self.stages},
+            "loop": self.loop.document(),
+            "models": model_document(self.language),
+        }
+
+    def _stage_document(self, name: str) -> dict[str, float]:
+        counters = self.stages[name].document()
+        if name in self.apps:
+            counters["waiting_s"] += self.apps[name].dispatcher.waited_s
+        return counters
+
+
+def model_document(language: LanguageModel | None) -> dict[str, float]:
+    """What a language model was asked and how many calls were in flight; empty where none is asked."""
+    model = language.model if isinstance(language, RecordedModel) else language
+    if not isinstance(model, OpenAIModel):
+        return {}
+    return {**asdict(model.usage), "in_flight_peak": model.peak_in_flight, "in_flight_s": model.in_flight_s}
+
+
+@asynccontextmanager
+async def metered(meter: WorkerMeter, path: Path | None) -> AsyncIterator[None]:
+    """Sample the loop beside the body; where ``path`` is given, write the document each second and at the end."""
+    tasks = [asyncio.create_task(meter.loop.run())]
+    if path is not None:
+        write_document(path, meter)
+        tasks.append(asyncio.create_task(_write_for_ever(path, meter)))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        if path is not None:
+            write_document(path, meter)
+
+
+async def _write_for_ever(path: Path, meter: WorkerMeter) -> None:
+    while True:
+        await asyncio.sleep(EVERY_S)
+        write_document(path, meter)
+
+
+def write_document(path: Path, meter: WorkerMeter) -> None:
+    """Whole or not at all: a reader never sees half a document."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_bytes(orjson.dumps(meter.document()))
+    draft.replace(path)

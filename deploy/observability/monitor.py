@@ -1,0 +1,47 @@
+"""Takes the pulse of all stages of a process, again and again."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+from eunoe.deploy.observability.vitals import Vitals
+from eunoe.schemas.errors import Unavailable
+from eunoe.streams.group.end_watch import EndWatch
+from eunoe.streams.group.partition import Place
+from eunoe.streams.group.stage_consumer import StageApp
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 2.0
+
+
+@asynccontextmanager
+async def monitored(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch) -> AsyncIterator[None]:
+    """Sample beside the body."""
+    task = asyncio.create_task(_run(vitals, apps, ends))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await ends.close()
+
+
+async def _run(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch) -> None:
+    while True:
+        await sample(vitals, apps, ends)
+        await asyncio.sleep(EVERY_S)
+
+
+async def sample(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch) -> None:
+    """One look at all stages. Where no broker answers, the ends are those known before."""
+    handled = {stage: app.handled() for stage, app in apps.items()}
+    known: dict[Place, int] = {}
+    try:
+        known = await ends.ends({place for places in handled.values() for place in places})
+    except Unavailable as fault:
+        log.debug("the ends of the partitions are not known: %s", fault)
+    for stage, app in apps.items():
+        vitals.pulse(stage).sample(handled[stage], known, rebalancing=app.rebalancing)

@@ -1,0 +1,112 @@
+"""Signs of life of one stage: what it has handled, against what there is to do."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from eunoe.streams.group.dispatcher import RunHandler
+from eunoe.streams.group.partition import Place
+from eunoe.streams.record import Lease, Record
+
+
+@dataclass(slots=True)
+class _PlacePulse:
+    """One partition that is ours."""
+
+    handled: int
+    end: int
+    sign_at: float
+    """When it last got on, paused on purpose, or had nothing to do."""
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.handled)
+
+
+class StagePulse:
+    """Of a stage: by partition how far it is, and since when nothing moves there."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._places: dict[Place, _PlacePulse] = {}
+        self._pausing: Counter[Place] = Counter()
+        self._rebalancing_since: float | None = None
+        self._given_back = 0
+
+    @property
+    def given_back(self) -> int:
+        """Records that were given back un-acked, to their next owner."""
+        return self._given_back
+
+    def watched(self, handle: RunHandler) -> RunHandler:
+        """The same handler, whose pauses (for a server, for another stage) count as signs of life."""
+
+        async def watch(records: Sequence[Record], lease: Lease) -> None:
+            done = False
+            try:
+                await handle(records, _WatchedLease(lease, self, (records[0].topic, records[0].partition)))
+                done = True
+            finally:
+                self._given_back += 0 if done else len(records)
+
+        return watch
+
+    def sample(self, handled: Mapping[Place, int], ends: Mapping[Place, int], *, rebalancing: bool) -> None:
+        """Note how far the partitions are that are ours now, and where they end as far as it is known."""
+        now = self._clock()
+        if not rebalancing:
+            self._rebalancing_since = None
+        elif self._rebalancing_since is None:
+            self._rebalancing_since = now
+        self._places = {place: self._next(place, at, ends.get(place, 0), now) for place, at in handled.items()}
+
+    def _next(self, place: Place, handled: int, end: int, now: float) -> _PlacePulse:
+        before = self._places.get(place)
+        end = max(end, handled, before.end if before else 0)
+        moved = before is None or before.handled != handled or not before.lag or self._pausing[place]
+        return _PlacePulse(handled, end, now if moved or before is None else before.sign_at)
+
+    def lag(self) -> dict[Place, int]:
+        """Records that are not done, by partition."""
+        return {place: pulse.lag for place, pulse in self._places.items()}
+
+    def stalled(self, limit_s: float) -> list[str]:
+        """What has not moved for longer than ``limit_s`` although there is work, in words; empty: nothing."""
+        now = self._clock()
+        stuck = [
+            f"{topic}/{partition}: {pulse.lag} to do, nothing done for {now - pulse.sign_at:.0f} s"
+            for (topic, partition), pulse in sorted(self._places.items())
+            if pulse.lag and not self._pausing[topic, partition] and now - pulse.sign_at > limit_s
+        ]
+        if self._rebalancing_since is not None and now - self._rebalancing_since > limit_s:
+            stuck.append(f"no partitions for {now - self._rebalancing_since:.0f} s: the rebalance does not end")
+        return stuck
+
+    def begin_pause(self, place: Place) -> None:
+        """A record of the partition waits on purpose."""
+        self._pausing[place] += 1
+
+    def end_pause(self, place: Place) -> None:
+        """It goes on."""
+        self._pausing[place] -= 1
+        if place in self._places:
+            self._places[place].sign_at = self._clock()
+
+
+class _WatchedLease:
+    def __init__(self, lease: Lease, pulse: StagePulse, place: Place) -> None:
+        self._lease = lease
+        self._pulse = pulse
+        self._place = place
+
+    @property
+    def revoked(self) -> bool:
+        return self._lease.revoked
+
+    async def pause(self, seconds: float) -> None:
+        self._pulse.begin_pause(self._place)
+        try:
+            await self._lease.pause(seconds)
+        finally:
+            self._pulse.end_pause(self._place)

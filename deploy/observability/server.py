@@ -1,0 +1,70 @@
+"""The small HTTP server of a worker: ``/live``, ``/ready``, ``/metrics``."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+from aiohttp import web
+
+from eunoe.deploy.observability.metrics import CONTENT_TYPE, Watched, metrics_text
+from eunoe.deploy.observability.vitals import Report
+from eunoe.schemas.errors import Refused
+
+SETTING = "EUNOE_HEALTH"
+LOOPBACK = "127.0.0.1"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``host:port`` or a port alone, which is one of the loopback address. Raises `Refused`."""
+    host, _, port = text.rpartition(":")
+    if not (port.isdecimal() and port.isascii() and int(port) < 65_536):
+        raise Refused(f"{SETTING} is {text!r:.80}: use HOST:PORT or PORT; port 0 is any free one")
+    return host.strip("[]") or LOOPBACK, int(port)
+
+
+@asynccontextmanager
+async def serve_health(watched: Watched, address: str | None) -> AsyncIterator[str | None]:
+    """Serve beside the body; gives the URL, None where no address is set.
+
+    Raises `Refused` where the address is none, or taken.
+    """
+    if address is None:
+        yield None
+        return
+    runner = web.AppRunner(_app(watched), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        yield await _listen(runner, *parse_address(address))
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise Refused(f"{SETTING}: cannot listen on {host}:{port}: {error.strerror}") from None
+    bound = runner.addresses[0]
+    return f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
+
+
+def _app(watched: Watched) -> web.Application:
+    async def live(_: web.Request) -> web.Response:
+        report = watched.vitals.report()
+        return _answer(report, good=report.live)
+
+    async def ready(_: web.Request) -> web.Response:
+        report = watched.vitals.report()
+        return _answer(report, good=report.ready)
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=metrics_text(watched), headers={"Content-Type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])
+    return app
+
+
+def _answer(report: Report, *, good: bool) -> web.Response:
+    body = orjson.dumps(report.document(), option=orjson.OPT_APPEND_NEWLINE)
+    return web.Response(body=body, status=200 if good else 503, content_type="application/json")

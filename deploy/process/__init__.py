@@ -1,0 +1,1 @@
+"""Worker processes: their start, their supervision, their shutdown; `eunoe up`."""

@@ -1,0 +1,161 @@
+"""A memory at home: the embedded stack, the journal and a worker in one place, over a data directory.
+
+Starting: servers, topics, the journal played back, workers; after a stop that was not clean the derived state is made
+again from the journal first. Stopping: every stage drained, the journal complete, and only then the word on disk that
+all of it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eunoe.deploy.clients.connect import environment, on_stack
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.clients.shared import open_publisher, store_keys
+from eunoe.deploy.local.derived import discard_derived_state
+from eunoe.deploy.local.journal import Journal, replay
+from eunoe.deploy.local.journal_writer import JournalWriter
+from eunoe.deploy.local.kept import KeptData
+from eunoe.deploy.local.stack import LocalStack, Ports
+from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.admin import create_topics, lag
+from eunoe.streams.reader import topic_size
+from eunoe.streams.topics import Topic
+from eunoe.workers.registry import ROWS
+
+log = logging.getLogger(__name__)
+
+DRAIN_POLL_S = 0.2
+
+Tell = Callable[[str, int, int], None]
+"""(what is done, how much of it, of how much)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomePlan:
+    """What to start."""
+
+    data: Path | None
+    """None: a throw-away directory."""
+    workers: bool = True
+    ports: Ports = field(default_factory=Ports)
+    drain_s: float = 120.0
+    """Seconds that the stages may take to finish what is there when the home stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A running memory."""
+
+    settings: Settings
+    stack: LocalStack
+    workers: Sequence[WorkerProcess]
+    """One that answers and one that remembers, or none."""
+    journal: JournalWriter | None
+
+    async def failed(self) -> None:
+        """Return only by raising what ended one of the parts."""
+        parts = [part.failed() for part in (self.stack, *self.workers, self.journal) if part is not None]
+        waits = [asyncio.ensure_future(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in done:
+                wait.result()
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+@asynccontextmanager
+async def open_home(settings: Settings, plan: HomePlan, tell: Tell) -> AsyncIterator[Home]:
+    """A memory that takes events; at the end it is stopped and, where data is kept, says whether cleanly.
+
+    Raises `Refused` when the directory is in use or was made with other partitions, `Unavailable` when a part
+    does not come up.
+    """
+    async with LocalStack(plan.data, plan.ports) as stack, AsyncExitStack() as closing:
+        settings = await live_settings(on_stack(settings, stack.urls))
+        kept = stack.kept
+        if kept is not None:
+            kept.check_partitions(settings.partitions)
+        await create_topics(settings.kafka_settings, settings.names, settings.partitions)
+        journal = await _restore(settings, stack, kept, tell) if kept is not None else None
+        workers = await _start_workers(settings, stack, closing) if plan.workers else ()
+        writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
+        if workers and not stack.clean_start:
+            await drained(settings, plan.drain_s * 30, tell)
+        stack.announce()
+        home = Home(settings, stack, workers, writer)
+        yield home
+        if workers and writer is not None:
+            await _settle(home, writer, plan, tell)
+
+
+async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, tell: Tell) -> Journal:
+    """Throw away what may be ahead of the journal, then produce the journal again."""
+    journal = Journal(kept.journal)
+    if not stack.clean_start:
+        log.warning("the last stop was not clean: memory is made again from %d journalled events", len(journal))
+        await discard_derived_state(stack.urls, store_keys(settings))
+    async with open_publisher(settings) as publisher:
+        played = await replay(journal, publisher, lambda done, total: tell("played back", done, total))
+    stands = await topic_size(settings.kafka_settings, settings.names, Topic.CONVERSATIONS)
+    if stands != played:
+        raise Refused(
+            f"{stands - played} events were produced while the journal was played back; order would be lost."
+            " Stop the clients, start again, and let them produce when `eunoe up` says that it is ready"
+        )
+    return journal
+
+
+async def _start_workers(settings: Settings, stack: LocalStack, closing: AsyncExitStack) -> tuple[WorkerProcess, ...]:
+    logs = stack.directory / "logs"
+    workers = tuple(
+        WorkerProcess([group], environment(settings), logs / f"worker-{group}.log") for group in ("replies", "memory")
+    )
+    for worker in workers:
+        closing.push_async_callback(worker.stop)
+    await asyncio.gather(*(worker.start() for worker in workers))
+    return workers
+
+
+async def _start_journal(
+    settings: Settings, stack: LocalStack, journal: Journal, closing: AsyncExitStack
+) -> JournalWriter:
+    closing.callback(journal.close)
+    writer = JournalWriter(journal, settings.kafka_settings, settings.names, stack.epoch)
+    closing.push_async_callback(writer.stop)
+    await writer.start()
+    return writer
+
+
+async def _settle(home: Home, writer: JournalWriter, plan: HomePlan, tell: Tell) -> None:
+    """Finish everything, and mark the directory clean; where that fails, the next start makes memory again."""
+    try:
+        await drained(home.settings, plan.drain_s, tell)
+        await asyncio.gather(*(worker.stop() for worker in home.workers))
+        await writer.drain()
+    except Unavailable as fault:
+        log.warning("not a clean stop, memory will be made again at the next start: %s", fault)
+        return
+    home.stack.mark_drained()
+
+
+async def drained(settings: Settings, patience_s: float, tell: Tell) -> None:
+    """Return when no stage has anything left to do; raises `Unavailable` when that takes longer than ``patience_s``."""
+    stages = {name: row.inputs for name, row in ROWS.items()}
+    total = 0
+    try:
+        async with asyncio.timeout(patience_s):
+            while left := sum((await lag(settings.kafka_settings, settings.names, stages)).values()):
+                total = max(total, left)
+                tell("stages", total - left, total)
+                await asyncio.sleep(DRAIN_POLL_S)
+            tell("stages", total, total)
+    except TimeoutError:
+        raise Unavailable(f"the stages had still {left} events to do after {patience_s:.0f} s") from None

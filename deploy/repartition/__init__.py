@@ -1,0 +1,1 @@
+"""Another number of partitions: a copy of the log, and a rebuild from it."""

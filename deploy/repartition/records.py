@@ -1,0 +1,93 @@
+"""Records on their way into a log with another number of partitions. Pure.
+
+A copy keeps its first place in the log, so that what was applied stays applied, and is never answered again. A
+forwarded record is new there: it came while the clients were being moved, and is answered by the new generation. Both
+tell from where they were taken, so that a second attempt takes nothing twice.
+"""
+
+import re
+from typing import Final
+
+from eunoe.schemas.base import write_time
+from eunoe.schemas.events import DeadLetterReason, GenerationPromoted
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode
+from eunoe.streams.position import (
+    COPIED_HEADER,
+    LOG_TIME_HEADER,
+    Headers,
+    copy_headers,
+    is_copy,
+    record_log_time,
+    without_place,
+)
+from eunoe.streams.record import Message, Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
+
+_SOURCE: Final = re.compile(rb"(\d{1,9}):(\d{1,9}):(\d{1,13})")
+
+
+def belongs(record: Record, partitions: int) -> bool:
+    """True: a record that intake took, of a log with so many partitions; others it set aside as they came.
+
+    Control records have no key: a new log has its own.
+    """
+    return record.key is not None and partition_of(record.key, partitions) == record.partition
+
+
+def copied(record: Record, epoch: int, log: int, partitions: int) -> Message:
+    """The copy of a record of ``log``, which is read in ``epoch``, for a log with ``partitions``.
+
+    Raises `ContractError` for one whose place or time is malformed: intake set it aside.
+    """
+    return _message(record, copy_headers(record, epoch), log, partitions)
+
+
+def forwarded(record: Record, epoch: int, log: int, partitions: int) -> Message:
+    """The record as a new one of a log with ``partitions``: only the time at which ``log`` took it goes along.
+
+    A copy is copied. Raises as `copied` does.
+    """
+    if is_copy(record):
+        return copied(record, epoch, log, partitions)
+    time = write_time(record_log_time(record)).encode()
+    return _message(record, (*without_place(record), (LOG_TIME_HEADER, time)), log, partitions)
+
+
+def _message(record: Record, headers: Headers, log: int, partitions: int) -> Message:
+    source = f"{log}:{record.partition}:{record.offset}".encode()
+    return Message(
+        topic=Topic.CONVERSATIONS,
+        key=record.key,
+        value=record.value,
+        headers=(*headers, (COPIED_HEADER, source)),
+        partition=partition_of(record.key or b"", partitions),
+    )
+
+
+def source_of(record: Record, log: int) -> tuple[int, int] | None:
+    """(partition, offset) in ``log`` of a record that was taken from there; None for any other record.
+
+    Raises `ContractError` (``invalid``) where the header is malformed.
+    """
+    header = record.headers.get(COPIED_HEADER)
+    if header is None:
+        return None
+    match = _SOURCE.fullmatch(header)
+    if match is None:
+        raise ContractError(
+            DeadLetterReason.INVALID, f"header {COPIED_HEADER}: expected log:partition:offset, got {header[:40]!r}"
+        )
+    return (int(match[2]), int(match[3])) if int(match[1]) == log else None
+
+
+def begins(record: Record, generation: str, log: int) -> bool:
+    """True for the control record that hands the asks behind it to ``generation``, which reads ``log``."""
+    if record.key is not None:
+        return False
+    try:
+        event = decode(record.value)
+    except ContractError:
+        return False
+    return isinstance(event, GenerationPromoted) and (event.generation, event.log) == (generation, log)

@@ -1,0 +1,262 @@
+"""Another number of partitions: the log copied, memory made again from the copy, clients sent there.
+
+The old generation answers until the change, the new one from then on; nobody stops. What comes into the old log between
+the change and its end is forwarded; what comes later its doorkeepers refuse. Each step can be repeated: an attempt that
+was stopped is gone on with by the same command.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.live_settings import of_generation, settings_in
+from eunoe.deploy.clients.shared import open_publisher, open_redis
+from eunoe.deploy.generations.promotion import caught_up
+from eunoe.deploy.generations.rebuild.plan import RebuildPlan
+from eunoe.deploy.generations.rebuild.progress import Progress, Tell, Told
+from eunoe.deploy.generations.rebuild.run import rebuild
+from eunoe.deploy.process.retired_consumers import begin_at
+from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.repartition.moving import LogMove, Side
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.streams.admin import create_topics
+from eunoe.streams.reader import partitions_of, read_all, topic_size
+from eunoe.streams.record import Record
+from eunoe.streams.topics import Topic
+from eunoe.workers.stores.generations import FIRST, Generation, Generations, GenerationState, RedisGenerations
+
+FEW = 500
+"""Records that may come while the rest is copied: so many are copied in a moment."""
+ROUNDS = 10
+"""After so many copies of what came meanwhile it goes on all the same: what comes later is forwarded."""
+_NUMBERED = re.compile(r"v(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """From where to where."""
+
+    source: Settings
+    """Those of the generation that reads the present log."""
+    target: Settings
+    before: int
+    """Partitions of the present log."""
+    partitions: int
+    row: Generation
+    is_new: bool = True
+    """False: it was begun already."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The broker's names of the two logs."""
+        return self.source.names.name(Topic.CONVERSATIONS), self.target.names.name(Topic.CONVERSATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was done."""
+
+    copied: int
+    """Records that the new log took from the old one."""
+    left_out: int
+    """Records that intake had set aside as they came."""
+    made: Told
+    """By the rebuild; zeros where an earlier attempt made it."""
+    note: str = ""
+
+
+# ---- what is to be done
+
+
+def unfinished(rows: Mapping[str, Generation], live_log: int) -> Generation | None:
+    """The generation of a change of partitions that was begun and not ended."""
+    for row in rows.values():
+        if "partitions" in row.plan and (row.log > live_log or row.state is GenerationState.MOVING):
+            return row
+    return None
+
+
+def check_goes_on(begun: Generation, partitions: int, into: str | None) -> None:
+    """Refuse another wish while one is on its way; raises `Refused`."""
+    wanted = begun.plan["partitions"]
+    if str(partitions) != wanted or into not in (None, begun.name):
+        undo = "" if begun.state is GenerationState.MOVING else f", or `eunoe drop {begun.name}` first"
+        raise Refused(
+            f"a change to {wanted} partitions (generation {begun.name}) was begun and not ended: go on with"
+            f" `eunoe topics repartition {wanted}`{undo}"
+        )
+
+
+def next_name(taken: set[str]) -> str:
+    """The first of v2, v3 … that comes behind all of ``taken``."""
+    numbers = [int(match[1]) for name in taken if (match := _NUMBERED.fullmatch(name))]
+    return f"v{max(numbers, default=1) + 1}"
+
+
+async def survey(settings: Settings, partitions: int, into: str | None = None) -> Move:
+    """What is to be done for so many partitions; writes nothing.
+
+    Raises `Refused` where the log has them, the name is taken or another change is on its way, `Unavailable`.
+    """
+    async with open_redis(settings) as redis:
+        book = RedisGenerations(redis, settings.prefix)
+        live = (await book.pointer()).live or FIRST
+        rows = {row.name: row for row in await book.all()}
+        present = await settings_in(book, settings.model_copy(update={"generation": live}))
+        begun = unfinished(rows, present.names.log)
+        if begun is not None:
+            check_goes_on(begun, partitions, into)
+            source = await settings_in(book, settings.model_copy(update={"generation": begun.source, "log": None}))
+            return _move(source, await _partitions(source), partitions, begun, is_new=False)
+        name = into or next_name({live, *rows})
+        if name in {live, *rows}:
+            raise Refused(f"generation {name} is there: choose another name with --into, or `eunoe drop {name}` first")
+        before = await _partitions(present)
+        if before == partitions:
+            raise Refused(f"{present.names.name(Topic.CONVERSATIONS)} has {partitions} partitions already")
+        row = Generation(
+            name=name,
+            state=GenerationState.BUILDING,
+            made_at=datetime.now(UTC),
+            source=live,
+            changes=rows[live].changes if live in rows else {},
+            plan={"partitions": str(partitions)},
+            log=present.names.log + 1,
+        )
+        return _move(present, before, partitions, row)
+
+
+def _move(source: Settings, before: int, partitions: int, row: Generation, *, is_new: bool = True) -> Move:
+    target = of_generation(source, row.name, {}).model_copy(update={"log": row.log})
+    return Move(source, target, before, partitions, row, is_new)
+
+
+async def _partitions(settings: Settings) -> int:
+    (partitions,) = await partitions_of(settings.kafka_settings, settings.names, [Topic.CONVERSATIONS])
+    return partitions
+
+
+# ---- doing it
+
+
+async def repartition(
+    move: Move, closing: AsyncExitStack, tell: Tell, behind: Callable[[int], None], *, workers: int = 2
+) -> tuple[Moved, WorkerProcess]:
+    """Do all of it; returns what was done, and the worker of the new generation, which runs until ``closing`` ends.
+
+    ``behind`` hears how many records the new generation is behind. Stopped at any point it can be called again, with
+    another `survey`. Raises `Refused` where somebody produced into the new log before it was ready, `Unavailable`.
+    """
+    redis = await closing.enter_async_context(open_redis(move.source))
+    work = Change(move, RedisGenerations(redis, move.source.prefix), tell, workers)
+    await work.begin(closing)
+    worker = WorkerProcess(["all"], environment(move.target))
+    closing.push_async_callback(worker.stop)
+    await worker.start()
+    await work.catch_up(behind)
+    await work.change_over()
+    return replace(work.done, note=await _old_ones_rest(move)), worker
+
+
+class Change:
+    """The steps, each of which may be done again."""
+
+    def __init__(self, move: Move, book: Generations, tell: Tell, workers: int, log: LogMove | None = None) -> None:
+        self._move = move
+        self._book = book
+        self._tell = tell
+        self._workers = workers
+        self._row = move.row
+        self._made = Told()
+        self._log = log
+
+    @property
+    def _logs(self) -> LogMove:
+        assert self._log is not None
+        return self._log
+
+    @property
+    def done(self) -> Moved:
+        """What was done so far."""
+        return Moved(self._logs.taken, self._logs.left_out, self._made)
+
+    async def begin(self, closing: AsyncExitStack) -> None:
+        """A whole copy of the log, and a generation made from it."""
+        move = self._move
+        if move.is_new:
+            await self._book.write(self._row)
+        target = move.target
+        await create_topics(target.kafka_settings, target.names, move.partitions, target.replication)
+        total = await topic_size(move.source.kafka_settings, move.source.names, Topic.CONVERSATIONS)
+        self._log = LogMove(
+            await _side(move.source, move.before, closing),
+            await _side(target, move.partitions, closing),
+            move.source.log_epoch,
+            self._row.name,
+            lambda taken: self._tell(Progress("log copied", taken, max(total, taken))),
+        )
+        await self._logs.look(strict=self._row.state is not GenerationState.MOVING)
+        await self._logs.copy()
+        if self._row.state is GenerationState.BUILDING:
+            await self._rebuild()
+
+    async def _rebuild(self) -> None:
+        row = self._row
+        plan = RebuildPlan(
+            row.name, changes=row.changes, workers=self._workers, log=row.log, partitions=self._move.partitions
+        )
+        self._made = (await rebuild(self._move.source, plan, self._tell)).made
+        await begin_at(self._move.target, self._logs.source.log, self._logs.next_offsets)
+        self._row = row.model_copy(update={"state": GenerationState.BUILT})
+
+    async def catch_up(self, behind: Callable[[int], None]) -> None:
+        """Copy what came meanwhile, until that is little and the new generation knows it."""
+        for _ in range(ROUNDS):
+            copied = await self._logs.copy()
+            await caught_up(self._move.target, behind)
+            if copied <= FEW:
+                return
+
+    async def change_over(self) -> None:
+        """Hand the asks over, then the readers, then close the old log. What comes meanwhile goes along."""
+        source = self._logs.source.log
+        if await self._book.closed_log(source) is None:
+            if self._row.state is not GenerationState.MOVING:
+                await self._logs.look()
+                await self._write(GenerationState.MOVING)
+            await self._logs.hand_over()
+            while not self._logs.seen:
+                await self._logs.copy()
+            await self._logs.open()
+            await self._logs.forward()
+            await self._book.promote(self._row.name)
+            await self._logs.forward()
+            await self._book.close_log(source, self._logs.next_offsets)
+        await self._write(GenerationState.BUILT)
+
+    async def _write(self, state: GenerationState) -> None:
+        self._row = self._row.model_copy(update={"state": state})
+        await self._book.write(self._row)
+
+
+async def _side(settings: Settings, partitions: int, closing: AsyncExitStack) -> Side:
+    kafka, names = settings.kafka_settings, settings.names
+
+    def read(begin: Mapping[int, int]) -> AsyncIterator[Record]:
+        return read_all(kafka, names, Topic.CONVERSATIONS, begin=begin)
+
+    publisher = await closing.enter_async_context(open_publisher(settings))
+    return Side(names.log, partitions, read, publisher)
+
+
+async def _old_ones_rest(move: Move) -> str:
+    """Wait until the old generation has answered what was asked of it; a note where nobody works on it."""
+    try:
+        await caught_up(move.source, lambda _left: None)
+    except Refused as fault:
+        return f"asks from before the change may be open: {fault}"
+    return ""

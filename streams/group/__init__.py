@@ -1,0 +1,1 @@
+"""The consumer of a stage: membership in its group, keyed dispatch, offsets."""

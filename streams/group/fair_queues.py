@@ -1,0 +1,79 @@
+"""Whose turn it is: records of one key in their order, keys that come anew and keys that have waited by turns."""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from eunoe.streams.group.partition import Place
+
+Chain = bytes | Place
+"""What is kept in order: a key, or for records without a key their partition."""
+
+Job = TypeVar("Job")
+
+
+class KeyQueues(Generic[Job]):
+    """What waits, by chain. A chain from which something was taken has no turn until that is said to be done."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        """How many wait, of all chains."""
+        self._chains: dict[Chain, deque[Job]] = {}
+        self._fresh: deque[Chain] = deque()
+        self._waited: deque[Chain] = deque()
+        self._fresh_next = True
+        self._halted: set[Chain] = set()
+
+    @property
+    def any(self) -> bool:
+        """True: it is somebody's turn."""
+        return bool(self._fresh or self._waited)
+
+    def add(self, chain: Chain, job: Job) -> bool:
+        """Let ``job`` wait behind all others of its chain; False when the chain was halted."""
+        if chain in self._halted:
+            return False
+        row = self._chains.get(chain)
+        if row is None:
+            self._chains[chain] = deque((job,))
+            self._fresh.append(chain)
+        else:
+            row.append(job)
+        self.waiting += 1
+        return True
+
+    def take(self, most: int) -> tuple[Job, ...]:
+        """Up to ``most`` of the chain whose turn it is.
+
+        A chain that comes anew and one that has waited by turns: who says one thing need not wait for who imports.
+        """
+        first, other = (self._fresh, self._waited) if self._fresh_next else (self._waited, self._fresh)
+        self._fresh_next = not self._fresh_next
+        row = self._chains[(first or other).popleft()]
+        taken = tuple(row.popleft() for _ in range(min(len(row), most)))
+        self.waiting -= len(taken)
+        return taken
+
+    def done(self, chain: Chain) -> None:
+        """What was taken of the chain is done: its next ones have a turn again."""
+        row = self._chains.get(chain)
+        if row:
+            self._waited.append(chain)
+        elif row is not None:
+            del self._chains[chain]
+
+    def halt(self, chain: Chain) -> None:
+        """Drop what waits of the chain, and take nothing more of it before `clear`."""
+        self._halted.add(chain)
+        self.waiting -= len(self._chains.pop(chain, ()))
+
+    def drop(self) -> None:
+        """Drop all that waits."""
+        self.waiting = 0
+        self._chains.clear()
+        self._fresh.clear()
+        self._waited.clear()
+
+    def clear(self) -> None:
+        """Drop all that waits, and forget what was halted."""
+        self.drop()
+        self._halted.clear()

@@ -1,0 +1,252 @@
+"""Membership in a consumer group on Faust, which no other file but that of its thread knows.
+
+What is fetched goes straight to the owner: no record waits in Faust's queues when its partition is lost, and none
+costs the two tasks that Faust makes of each. Faust acks nothing: what may be committed is said by the owner alone,
+because the account that Faust keeps can run past unfinished work and forgets, when a rebalance begins, what was acked
+since the last commit.
+"""
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import faust
+    from aiokafka import ConsumerRecord
+    from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+    from faust.app.base import BootStrategy
+    from faust.transport.consumer import RecordMap, ensure_TP
+    from faust.transport.drivers import aiokafka as driver
+    from faust.types import TP, TransportT
+    from mode import ServiceT
+
+from eunoe.streams.group.dispatcher import Dispatcher
+from eunoe.streams.group.faust_thread import ConsumerThread
+from eunoe.streams.pace import Pace
+from eunoe.streams.settings import KafkaSettings
+
+__all__ = ["TP", "GroupApp", "GroupConsumer", "Owner", "group_settings"]
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+_BREATH = 50
+
+
+class Owner(Protocol):
+    """Whose consumer it is: who takes what is fetched, and says what may be committed."""
+
+    kafka: KafkaSettings
+    pace: Pace
+    dispatcher: Dispatcher
+
+    async def take(self, found: ConsumerRecord) -> None:
+        """Have one record; returns when there is room for the next."""
+        ...
+
+    async def drain(self, grace_s: float | None = None) -> None:
+        """Finish what is started and commit it: partitions are about to be lost."""
+        ...
+
+    def acked(self) -> dict[TP, int]:
+        """The newest offset that may be committed, by partition."""
+        ...
+
+    async def start_of(self, tp: TP, offset: int) -> int:
+        """Where to begin to read a partition of which ``offset`` is next."""
+        ...
+
+    def crashed(self, reason: BaseException) -> None:
+        """Hear why it cannot go on. May be called from any thread."""
+        ...
+
+
+class GroupConsumer(driver.Consumer):
+    """Faust's consumer, with the dispatcher in place of its bookkeeping of acks."""
+
+    logger = logging.getLogger("faust.consumer")
+
+    def __post_init__(self) -> None:
+        self._committing = asyncio.Lock()
+        self._seeking = asyncio.Lock()
+        self._committed: dict[TP, int] = {}
+        self._fetched: dict[TP, int] = {}
+        self._progress: dict[TP, tuple[int | None, int | None]] = {}
+        self._starts: dict[TP, int] = {}
+        self._astray = False
+
+    @property
+    def _owner(self) -> Owner:
+        return cast("GroupApp", self.app).owner
+
+    @property
+    def _worker(self) -> ConsumerThread:
+        return cast("ConsumerThread", self._thread)
+
+    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
+        return ConsumerThread(self._owner.kafka, self._owner.pace, self, loop=self.loop, beacon=self.beacon)
+
+    # ---- rebalance
+
+    def hold(self) -> None:
+        """Hand out nothing more."""
+        self.stop_flow()
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Finish what is started and commit it while the partitions are still ours.
+
+        Who had none may be given some: nothing is handed on before it is sought where to begin.
+        """
+        self.hold()
+        if revoked:
+            await self._owner.drain()
+        self._fetched.clear()
+        self._progress.clear()
+        self._committed.clear()
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Let the dispatcher take records again."""
+        self._owner.dispatcher.resume()
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    # ---- commits: the gates' word only
+
+    async def force_commit(self, topics: object = None, start_new_transaction: bool = True) -> bool:
+        """Commit what the gates let through since the last time."""
+        async with self._committing:
+            acked = self._owner.acked()
+            return await self._commit_news({tp: offset + 1 for tp, offset in acked.items()})
+
+    async def commit_exactly(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit these offsets, lower ones than before too."""
+        async with self._committing:
+            return await self._commit_news(offsets)
+
+    async def _commit_news(self, offsets: Mapping[TP, int]) -> bool:
+        news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
+        if not news or not await self._commit(news):
+            return not news
+        self._committed.update(news)
+        return True
+
+    # ---- where to read
+
+    async def perform_seek(self) -> None:
+        """Go to the committed offsets, or where the owner wants to start.
+
+        Faust's own does not move a partition that has no commit, or one at 0: what was fetched while the flow
+        was stopped would be lost.
+        """
+        async with self._seeking:
+            committed = {ensure_TP(tp): offset for tp, offset in (await self.seek_to_committed()).items()}
+            earliest = {ensure_TP(tp): at for tp, at in (await self.earliest_offsets(*committed)).items()}
+            starts = {tp: await self._owner.start_of(tp, max(at or 0, earliest[tp])) for tp, at in committed.items()}
+            await self.seek_wait(starts)
+            self._starts = starts
+            self._committed = {tp: at for tp, at in committed.items() if at is not None}
+            self._fetched.clear()
+            self._astray = False
+
+    async def _drain_messages(self, fetcher: ServiceT) -> None:
+        """Hand what is fetched straight to the dispatcher, for as long as the fetcher lives."""
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                await self._hand_on(*await self._wait_next_records(_POLL_S))
+        except (ConsumerStoppedError, asyncio.CancelledError):
+            if not self.app.should_stop:
+                raise
+
+    async def _hand_on(self, fetched: RecordMap | None, active: set[TP] | None) -> None:
+        """Hand on one poll's records; those of a rebalance that is over, or has begun, come again after its seek."""
+        if self.should_stop:
+            return
+        if self._astray or not self.flow_active:
+            await self._go_back()
+            return
+        generation = self.app.consumer_generation_id
+        for number, (tp, found) in enumerate(self.scheduler.iterate(fetched or {}), 1):
+            if not self.flow_active or self.app.consumer_generation_id != generation:
+                return
+            if active is None or tp in active:
+                await self._owner.take(found)
+            if not number % _BREATH:
+                await asyncio.sleep(0)
+
+    async def _go_back(self) -> None:
+        """Have what was fetched while the flow was stopped again: it may have come after the seek of the rebalance."""
+        try:
+            await self.perform_seek()
+        except Exception as error:
+            # aiokafka says with an assertion that no partition is ours any more
+            if not (self.app.rebalancing or isinstance(error, IllegalStateError | AssertionError)):
+                raise
+            # the seek of the rebalance may have been before this
+            self._astray = True
+            log.info("the partitions move, and are sought when they are ours again: %r", error)
+
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> RecordMap:
+        records = await super()._getmany(active_partitions, timeout)
+        self._fetched.update({ensure_TP(tp): batch[-1].offset for tp, batch in records.items() if batch})
+        self._progress = {tp: self._worker.progress(tp) for tp in self.assignment()}
+        return records
+
+    def begun_at(self, tp: TP) -> int | None:
+        """Where reading began after the last rebalance; None: not sought yet."""
+        return self._starts.get(tp)
+
+    def caught_up(self, tp: TP, last_taken: int | None) -> bool:
+        """True: the partition was read to its end, and all that was read was taken."""
+        position, end = self._progress.get(tp, (None, None))
+        if position is None or end is None or position < end:
+            return False
+        fetched = self._fetched.get(tp)
+        return fetched is None or (last_taken is not None and last_taken >= fetched)
+
+
+class _Transport(driver.Transport):
+    Consumer = GroupConsumer
+
+
+class _Boot(BootStrategy):
+    enable_web = False
+    enable_kafka_producer = False
+
+
+class GroupApp(faust.App):
+    """A Faust app that reports its crash and leaves the file system alone."""
+
+    logger = logging.getLogger("faust.app")
+    BootStrategy = _Boot
+    owner: Owner
+
+    def _new_transport(self) -> TransportT:
+        return _Transport(self.conf.broker_consumer, self)
+
+    def _create_directories(self) -> None:
+        """Nothing: there are no tables to keep."""
+
+    def _crash(self, reason: BaseException) -> None:
+        super()._crash(reason)
+        self.owner.crashed(reason)
+
+
+def group_settings(kafka: KafkaSettings) -> dict[str, Any]:
+    """What Faust is told of the broker, and of what it need not do."""
+    return {
+        "broker": "kafka://" + ";".join(kafka.servers),
+        "broker_commit_interval": kafka.commit_interval_ms / 1000,
+        "broker_request_timeout": kafka.request_timeout_ms / 1000,
+        "broker_session_timeout": kafka.session_timeout_ms / 1000,
+        "broker_rebalance_timeout": kafka.rebalance_timeout_ms / 1000,
+        "broker_max_poll_records": kafka.max_poll_records,
+        "table_standby_replicas": 0,
+        "topic_disable_leader": True,
+        "topic_allow_declare": False,
+        "web_enabled": False,
+        "key_serializer": "raw",
+        "value_serializer": "raw",
+    }

@@ -1,0 +1,94 @@
+"""The thread in which Faust's consumer fetches, commits and sends its heartbeats: our settings, our pace, our end."""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Mapping
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import aiokafka
+    from aiokafka.coordinator.assignors.roundrobin import (
+        RoundRobinPartitionAssignor,
+    )
+    from faust.transport.drivers import aiokafka as driver
+    from faust.types import TP
+
+from eunoe.streams.holes import consumer_class
+from eunoe.streams.pace import Pace
+from eunoe.streams.settings import KafkaSettings, client_options
+
+_NEVER_MS = 2**31 - 1
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's consumer thread, with our connection settings and without its fixed fetch wait of 1.5 s."""
+
+    logger = logging.getLogger("faust.consumer.thread")
+
+    def __init__(self, kafka: KafkaSettings, pace: Pace, consumer: driver.Consumer, **options: object) -> None:
+        super().__init__(consumer, **options)
+        self._kafka = kafka
+        self._pace = pace
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
+        kafka = self._kafka
+        self._assignor = RoundRobinPartitionAssignor
+        return consumer_class(dense=kafka.dense)(
+            **client_options(kafka),
+            group_id=self.app.conf.id,
+            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_poll_records=kafka.max_poll_records,
+            max_partition_fetch_bytes=max(kafka.max_request_bytes, 1 << 20),
+            fetch_max_wait_ms=kafka.fetch_wait_ms,
+            session_timeout_ms=kafka.session_timeout_ms,
+            rebalance_timeout_ms=kafka.rebalance_timeout_ms,
+            heartbeat_interval_ms=kafka.heartbeat_interval_ms,
+            # a stage that waits for a slow model takes nothing for long: whether it is stuck is told by its progress
+            max_poll_interval_ms=_NEVER_MS,
+        )
+
+    async def on_start(self) -> None:
+        """Connect; keep the pace that the owner wants."""
+        await super().on_start()
+        if self._kafka.fetch_rest_ms:
+            self._pace.keep(self._ensure_consumer())
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        held = self.assignment()
+        mine = {tp: offset for tp, offset in offsets.items() if tp in held}
+        return await super()._commit(mine) if mine else False
+
+    def progress(self, tp: TP) -> tuple[int | None, int | None]:
+        """The next offset to fetch and the end of the partition, as the last fetch knew it; None: not known yet."""
+        assignment = self._ensure_consumer()._subscription.subscription.assignment  # noqa: SLF001
+        state = assignment.state_value(tp) if assignment else None
+        if state is None or not state.has_valid_position:
+            return None, None
+        return state.position, state.highwater
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group and disconnect."""
+        coordinator = getattr(self._consumer, "_coordinator", None)
+        if coordinator is not None and getattr(coordinator, "generation", None) == 0:
+            # the embedded broker counts generations from 0, which aiokafka takes for "not a member": it would not leave
+            coordinator.generation = 1
+        await super().on_thread_stop()
+
+    def close(self) -> None:
+        """Nothing: the thread leaves the group and disconnects when it stops.
+
+        Faust calls this where partitions move while the app stops, and would close the connections from another
+        thread's event loop. No loop is made for that, and one in C may end the process by a segmentation fault.
+        """
+
+    def _start_thread(self) -> None:
+        # the crash was told to the app already; raised here it would only be printed
+        with contextlib.suppress(Exception):
+            super()._start_thread()
+
+    def on_crash(self, msg: str, *fmt: object, **kwargs: object) -> None:
+        """Log, where Faust would write to standard error."""
+        self.logger.error(msg.format(*fmt))

@@ -1,0 +1,182 @@
+"""The log's twin: topics in memory, for tests and for evaluations in process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from eunoe.schemas.errors import EunoeError
+from eunoe.streams.group.dispatcher import Handler
+from eunoe.streams.publisher import MessageTooLarge, size_of
+from eunoe.streams.record import Message, Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import TOPICS, Topic
+
+Sleep = Callable[[float], Awaitable[None]]
+Clock = Callable[[], datetime]
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _yield_only(seconds: float) -> Awaitable[None]:
+    del seconds
+    return asyncio.sleep(0)
+
+
+class Stuck(EunoeError):
+    """A handler waits for something that nobody in the pump will bring."""
+
+
+class MemoryLog:
+    """Topics in memory; a `eunoe.streams.record.Publisher`.
+
+    ``clock`` gives the append time of each record. A message without key and partition goes to partition 0.
+    """
+
+    def __init__(self, partitions: int = 4, clock: Clock = _utc_now) -> None:
+        self.partitions = partitions
+        self._clock = clock
+        self._logs: dict[Topic, list[list[Record]]] = {topic: [[] for _ in range(partitions)] for topic in TOPICS}
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        """Append all, in their order.
+
+        Raises `MessageTooLarge` before anything is appended, ``ValueError`` for an unknown topic or partition.
+        """
+        for message in messages:
+            limit = TOPICS[Topic(message.topic)].max_bytes
+            if size_of(message) > limit:
+                raise MessageTooLarge(
+                    f"a message to {message.topic} has {size_of(message)} bytes, the limit is {limit}"
+                )
+        for message in messages:
+            self.append(message)
+
+    def append(self, message: Message) -> Record:
+        """Append one message and return its record."""
+        topic, partition = Topic(message.topic), self._partition(message)
+        log = self._logs[topic][partition]
+        record = Record(
+            topic=topic,
+            partition=partition,
+            offset=len(log),
+            key=message.key,
+            value=message.value,
+            timestamp_ms=round(self._clock().timestamp() * 1000),
+            headers=dict(message.headers),
+        )
+        log.append(record)
+        return record
+
+    def records(self, topic: str) -> list[Record]:
+        """All records of a topic, partition by partition, each in the order of its offsets."""
+        return [record for log in self._logs[Topic(topic)] for record in log]
+
+    def after(self, topic: str, partition: int, offset: int) -> Record | None:
+        """The record at ``offset``; None where the partition ends before it."""
+        log = self._logs[Topic(topic)][partition]
+        return log[offset] if offset < len(log) else None
+
+    def _partition(self, message: Message) -> int:
+        if message.partition is None:
+            return 0 if message.key is None else partition_of(message.key, self.partitions)
+        if not 0 <= message.partition < self.partitions:
+            raise ValueError(f"{message.topic} has no partition {message.partition}, only {self.partitions}")
+        return message.partition
+
+
+@dataclass(slots=True)
+class _Subscription:
+    """A consumer group of one member."""
+
+    stage: str
+    topics: tuple[Topic, ...]
+    handle: Handler
+    offsets: dict[tuple[Topic, int], int] = field(default_factory=dict)
+    busy: bool = False
+
+
+class Pump:
+    """Gives the records of a `MemoryLog` to handlers, one at a time, in an order that is always the same.
+
+    The stage that was subscribed last goes first: subscribed along the way of an event, what an event brings about
+    is done before the next event is taken, as in a service that keeps up.
+
+    A handler that pauses lets the other stages go on; only when they have nothing left is ``sleep`` awaited. One
+    that raises leaves its record where it is: the next run begins with it.
+    """
+
+    def __init__(self, log: MemoryLog, sleep: Sleep = _yield_only, max_pauses: int = 10_000) -> None:
+        self._log = log
+        self._sleep = sleep
+        self._max_pauses = max_pauses
+        self._subscriptions: list[_Subscription] = []
+        self._handled = 0
+
+    def subscribe(self, stage: str, topics: Sequence[str], handle: Handler) -> None:
+        """Let ``handle`` have all records of ``topics``, from the beginning."""
+        self._subscriptions.append(_Subscription(stage, tuple(map(Topic, topics)), handle))
+
+    async def run_until_idle(self) -> int:
+        """Handle what there is and what comes of it, until nothing is left; returns how many records were handled.
+
+        Raises whatever a handler raises, and `Stuck` when one goes on pausing while nothing moves.
+        """
+        before = self._handled
+        while await self.step():
+            pass
+        return self._handled - before
+
+    async def step(self) -> bool:
+        """Handle the next record of the last stage that has one; False when all are idle (or busy pausing)."""
+        for subscription in reversed(self._subscriptions):
+            if not subscription.busy and (record := self._next(subscription)) is not None:
+                await self._handle(subscription, record)
+                return True
+        return False
+
+    async def wait(self, stage: str, fruitless: int, seconds: float) -> bool:
+        """What a pausing handler of ``stage`` gets: another stage's step (True), or else a sleep (False)."""
+        if await self.step():
+            return True
+        if fruitless >= self._max_pauses:
+            raise Stuck(f"{stage} paused {fruitless} times while nothing moved: what it waits for never comes")
+        await self._sleep(seconds)
+        return False
+
+    def _next(self, subscription: _Subscription) -> Record | None:
+        for topic in subscription.topics:
+            for partition in range(self._log.partitions):
+                record = self._log.after(topic, partition, subscription.offsets.get((topic, partition), 0))
+                if record is not None:
+                    return record
+        return None
+
+    async def _handle(self, subscription: _Subscription, record: Record) -> None:
+        subscription.busy = True
+        try:
+            await subscription.handle(record, _PumpLease(self, subscription.stage))
+        finally:
+            subscription.busy = False
+        subscription.offsets[Topic(record.topic), record.partition] = record.offset + 1
+        self._handled += 1
+
+
+class _PumpLease:
+    """The lease of one record; it is never revoked."""
+
+    def __init__(self, pump: Pump, stage: str) -> None:
+        self._pump = pump
+        self._stage = stage
+        self._fruitless = 0
+
+    @property
+    def revoked(self) -> bool:
+        """Always False."""
+        return False
+
+    async def pause(self, seconds: float) -> None:
+        """Let the others go on; never raises `eunoe.streams.record.GiveWay`."""
+        self._fruitless = 0 if await self._pump.wait(self._stage, self._fruitless, seconds) else self._fruitless + 1

@@ -1,0 +1,94 @@
+"""Is the result right? A fast wrong answer is no figure."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.models import open_embedder
+from eunoe.deploy.evaluate.rehearsal import Rehearsal
+from eunoe.deploy.inspect.state import ConversationState, read_states
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import EunoeError
+from eunoe.schemas.ports import LanguageModel
+from eunoe.streams.reader import topic_size
+from eunoe.streams.topics import Topic
+from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.registry import ROWS
+from eunoe.workers.rows import Order
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.redis import RedisStore
+from tests.bench.load import LoadPlan, as_message, rounds
+from tests.bench.rig import Rig, start_model_server
+
+STAGES = tuple(name for name, row in ROWS.items() if row.order in (Order.POSITION, Order.SESSION))
+"""The stages that a session passes."""
+
+
+class WrongResult(EunoeError):
+    """What the run left behind is not what it should be: its figures mean nothing."""
+
+
+async def check_run(rig: Rig, plan: LoadPlan) -> list[ConversationState]:
+    """The states of the plan's conversations; raises `WrongResult` where anything was lost, set aside or not done."""
+    letters = await topic_size(rig.settings.kafka_settings, rig.settings.names, Topic.DEAD_LETTERS)
+    if letters:
+        raise WrongResult(f"{letters} events were set aside as dead letters")
+    if rig.restarts():
+        raise WrongResult(f"workers had to be started afresh {rig.restarts()} times")
+    async with open_qdrant(rig.settings) as client:
+        index = QdrantIndex(client, rig.names)
+        states = await read_states(RedisStore(rig.redis, rig.names), index, plan.keys)
+    _check_states(states, plan.keys)
+    return states
+
+
+def _check_states(states: Sequence[ConversationState], keys: Sequence[str]) -> None:
+    missing = set(keys) - {state.digest.key for state in states}
+    if missing:
+        raise WrongResult(f"nothing is known of {len(missing)} conversations, {min(missing)} for one")
+    for state in states:
+        if state.findings or state.unfinished:
+            told = (*state.findings, *state.unfinished)[0]
+            raise WrongResult(f"{state.digest.key} is not whole: {told}")
+
+
+def check_same(ours: Iterable[ConversationState], theirs: Iterable[ConversationState]) -> None:
+    """Raises `WrongResult` where two runs of the same events came to different memories."""
+    expected = {state.digest.key: state.digest.sha256 for state in theirs}
+    wrong = [state.digest.key for state in ours if state.digest.sha256 != expected.get(state.digest.key)]
+    if wrong:
+        raise WrongResult(f"{len(wrong)} conversations differ from the sequential run: {', '.join(wrong[:5])}")
+
+
+async def sequential_states(rig: Rig, plan: LoadPlan) -> list[ConversationState]:
+    """The states after the same events one at a time, in this process, over the in-memory twins of log and stores.
+
+    The model answers are those of the same server without its delay: they are a function of the question.
+    """
+    async with AsyncExitStack() as closing:
+        language = await _same_answers(rig, closing)
+        embedder = await open_embedder(rig.settings, {}, closing)
+        settings = _stage_settings(rig.settings)
+        played = Rehearsal(embedder, settings.stages, STAGES, language)
+        for events in rounds(plan):
+            await played.log.publish([as_message(event) for event in events])
+            await played.settle()
+        if played.dead_letters():
+            raise WrongResult(f"{played.dead_letters()} events were set aside in the sequential run")
+        return await read_states(played.store, played.index, plan.keys)
+
+
+def _stage_settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"intake": settings.intake.model_copy(update={"idle_seconds": 1e9})})
+
+
+async def _same_answers(rig: Rig, closing: AsyncExitStack) -> LanguageModel | None:
+    if rig.base_url is None:
+        return None
+    base_url = rig.base_url
+    if rig.own_model:
+        base_url, _ = await start_model_server(0.0, rig.directory / "sequential", closing)
+    model = OpenAIModel(OpenAISettings(Endpoint(model=rig.settings.model, base_url=base_url)))
+    closing.push_async_callback(model.aclose)
+    return model

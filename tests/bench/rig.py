@@ -1,0 +1,206 @@
+"""What a benchmark runs on: servers, a model with a fixed delay, worker processes with their counters."""
+
+import asyncio
+import logging
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from eunoe.deploy.clients.connect import connected_settings, environment, on_stack
+from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port
+from eunoe.deploy.local.stack import LocalStack
+from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Unavailable
+from eunoe.streams.admin import create_topics
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.keys import Keys
+from tests.bench.counters import cpu_seconds, rss_mb
+
+log = logging.getLogger(__name__)
+
+ALL = ("all",)
+NEVER_IDLE_S = "1000000000"
+"""The load carries times of its own, long past: nobody's silence may end a session."""
+SAMPLE_S = 0.25
+START_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class RigPlan:
+    """What to start."""
+
+    workers: tuple[tuple[str, ...], ...] = (ALL,)
+    """The stages of each worker process."""
+    delay_s: float | None = 0.2
+    """Seconds before each answer of the benchmark's own model server; None: the offline models decide."""
+    base_url: str | None = None
+    """A model endpoint to ask instead."""
+    attach: bool = False
+    """The servers of ``EUNOE_*`` or of an `eunoe up` here, under names of the run's own."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """More settings of the workers, ``EUNOE_…``."""
+
+
+@dataclass(slots=True)
+class BenchWorker:
+    """A worker process and its counters."""
+
+    stages: tuple[str, ...]
+    process: WorkerProcess
+    meter: Path
+    rss_peak_mb: float = 0.0
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid or 0
+
+    def document(self) -> dict[str, Any]:
+        """The counters as last written."""
+        document: dict[str, Any] = orjson.loads(self.meter.read_bytes())
+        return document
+
+    async def document_after(self, moment: float, timeout_s: float = 20.0) -> dict[str, Any]:
+        """The counters as written after ``moment`` (seconds since the epoch)."""
+        end = time.monotonic() + timeout_s
+        while (document := self.document())["at"] <= moment:
+            if time.monotonic() > end:
+                raise Unavailable(f"the worker of {', '.join(self.stages)} writes no counters")
+            await asyncio.sleep(0.1)
+        return document
+
+
+@dataclass(slots=True)
+class Rig:
+    """A running system under test."""
+
+    settings: Settings
+    redis: RedisClient
+    base_url: str | None
+    own_model: bool
+    variables: dict[str, str]
+    directory: Path
+    servers: dict[str, int]
+    """Name → process id, of the embedded servers and the model server."""
+    workers: list[BenchWorker] = field(default_factory=list)
+
+    @property
+    def names(self) -> Keys:
+        """The names of keys and collections."""
+        return store_keys(self.settings)
+
+    async def add_worker(self, stages: Sequence[str]) -> BenchWorker:
+        """Start one more process; returns when its stages consume."""
+        meter = self.directory / f"meter-{len(self.workers)}.json"
+        variables = {**self.variables, "EUNOE_METER_FILE": str(meter)}
+        process = WorkerProcess(stages, variables, self.directory / f"worker-{len(self.workers)}.log")
+        worker = BenchWorker(tuple(stages), process, meter)
+        self.workers.append(worker)
+        await process.start(START_S)
+        return worker
+
+    async def add_workers(self, groups: Sequence[Sequence[str]]) -> None:
+        """Start several processes side by side."""
+        await asyncio.gather(*(self.add_worker(stages) for stages in groups))
+
+    async def stop_workers(self) -> None:
+        """Stop all worker processes."""
+        await asyncio.gather(*(worker.process.stop() for worker in self.workers))
+        self.workers.clear()
+
+    def restarts(self) -> int:
+        """How often a worker had to be started afresh."""
+        return sum(worker.process.restarts for worker in self.workers)
+
+    def worker_cpu_s(self) -> float:
+        """Processor seconds of all workers so far."""
+        return sum(cpu_seconds(worker.pid) for worker in self.workers)
+
+    def server_cpu_s(self) -> dict[str, float]:
+        """Processor seconds of each server so far."""
+        return {name: cpu_seconds(pid) for name, pid in self.servers.items()}
+
+    async def sample_memory(self) -> None:
+        """Keep the peak of each worker's resident memory, for ever."""
+        while True:
+            for worker in self.workers:
+                worker.rss_peak_mb = max(worker.rss_peak_mb, rss_mb(worker.pid))
+            await asyncio.sleep(SAMPLE_S)
+
+
+@asynccontextmanager
+async def open_rig(plan: RigPlan, settings: Settings) -> AsyncIterator[Rig]:
+    """Servers with topics, the model server, the workers; all stopped in reverse."""
+    async with AsyncExitStack() as closing:
+        directory = closing.enter_context(_logs())
+        servers: dict[str, int] = {}
+        settings = await _servers(plan, settings, servers, closing)
+        await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
+        base_url = plan.base_url
+        if base_url is None and plan.delay_s is not None:
+            base_url, servers["models"] = await start_model_server(plan.delay_s, directory, closing)
+        redis = await closing.enter_async_context(open_redis(settings))
+        variables = {**_variables(settings, base_url), **dict(plan.variables)}
+        rig = Rig(settings, redis, base_url, plan.base_url is None, variables, directory, servers)
+        closing.push_async_callback(rig.stop_workers)
+        await rig.add_workers(plan.workers)
+        sampling = asyncio.create_task(rig.sample_memory())
+        closing.callback(sampling.cancel)
+        yield rig
+
+
+@contextmanager
+def _logs() -> Iterator[Path]:
+    """A directory that is gone with the run, but kept where that fails."""
+    directory = Path(tempfile.mkdtemp(prefix="eunoe-bench-"))
+    failed = False
+    try:
+        yield directory
+    except Exception:
+        failed = True
+        log.error("the run failed; the logs of its workers are in %s", directory)  # noqa: TRY400 - its caller tells why
+        raise
+    finally:
+        if not failed:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _servers(plan: RigPlan, settings: Settings, pids: dict[str, int], closing: AsyncExitStack) -> Settings:
+    if plan.attach:
+        own = {"prefix": f"bench-{secrets.token_hex(4)}"}
+        return connected_settings().model_copy(update=own)
+    stack = await closing.enter_async_context(LocalStack(None))
+    pids.update(stack.pids)
+    return on_stack(settings, stack.urls)
+
+
+async def start_model_server(delay_s: float, logs: Path, closing: AsyncExitStack) -> tuple[str, int]:
+    """A process of `tests.support.model_server.server`; returns its base URL and process id."""
+    port = free_port()
+    command = (sys.executable, "-m", "tests.support.model_server.server", "--port", str(port), "--delay", str(delay_s))
+    hello = f"GET /stats HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
+    server = ServerProcess(
+        Server("models", port, command, logs / "models.log", hello, lambda answer: b" 200 " in answer[:16])
+    )
+    closing.push_async_callback(server.stop)
+    await server.start()
+    return f"http://{HOST}:{port}/v1", server.pid or 0
+
+
+def _variables(settings: Settings, base_url: str | None) -> dict[str, str]:
+    asked = {"EUNOE_LANGUAGE": "offline"}
+    if base_url is not None:
+        asked = {"EUNOE_LANGUAGE": "openai", "OPENAI_BASE_URL": base_url}
+    names = {"EUNOE_PREFIX": settings.prefix, "EUNOE_GENERATION": settings.names.generation}
+    return {**environment(settings), **names, **asked, "EUNOE_INTAKE__IDLE_SECONDS": NEVER_IDLE_S}

@@ -1,0 +1,67 @@
+"""Questions asked in the open session, as stage blend and strategy insight answer them (CREEM, section 3)."""
+
+from datetime import datetime, timedelta
+from functools import partial
+
+from eunoe.deploy.datasets.loaded import Question
+from eunoe.deploy.evaluate.library import Library
+from eunoe.schemas.decisions import Decision, Work
+from eunoe.schemas.events import Ask, Insight, Line, ReplyContext, ReplyRequested, Strategy
+from eunoe.workers.blend.reads import known_session
+from eunoe.workers.registry import build_stage
+from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.sources import Query
+
+
+async def infused(library: Library, question: Question, budget: int) -> Context:
+    """Memory with the insights of the open session, the question's turn included."""
+    asked = await _asked(library, question)
+    return await _shown(library, asked, budget, await _insights(library, asked))
+
+
+async def uninfused(library: Library, question: Question, budget: int) -> Context:
+    """Memory of the sessions before, alone."""
+    return await _shown(library, await _asked(library, question), budget, ())
+
+
+async def _asked(library: Library, question: Question) -> ReplyRequested:
+    """The question as intake would hand it on: in the session after the last one that is remembered."""
+    utterances = library.loaded.utterances
+    last = utterances[-1]
+    dialogue = [one for one in utterances if one.session_id == last.session_id]
+    return ReplyRequested(
+        tenant=last.tenant,
+        conversation_id=last.conversation_id,
+        session=await known_session(library.kit.store, library.key) + 1,
+        turn=len(utterances) + 1,
+        request=Ask(request_id="question", strategy=Strategy.INSIGHT, record=False),
+        question=_line("question", question.speaker or "user", question.question, last.at + timedelta(minutes=1)),
+        dialogue=tuple(_line(one.utterance_id, one.speaker, one.text, one.at) for one in dialogue),
+    )
+
+
+def _line(utterance_id: str, speaker: str, text: str, at: datetime) -> Line:
+    return Line(utterance_id=utterance_id, speaker=speaker, text=text, at=at)
+
+
+async def _insights(library: Library, asked: ReplyRequested) -> tuple[Insight, ...]:
+    """What the stage gives the reply; its proposal is not written, so that questions do not hear of each other."""
+    stage = library.how.instead.get("blend", partial(build_stage, "blend"))(library.kit)
+    work = Work(library.key, (asked,), asked.session, asked.question.at)
+    decision = await stage.decide(work)
+    if not isinstance(decision, Decision):
+        raise TypeError(f"memory of the sessions before is there, yet blend says {decision}")
+    return next(event.insights for event in decision.events if isinstance(event, ReplyContext))
+
+
+async def _shown(library: Library, asked: ReplyRequested, budget: int, insights: tuple[Insight, ...]) -> Context:
+    query = Query(
+        key=library.key,
+        text=asked.question.text,
+        speakers=library.speakers,
+        budget_tokens=budget,
+        asker=asked.question.speaker,
+        session=asked.session,
+        insights=insights,
+    )
+    return await library.sources[Strategy.INSIGHT].recall(query)

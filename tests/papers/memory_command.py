@@ -1,0 +1,145 @@
+"""`python -m tests.papers memory` and `ablation`: how memory keeps itself up to date, and what each idea adds to it."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eunoe.deploy.cli.evaluating import (
+    Embedding,
+    ReportFolder,
+    Samples,
+    counting,
+    fields,
+    finish,
+    models_of,
+    settings_with,
+    stage_settings,
+)
+from eunoe.deploy.cli.output import Json
+from eunoe.deploy.clients.models import open_embedder, open_language
+from eunoe.deploy.datasets.loaded import LoadedConversation
+from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
+from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
+from eunoe.deploy.settings import Settings
+from eunoe.workers.stores.answers import MemoryAnswers
+from tests.papers.ablation import AblationPlan, AblationRow, ablate, ablation_bars, told_what
+from tests.papers.upkeep import UpkeepRow, evaluate_upkeep, told_left, upkeep_bars
+from tests.papers.variants import variants
+
+
+def memory(
+    data: Annotated[Path, typer.Option(help="Conversations in LoCoMo's format or our JSON lines.")],
+    sample: Samples = None,
+    ask_every: Annotated[
+        int, typer.Option(min=0, help="Blend each so-manieth turn, as if it wanted a reply; 0: none.")
+    ] = 10,
+    embedder: Embedding = None,
+    report: ReportFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Does memory keep itself up to date? Contradictions left among what holds, shares of operations and insights.
+
+    With OPENAI_BASE_URL the stages ask the model, else they decide offline. What looks like a contradiction is told by
+    the offline threshold for suspicion, which is wrong as often as `python -m tests.papers operations` says: read the
+    pairs in the report.
+    """
+    check_folder(report)
+    settings = settings_with(embedder)
+    corpus = read_corpus(data, sample or ())
+    rows, models = asyncio.run(_memory(corpus, settings, ask_every, as_json))
+    shown = [{name: value for name, value in row.items() if name != "left"} for row in fields(rows)]
+    made = Report(
+        name="memory",
+        rows=shown,
+        settings={"ask_every": ask_every, **stage_settings(settings)},
+        models=models,
+        data=hashes(data),
+        bars=upkeep_bars(rows),
+        about={"contradictions": {row.conversation: row.left for row in rows}},
+        details=told_left(rows),
+    )
+    finish(made, report, as_json=as_json)
+
+
+async def _memory(
+    corpus: Sequence[LoadedConversation], settings: Settings, ask_every: int, quiet: bool
+) -> tuple[list[UpkeepRow], dict[str, str]]:
+    async with AsyncExitStack() as closing:
+        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
+        embedder = await open_embedder(settings, os.environ, closing)
+        with counting("replayed", len(corpus), quiet=quiet) as bar:
+            rows = await evaluate_upkeep(corpus, embedder, settings.stages, language, ask_every, bar.step)
+        return rows, models_of(settings, language)
+
+
+def ablation(
+    data: Annotated[Path, typer.Option(help="Conversations with questions, in LoCoMo's format or our JSON lines.")],
+    sample: Samples = None,
+    questions: Annotated[int | None, typer.Option(min=1, help="Only the first so many of each conversation.")] = None,
+    budget: Annotated[int, typer.Option(min=1, help="Tokens of memory, the same for every row.")] = 1000,
+    with_replies: Annotated[bool, typer.Option("--replies", help="Ask for replies too: their token F1.")] = False,
+    blend_every: Annotated[int, typer.Option(min=1, help="For CREEM: blend each so-manieth utterance.")] = 5,
+    embedder: Embedding = None,
+    report: Annotated[Path, typer.Option(help="The folder of the table and its plot.")] = Path("eunoe-reports"),
+    as_json: Json = False,
+) -> None:
+    """What does each paper's idea add? One table of rows that differ in one thing, and a plot of it.
+
+    SeCom: turns, sessions and segments by BM25, cosine and both, and keep rates down from no denoising. THEANINE:
+    without refinement (needs a model), without relations, shuffled, flat. MemTree: leaves only, and by the age of
+    the evidence. Keep Me Updated: no memory, full history, append only. CREEM: without question, refinement or
+    infusion, asked in the last session while it is open. Recall and DCG of evidence inside the budget; full history
+    knows none. The report says of each row what exactly it is.
+    """
+    check_folder(report)
+    settings = settings_with(embedder)
+    conversations = with_questions(data, sample or ())
+    plan = AblationPlan(budget, questions, with_replies, settings.stages, blend_every=blend_every)
+    rows, models = asyncio.run(_ablation(conversations, settings, plan, as_json))
+    made = Report(
+        name="ablation",
+        rows=[{name: value for name, value in row.items() if name != "what"} for row in fields(rows)],
+        settings={
+            "budget": budget,
+            "questions": questions,
+            "replies": with_replies,
+            "blend_every": blend_every,
+            "conversations": [loaded.conversation_id for loaded in conversations],
+            **stage_settings(settings),
+        },
+        models=models,
+        data=hashes(data),
+        bars=ablation_bars(rows),
+        notes=(
+            "Recall and DCG of evidence in percent; a memory counts for the utterances that it rests on.",
+            *OFFLINE_ROWS.get(models["language"], ()),
+        ),
+        about={"what": {f"{row.paper}: {row.variant}": row.what for row in rows}},
+        details=told_what(rows),
+    )
+    finish(made, report, as_json=as_json)
+
+
+OFFLINE_ROWS = {
+    OFFLINE: (
+        "Offline nothing is refined in timelines, blend proposes what is said word for word and replaces nothing but"
+        " repetitions, and update ends almost nothing: those rows hardly differ.",
+    )
+}
+
+
+async def _ablation(
+    conversations: Sequence[LoadedConversation], settings: Settings, plan: AblationPlan, quiet: bool
+) -> tuple[list[AblationRow], dict[str, str]]:
+    async with AsyncExitStack() as closing:
+        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
+        embedder = await open_embedder(settings, os.environ, closing)
+        with counting("rows", len(list(variants())) * len(conversations), quiet=quiet) as bar:
+            rows = await ablate(conversations, embedder, replace(plan, language=language), bar.step)
+        return rows, models_of(settings, language)

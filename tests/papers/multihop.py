@@ -1,0 +1,217 @@
+"""Does a tree help to find the facts that a question needs together? On MultiHop-RAG's questions and facts.
+
+The file: ``{"facts": [[url, fact, title, published_at]], "queries": [{"id", "question", "question_type",
+"evidence_list": [{"fact", …}]}]}``. The facts go through the tree's stage one by one in the order of their dates,
+each as a session of its own, over the in-memory stores.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from eunoe.schemas.decisions import Collection, Commit, Decision, Scope, Work
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Line, Provenance
+from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.memory import Change, ChangeKind, MemoriesChanged, Memory
+from eunoe.schemas.ports import Embedder, Hit, Search
+from eunoe.workers.respond.ranking import reciprocal_rank_fusion
+from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.tree.entries import MemoryEntries
+from eunoe.workers.tree.nodes import NAME, TreeNode
+from eunoe.workers.tree.offline import OfflineAggregator
+from eunoe.workers.tree.reads import TreeRecall, read_leaf_frequencies, read_tree, read_tree_stats
+from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
+from eunoe.workers.tree.stage import TreeStage
+
+K = 10
+BUDGET_TOKENS = 400
+"""About what ten facts cost."""
+ALL = "all"
+NULL = "null_query"
+FLAT, TREE = "leaves", "leaves + ancestors"
+RETRIEVERS = ("dense", "bm25", "rrf", "nodes", FLAT, TREE)
+"""``nodes``: the tree's nodes as they are; ``leaves``: the tree's ranking of leaves without its ancestor term."""
+
+_TENANT, _CONVERSATION = "evaluate", "multihop"
+_SPEAKER = "Newsreader"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A sentence of an article."""
+
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the facts that it needs, as texts."""
+
+    text: str
+    kind: str
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MultihopRow:
+    """Recall of the evidence facts (percent, mean over questions) of one retriever for one kind of question."""
+
+    retriever: str
+    kind: str
+    questions: int
+    recall_at_10: float
+    recall_at_tokens: float
+    """With as many whole texts, best first, as `BUDGET_TOKENS` take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something retrieved: what it costs to show, and the facts that it shows."""
+
+    tokens: int
+    facts: frozenset[str]
+
+
+async def evaluate_multihop(path: Path, embedder: Embedder) -> list[MultihopRow]:
+    """One row per retriever and kind of question, "all" last; questions without evidence are skipped.
+
+    Raises `Refused` for a file of another form.
+    """
+    facts, questions = read_multihop(path)
+    house = await grow(facts, embedder)
+    found: dict[str, list[list[Found]]] = {name: [] for name in RETRIEVERS}
+    for question in questions:
+        for name, ranked in (await house.retrieve(question.text)).items():
+            found[name].append(ranked)
+    kinds = [*sorted({question.kind for question in questions}), ALL]
+    return [_row(name, kind, questions, found[name]) for name in RETRIEVERS for kind in kinds]
+
+
+def read_multihop(path: Path) -> tuple[list[Fact], list[Question]]:
+    """The facts by date, equal ones once, and the questions that have evidence."""
+    try:
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        facts = sorted((datetime.fromisoformat(at), text.strip()) for _, text, _, at in document["facts"])
+        questions = [_question(query) for query in document["queries"] if query["question_type"] != NULL]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{path}: no multi-hop data with queries and facts ({type(error).__name__}: {error})") from None
+    first = {text: at for at, text in reversed(facts)}
+    return sorted((Fact(text, at) for text, at in first.items()), key=lambda fact: (fact.at, fact.text)), questions
+
+
+def _question(query: Mapping[str, Any]) -> Question:
+    evidence = frozenset(part["fact"].strip() for part in query["evidence_list"])
+    return Question(query["question"], query["question_type"], evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class MultihopHouse:
+    """The facts in a tree."""
+
+    store: MemoryStore
+    index: MemoryIndex
+    embedder: Embedder
+    key: str
+    nodes: Mapping[str, TreeNode]
+    texts: frozenset[str]
+
+    async def retrieve(self, question: str) -> dict[str, list[Found]]:
+        """Retriever → what it found, best first."""
+        hits = await self._hits(question)
+        with_tree = TreeRecallSettings(limit=2 * K)
+        for name, settings in ((FLAT, with_tree.model_copy(update={"ancestor_weight": 0.0})), (TREE, with_tree)):
+            ranked = await TreeRecall(self.store, self.index, self.embedder, settings).recall(self.key, question)
+            hits[name] = [Hit(hit.node_id, hit.score) for hit in ranked]
+        return {name: [self._found(hit.id) for hit in found] for name, found in hits.items()}
+
+    async def _hits(self, question: str) -> dict[str, list[Hit]]:
+        (vector,) = await self.embedder.embed([question])
+        words, stats = terms(question), await read_tree_stats(self.store, self.key)
+        frequencies = await read_leaf_frequencies(self.store, self.key, set(words))
+        sparse = query_vector(words, frequencies, stats.leaves)
+        dense_search = Search(Collection.TREE, self.key, len(self.nodes), dense=vector.astype("<f4").tobytes())
+        nodes, bm25 = await self.index.search(
+            [dense_search, Search(Collection.TREE, self.key, len(self.nodes), sparse=sparse)]
+        )
+        dense = [hit for hit in nodes if self.nodes[hit.id].is_leaf]
+        candidates = TreeRecallSettings().candidates
+        rrf = reciprocal_rank_fusion([dense[:candidates], bm25[:candidates]])
+        found = {"dense": dense, "bm25": bm25, "rrf": rrf, "nodes": nodes}
+        return {name: hits[: 2 * K] for name, hits in found.items()}
+
+    def _found(self, node_id: str) -> Found:
+        """A leaf shows its fact; an aggregate those of its lines that are facts."""
+        text = self.nodes[node_id].text
+        return Found(count_tokens(text), frozenset((text, *text.splitlines())) & self.texts)
+
+
+async def grow(facts: Sequence[Fact], embedder: Embedder) -> MultihopHouse:
+    """A tree of the facts, inserted and aggregated one by one with the offline twin."""
+    store, index, settings = MemoryStore(), MemoryIndex(), TreeSettings()
+    await index.prepare(embedder.name, embedder.dimensions)
+    stage = TreeStage(store, MemoryEntries(), embedder, OfflineAggregator(embedder, settings), settings)
+    key = conversation_key(_TENANT, _CONVERSATION)
+    for session, fact in enumerate(facts, start=1):
+        work = Work(key=key, events=(_event(fact, session),), number=session, log_time=fact.at)
+        decision = await stage.decide(work)
+        if not isinstance(decision, Decision):
+            raise TypeError(f"stage tree did not decide on session {session}: {decision}")
+        commit = Commit(expect=session - 1, applied=session, writes=decision.writes)
+        await store.commit(Scope(stage=NAME, key=key), commit)
+        await index.upsert(decision.points)
+    return MultihopHouse(
+        store, index, embedder, key, await read_tree(store, key), frozenset(fact.text for fact in facts)
+    )
+
+
+def _event(fact: Fact, session: int) -> MemoriesChanged:
+    memory = Memory(
+        memory_id=f"fact-{session}",
+        session=session,
+        index=0,
+        speaker=_SPEAKER,
+        text=fact.text,
+        evidence=(Line(utterance_id=f"u{session}", speaker=_SPEAKER, text=fact.text, at=fact.at),),
+        at=fact.at,
+        known_from=fact.at,
+        made_by=Provenance(code="multihop", model="none"),
+    )
+    return MemoriesChanged(
+        tenant=_TENANT,
+        conversation_id=_CONVERSATION,
+        session=session,
+        changes=(Change(kind=ChangeKind.ADDED, memory=memory),),
+        known_from=fact.at,
+    )
+
+
+def _row(name: str, kind: str, questions: Sequence[Question], found: Sequence[list[Found]]) -> MultihopRow:
+    chosen = [place for place, question in enumerate(questions) if kind in (ALL, question.kind)]
+    at_k = [_recall(questions[place], found[place][:K]) for place in chosen]
+    at_tokens = [_recall(questions[place], within(found[place], BUDGET_TOKENS)) for place in chosen]
+    n = max(len(chosen), 1)
+    return MultihopRow(name, kind, len(chosen), round(100 * sum(at_k) / n, 1), round(100 * sum(at_tokens) / n, 1))
+
+
+def _recall(question: Question, found: Sequence[Found]) -> float:
+    seen = frozenset[str]().union(*(one.facts for one in found))
+    return len(seen & question.evidence) / len(question.evidence)
+
+
+def within(found: Sequence[Found], budget_tokens: int) -> list[Found]:
+    """The best ones that fit the budget together; one that does not fit ends it."""
+    kept: list[Found] = []
+    left = budget_tokens
+    for one in found:
+        left -= one.tokens
+        if left < 0:
+            break
+        kept.append(one)
+    return kept

@@ -1,0 +1,175 @@
+"""How right are the offline operations? On contradictions, on labelled pairs, and on whole conversations replayed.
+
+Contradictions: lines of DECODE's format, ``{"turns": [{"text", "agent_id"}], "is_contradiction"}``: does the last
+turn contradict an earlier one of its speaker. Pairs: lines of ``{"memory", "summary", "label"}``. Neither the length
+of a dialogue nor its number of turns is looked at.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from eunoe.schemas.errors import Refused
+from eunoe.workers.update.operations import next_memory
+from eunoe.workers.update.operator import Operation, Verdict
+from eunoe.workers.update.reading import read
+from eunoe.workers.update.rules import decide
+from eunoe.workers.update.suspecting import SUSPECT, suspect
+from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
+
+Row = Mapping[str, Any]
+DESTRUCTIVE = frozenset({Operation.REPLACE, Operation.DELETE})
+MAX_RATE = 0.10
+_SPEAKER = "speaker"
+
+
+@dataclass(frozen=True, slots=True)
+class ContradictionScores:
+    """Of the *suspect* threshold, per dialogue; shares from 0 to 1."""
+
+    dialogues: int
+    threshold: float
+    accuracy: float
+    f1: float
+    false_positive_rate: float
+    auc: float
+    auc_within_equal_length: float
+    length_accuracy: float
+    """Of the baseline that looks at the number of turns only, at a false positive rate that is not above 0.10."""
+    length_f1: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """Of the four-class operator; shares from 0 to 1."""
+
+    pairs: int
+    accuracy: float
+    by_label: dict[str, str]
+    """Right of all, by gold label."""
+    destructive_right: float | None
+    """Of the pairs answered REPLACE or DELETE, how many are labelled so; None where none is."""
+    set_f1: float
+    """Of the sentences that stay, against those that the labels let stay."""
+    wrong: list[dict[str, str]]
+
+
+def evaluate_file(path: Path) -> dict[str, ContradictionScores | PairScores]:
+    """What the lines of a file allow to measure; raises `Refused` for lines of another form."""
+    rows = list(_rows(path))
+    found: dict[str, ContradictionScores | PairScores] = {}
+    dialogues = [row for row in rows if "turns" in row]
+    pairs = [row for row in rows if "label" in row]
+    if dialogues:
+        found["contradictions"] = score_dialogues(dialogues)
+    if pairs:
+        found["pairs"] = score_pairs(pairs)
+    if len(dialogues) + len(pairs) < len(rows) or not found:
+        raise Refused(f"{path}: every line needs 'turns' and 'is_contradiction', or 'memory', 'summary' and 'label'")
+    return found
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise Refused(f"{path}: cannot be read: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise Refused(f"{path}, line {number}: not JSON: {error.msg}") from None
+        if not isinstance(row, dict) or not _formed(row):
+            raise Refused(f"{path}, line {number}: neither a dialogue with turns nor a labelled pair")
+        yield row
+
+
+def _formed(row: Row) -> bool:
+    if "turns" in row:
+        turns = row["turns"]
+        told = isinstance(turns, list) and all(isinstance(t, dict) and {"text", "agent_id"} <= t.keys() for t in turns)
+        return told and bool(turns) and isinstance(row.get("is_contradiction"), bool)
+    texts = (row.get("memory"), row.get("summary"))
+    return all(isinstance(text, str) and text.strip() for text in texts) and row.get("label") in _LABELS
+
+
+_LABELS = frozenset(operation.value for operation in Operation if operation is not Operation.FUSE)
+
+
+def score_dialogues(rows: Sequence[Row]) -> ContradictionScores:
+    """The suspect threshold on dialogues: the last turn against every earlier turn of its speaker."""
+    scored = [Scored(_suspicion_of(row), bool(row["is_contradiction"]), len(row["turns"])) for row in rows]
+    accuracy, f1, rate = at_threshold(scored, SUSPECT)
+    lengths = [Scored(each.length, each.positive, each.length) for each in scored]
+    base = best_at_rate(lengths, MAX_RATE)
+    return ContradictionScores(
+        dialogues=len(rows),
+        threshold=SUSPECT,
+        accuracy=accuracy,
+        f1=f1,
+        false_positive_rate=rate,
+        auc=auc(scored),
+        auc_within_equal_length=auc_within(scored),
+        length_accuracy=base[0],
+        length_f1=base[1],
+    )
+
+
+def _suspicion_of(row: Row) -> float:
+    *earlier, last = row["turns"]
+    own = [str(turn["text"]) for turn in earlier if turn["agent_id"] == last["agent_id"]]
+    return max((suspect(text, str(last["text"]), _SPEAKER)[0] for text in own), default=0.0)
+
+
+def score_pairs(rows: Sequence[Row]) -> PairScores:
+    """The strict rules on labelled pairs."""
+    gold = [Operation(row["label"]) for row in rows]
+    told = [operate(str(row["memory"]), str(row["summary"])) for row in rows]
+    right = [wanted is verdict.operation for wanted, verdict in zip(gold, told, strict=True)]
+    acted = [
+        wanted in DESTRUCTIVE for wanted, verdict in zip(gold, told, strict=True) if verdict.operation in DESTRUCTIVE
+    ]
+    totals, hits = Counter(gold), Counter(wanted for wanted, hit in zip(gold, right, strict=True) if hit)
+    return PairScores(
+        pairs=len(rows),
+        accuracy=sum(right) / len(rows),
+        by_label={label.value: f"{hits[label]}/{totals[label]}" for label in Operation if totals[label]},
+        destructive_right=sum(acted) / len(acted) if acted else None,
+        set_f1=_set_f1(gold, [verdict.operation for verdict in told]),
+        wrong=[
+            {
+                "memory": str(row["memory"]),
+                "summary": str(row["summary"]),
+                "label": wanted.value,
+                "operation": verdict.operation.value,
+                "because": verdict.because,
+            }
+            for row, wanted, verdict, hit in zip(rows, gold, told, right, strict=True)
+            if not hit
+        ],
+    )
+
+
+def operate(memory: str, summary: str) -> Verdict:
+    """The strict rules' verdict on two sentences about the same person."""
+    found = decide(read(memory, _SPEAKER), read(summary, _SPEAKER))
+    return found or Verdict(Operation.APPEND, "nothing says otherwise")
+
+
+def _set_f1(gold: Sequence[Operation], told: Sequence[Operation]) -> float:
+    """F1 over all sentences that stay, pair by pair."""
+    wanted = [(place, id_) for place, operation in enumerate(gold) for id_ in _staying(operation)]
+    found = [(place, id_) for place, operation in enumerate(told) for id_ in _staying(operation)]
+    both = len(set(wanted) & set(found))
+    return 2 * both / (len(wanted) + len(found)) if wanted or found else 1.0
+
+
+def _staying(operation: Operation) -> tuple[str, ...]:
+    sets = next_memory(["m"], ["s"], {("m", "s"): Verdict(operation)})
+    return (*sets.memories, *sets.sentences)

@@ -1,0 +1,120 @@
+"""`teafarm`: can the responder be misled?"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, grow_libraries, known_ways, open_judge
+from eunoe.deploy.cli.evaluating import (
+    Embedding,
+    ReportFolder,
+    Samples,
+    Seed,
+    counting,
+    fields,
+    finish,
+    models_of,
+    settings_with,
+    stage_settings,
+)
+from eunoe.deploy.cli.output import Json
+from eunoe.deploy.clients.models import open_language, uses_endpoint
+from eunoe.deploy.datasets.loaded import LoadedConversation
+from eunoe.deploy.evaluate.corpus import read_corpus
+from eunoe.deploy.evaluate.judges import SYSTEMS
+from eunoe.deploy.evaluate.report import Report, check_folder, hashes
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.workers.stores.answers import MemoryAnswers
+from tests.papers.teafarm import (
+    JUDGE,
+    PROMPTS,
+    Farm,
+    TeafarmRow,
+    chosen,
+    teafarm_bars,
+    teafarm_rows,
+)
+
+
+def teafarm(
+    data: Annotated[Path, typer.Option(help="Conversations of two speakers, in LoCoMo's format or our JSON lines.")],
+    out: Annotated[Path, typer.Option(help="The folder of dataset.jsonl and replies.jsonl; goes on where it stopped.")],
+    sample: Samples = None,
+    conversations: Annotated[int | None, typer.Option(min=1, help="Only so many, drawn by the seed.")] = None,
+    memory: Ways = None,
+    budget: Budget = 1500,
+    judge: Judge = None,
+    seed: Seed = 7,
+    embedder: Embedding = None,
+    report: ReportFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Can the responder be talked into what never was? TeaFarm's counterfactual questions (THEANINE, section 5).
+
+    Needs a language model (OPENAI_BASE_URL): it writes from the memories of each conversation one counterfactual
+    question of each speaker with its right answer, and a session of 10 to 15 utterances that ends with the question;
+    the responder answers it with each memory; a judge who sees question, right answer and reply decides. What is
+    in OUT already is not made or asked again.
+    """
+    ways = known_ways(memory)
+    check_folder(report)
+    settings = settings_with(embedder)
+    if not uses_endpoint(settings, os.environ):
+        raise Refused(f"TeaFarm needs a language model: {NO_MODEL}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"{out}: no folder: {error.strerror}") from None
+    corpus = read_corpus(data, sample or ())
+    names = set(chosen([loaded.conversation_id for loaded in corpus], conversations, seed))
+    drawn = [loaded for loaded in corpus if loaded.conversation_id in names]
+    rows, models = asyncio.run(_teafarm(drawn, settings, out, ways, (judge or settings.model, seed, budget), as_json))
+    made = Report(
+        name="teafarm",
+        rows=fields(rows),
+        settings={"seed": seed, "budget": budget, "conversations": sorted(names), **stage_settings(settings)},
+        models=models,
+        data=hashes(data),
+        bars=teafarm_bars(rows),
+        about={"prompts": {**PROMPTS, JUDGE: SYSTEMS[JUDGE]}},
+        notes=unmade(rows, 2 * len(drawn)),
+    )
+    finish(made, report, as_json=as_json)
+
+
+def unmade(rows: Sequence[TeafarmRow], wanted: int) -> tuple[str, ...]:
+    """Says so where questions are missing."""
+    asked = max((row.questions for row in rows), default=0)
+    if asked == wanted:
+        return ()
+    return (f"Only {asked} of {wanted} questions: of the others the model gave nothing that passes its checks, twice.",)
+
+
+async def _teafarm(
+    conversations: Sequence[LoadedConversation],
+    settings: Settings,
+    out: Path,
+    ways: tuple[str, ...],
+    judged: tuple[str, int, int],
+    quiet: bool,
+) -> tuple[list[TeafarmRow], dict[str, str]]:
+    name, seed, budget = judged
+    async with AsyncExitStack() as closing:
+        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
+        model = await open_judge(settings, name, closing)
+        if language is None or model is None:
+            raise Refused(f"TeaFarm needs a language model: {NO_MODEL}")
+        libraries = await grow_libraries(conversations, settings, language, closing, quiet)
+        with counting("asked", 2 * len(ways) * len(libraries), quiet=quiet) as bar:
+            farm = Farm(out, language, model, seed, budget, ways, bar.step)
+            for library in libraries:
+                await farm.ask(library, await farm.items(library))
+        mine = {loaded.conversation_id for loaded in conversations}
+        outcomes = [one for one in farm.outcomes() if one.conversation in mine]
+        return teafarm_rows(outcomes, ways), models_of(settings, language, model)

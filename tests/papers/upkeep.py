@@ -1,0 +1,129 @@
+"""How memory keeps itself up to date: contradictions among what holds, and which operations and insights there were."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from eunoe.deploy.datasets.loaded import LoadedConversation
+from eunoe.deploy.evaluate.library import asking
+from eunoe.deploy.evaluate.rehearsal import STAGES, Rehearsal
+from eunoe.deploy.evaluate.report import Bars
+from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus
+from eunoe.schemas.ports import Embedder, LanguageModel
+from eunoe.streams.codec import decode
+from eunoe.streams.topics import Topic
+from eunoe.workers.registry import StageSettings
+from eunoe.workers.update.suspecting import SUSPECT, suspect
+
+SHOWN = 20
+"""Contradictions that are printed of each conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepRow:
+    """One conversation after its last session."""
+
+    conversation: str
+    memories: int
+    current: int
+    pairs: int
+    """Pairs of current memories of one speaker."""
+    contradictions: int
+    """Of them, those that look like a contradiction, by the offline threshold for suspicion."""
+    added: float
+    reinforced: float
+    superseded: float
+    retired: float
+    suspected: float
+    """Shares of all changes."""
+    turns: int
+    """Turns that were blended."""
+    new: float
+    redundant: float
+    updated: float
+    """Shares of their insights."""
+    left: list[dict[str, str]] = field(default_factory=list)
+    """The first `SHOWN` contradictions: older, newer, why."""
+
+
+async def evaluate_upkeep(
+    conversations: Sequence[LoadedConversation],
+    embedder: Embedder,
+    settings: StageSettings,
+    language: LanguageModel | None,
+    ask_every: int,
+    told: Callable[[], None] = lambda: None,
+) -> list[UpkeepRow]:
+    """Every conversation through the stages; each ``ask_every``-th turn (0: none) is blended as if asked for."""
+    rows = []
+    for loaded in conversations:
+        house = Rehearsal(embedder, settings, (*STAGES, "blend"), language)
+        await house.play(asking(loaded, ask_every))
+        rows.append(row_of(loaded.conversation_id, house.changes(), proposals(house)))
+        told()
+    return rows
+
+
+def proposals(house: Rehearsal) -> list[InsightsProposed]:
+    """What blend proposed."""
+    events = (decode(record.value) for record in house.log.records(Topic.MEMORIES))
+    return [event for event in events if isinstance(event, InsightsProposed)]
+
+
+def row_of(name: str, feed: Sequence[MemoriesChanged], proposed: Sequence[InsightsProposed]) -> UpkeepRow:
+    """The counts of a change feed and of proposals."""
+    changes = [change for event in feed for change in event.changes]
+    memories = {change.memory.memory_id: change.memory for change in changes}
+    kinds = Counter(change.kind.value for change in changes)
+    insights = Counter(insight.kind.value for event in proposed for insight in event.insights)
+    current = sorted((m for m in memories.values() if m.status is MemoryStatus.CURRENT), key=lambda one: one.order)
+    pairs, left = contradictions(current)
+    return UpkeepRow(
+        conversation=name,
+        memories=len(memories),
+        current=len(current),
+        pairs=pairs,
+        contradictions=len(left),
+        turns=len(proposed),
+        left=left[:SHOWN],
+        **{kind: _share(kinds, kind) for kind in ("added", "reinforced", "superseded", "retired", "suspected")},
+        **{kind: _share(insights, kind) for kind in ("new", "redundant", "updated")},
+    )
+
+
+def contradictions(current: Sequence[Memory]) -> tuple[int, list[dict[str, str]]]:
+    """(pairs of one speaker that were compared, those that look like a contradiction)."""
+    by_speaker: defaultdict[str, list[Memory]] = defaultdict(list)
+    for memory in current:
+        by_speaker[memory.speaker].append(memory)
+    pairs, found = 0, []
+    for speaker, mine in by_speaker.items():
+        for old, new in combinations(mine, 2):
+            pairs += 1
+            score, why = suspect(old.text, new.text, speaker)
+            if score >= SUSPECT:
+                found.append({"older": old.text, "newer": new.text, "because": why})
+    return pairs, found
+
+
+def _share(counts: Counter[str], name: str) -> float:
+    total = counts.total()
+    return round(counts[name] / total, 3) if total else 0.0
+
+
+def told_left(rows: Sequence[UpkeepRow]) -> tuple[str, ...]:
+    """Below the table: the pairs that look like contradictions."""
+    pairs = [
+        f"- {row.conversation}: *{one['older']}* – *{one['newer']}* ({one['because']})"
+        for row in rows
+        for one in row.left
+    ]
+    return (f"Look like contradictions (the first {SHOWN} of each conversation):", "\n".join(pairs)) if pairs else ()
+
+
+def upkeep_bars(rows: Sequence[UpkeepRow]) -> Bars:
+    """Operations by conversation."""
+    kinds = ("added", "reinforced", "superseded", "retired", "suspected")
+    series = {kind: [float(getattr(row, kind)) for row in rows] for kind in kinds}
+    return Bars("Operations on memories", "share", tuple(row.conversation for row in rows), series)

@@ -1,0 +1,132 @@
+"""What a conversation's records make of it: its stages run in memory, as live, and nothing outside is touched.
+
+The same rows, stages and runner as in the workers, over the twins of the stores and of the log. What comes of it can
+be put in the place of what a store keeps (a repair) or into another generation (a rebuild).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from eunoe.schemas.decisions import Collection, Point, Timer
+from eunoe.schemas.ports import LogBook, Standing
+from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.position import copy_headers
+from eunoe.streams.record import Message, Record
+from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.recorded_outcomes import Moments, tells_failure
+from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+
+STAGES = tuple(name for name in ROWS if name != "respond")
+"""Who makes memory; replies were given when they were asked for."""
+
+TABLES: Mapping[str, Sequence[str]] = {
+    name: (*ROWS[name].keeping.digested, *ROWS[name].keeping.left_out) for name in STAGES
+}
+"""Stage → its tables; intake, whose ledger says how far a conversation is, comes first."""
+
+
+_EVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """All that was made of one conversation."""
+
+    key: str
+    standing: Standing
+    points: tuple[Point, ...]
+    timer: Timer | None
+    """When its open session goes idle; None: none is open."""
+    records: tuple[Record, ...]
+    """What the stages told each other, topic by topic, each in its order."""
+    failed: int
+    """Decisions that raised each time; their sessions are skipped."""
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions were closed."""
+        return sum(record.topic == Topic.SESSIONS for record in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One conversation's stages at work in memory."""
+
+    log: MemoryLog
+    pump: Pump
+    store: MemoryStore
+    index: MemoryIndex
+    logbook: MemoryLogBook
+
+    async def made(self, key: str) -> Derived:
+        """All that stands there now."""
+        derived = [topic for topic, spec in TOPICS.items() if spec.derived]
+        return Derived(
+            key=key,
+            standing=await self.store.export(key, TABLES),
+            points=tuple([point for collection in Collection for point in await self.index.points(collection, key)]),
+            timer=await _timer(self.logbook),
+            records=tuple(record for topic in derived for record in self.log.records(topic)),
+            failed=sum(tells_failure(record.value) for record in self.log.records(Topic.ANSWERS)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Deriver:
+    """Derives conversations, each for itself: several at once share only the models.
+
+    ``kit`` gives models and settings; its stores are not used.
+    """
+
+    kit: Kit
+    settings: RunnerSettings
+    moments: Moments
+    stages: Sequence[str] = STAGES
+
+    async def derive(
+        self, key: str, records: Sequence[Record], epoch: int, done: Callable[[], None] = lambda: None
+    ) -> Derived:
+        """Run the records of ``conversations`` of one key, in log order, to their end.
+
+        ``epoch`` is that of the log they were read from; ``done`` is called after each record. Nobody is answered:
+        ``replayed`` holds for each. Raises `Unavailable` when a model's endpoint stays away,
+        `eunoe.streams.memory_log.Stuck` when a stage waits for ever.
+        """
+        bench = self.set_up()
+        for record in records:
+            bench.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, copy_headers(record, epoch)))
+            await bench.pump.run_until_idle()
+            done()
+        return await bench.made(key)
+
+    def set_up(self) -> "Bench":
+        """The stages over stores and a log that hold nothing yet."""
+        log, store, index, logbook = MemoryLog(partitions=1), MemoryStore(), MemoryIndex(), MemoryLogBook()
+        pump = Pump(log)
+        kit = replace(self.kit, store=store, index=index, settings=_patient(self.kit))
+        sender = Sender(store, index, logbook, log)
+        place = LogPlace(epoch=0, partitions=1, is_first=False)
+        for name in self.stages:
+            runner = Runner(
+                ROWS[name], build_stage(name, kit), sender, store, place, self.settings, moments=self.moments
+            )
+            pump.subscribe(name, ROWS[name].inputs, runner.handle)
+        return Bench(log, pump, store, index, logbook)
+
+
+def _patient(kit: Kit) -> StageSettings:
+    """The settings with which no turn goes on without memory: nobody waits for it."""
+    return kit.settings.model_copy(
+        update={"blend": kit.settings.blend.model_copy(update={"wait_s": None, "wait_unasked_s": None})}
+    )
+
+
+async def _timer(logbook: LogBook) -> Timer | None:
+    due = await logbook.due(0, _EVER, 1)
+    return due[0].timer if due else None

@@ -1,0 +1,1 @@
+"""The one commit path of all stages: decide, commit, send, retry, measure."""

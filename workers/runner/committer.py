@@ -1,0 +1,64 @@
+"""What every way of handling records shares: what the stage is asked, the one transaction, and sending what it owes."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
+from eunoe.streams.record import Record
+from eunoe.workers.runner.errors import Fenced
+from eunoe.workers.runner.inbound import Arrival, LogPlace
+from eunoe.workers.runner.metrics import Part
+from eunoe.workers.runner.outbox import Sender
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Commits the decisions of one stage."""
+
+    sender: Sender
+    place: LogPlace
+
+    async def settled(self, scope: Scope) -> Ledger:
+        """The ledger, after anything unsent has been sent. Raises `Unavailable`."""
+        while True:
+            with self.sender.meter.timed(Part.APPLYING):
+                ledger = await self.sender.store.ledger(scope)
+            if ledger.outbox is None:
+                return ledger
+            await self.sender.send(scope, ledger.outbox)
+
+    async def work(self, arrival: Arrival, events: Sequence[Contract], record: Record) -> Work[Any]:
+        """What the stage is asked to decide. Raises `Unavailable`."""
+        return Work(
+            key=arrival.scope.key,
+            events=tuple(events),
+            number=arrival.number,
+            log_time=arrival.log_time,
+            replayed=not await self._answers(arrival, record),
+        )
+
+    async def _answers(self, arrival: Arrival, record: Record) -> bool:
+        """Whether this generation, now, answers what the record asks."""
+        if arrival.replayed or not arrival.asks:
+            return not arrival.replayed
+        promoted = await self.sender.logbook.answering(record.partition, arrival.number)
+        return self.place.answers(promoted)
+
+    async def commit(self, scope: Scope, commit: Commit) -> None:
+        """Do the transaction and send what it owes.
+
+        Raises `Fenced`, with nothing done, where another process has committed; `Unavailable`.
+        """
+        with self.sender.meter.timed(Part.APPLYING):
+            committed = await self.sender.store.commit(scope, commit)
+        if not committed:
+            self.sender.meter.fenced += 1
+            raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
+        self.sender.meter.commits += 1
+        if commit.outbox is not None:
+            await self.sender.send(scope, commit.outbox)

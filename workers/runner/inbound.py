@@ -1,0 +1,155 @@
+"""From a raw record to an event of known order, or to the reason why it is none. Pure."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.decisions import Rejection, Scope
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import (
+    ConversationEvent,
+    DeadLetterReason,
+    GenerationPromoted,
+    ReplyContext,
+    ReplyRequested,
+    SessionEvent,
+    SessionSkipped,
+    Utterance,
+)
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode
+from eunoe.streams.position import is_copy, record_log_time, record_position
+from eunoe.streams.record import Record
+from eunoe.streams.retries import is_late, read_retry
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.rows import Order, StageRow
+
+
+class NewerSchema(Unavailable):
+    """Another process of a rolling deploy wrote a version that this one does not know: wait for the deploy."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(told, "the rolling deploy")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event that is this stage's business, with its place in the order."""
+
+    event: ConversationEvent
+    scope: Scope
+    number: int
+    log_time: datetime
+    replayed: bool
+    late: bool = False
+    """True: a skipped session that is sent back, or that came of one."""
+
+    @property
+    def asks(self) -> bool:
+        """True: somebody wants a reply to it."""
+        return isinstance(self.event, Utterance) and self.event.ask is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """Another generation answers what stands behind ``position`` in this partition."""
+
+    generation: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where the log stands, and whose memory is made of it."""
+
+    epoch: int
+    """Counts the broker's (or the topic's) beginnings."""
+    partitions: int
+    generation: str = "v1"
+    is_first: bool = True
+    """True: this generation answers until another one is promoted."""
+
+    def answers(self, promoted: str | None) -> bool:
+        """True: this generation answers where ``promoted`` is the last that was promoted."""
+        return self.is_first if promoted is None else promoted == self.generation
+
+
+def read_record(record: Record, row: StageRow, place: LogPlace) -> Arrival | Promotion | Rejection | None:
+    """The event of a record; a `Rejection` for a dead letter, None for what is not for this stage.
+
+    Raises `NewerSchema` for an internal event of a newer schema version.
+    """
+    try:
+        retry = read_retry(record)
+        if retry is not None and (retry.stage != row.name or not row.retries):
+            return None
+        event = decode(record.value)
+        if isinstance(event, GenerationPromoted) and record.topic == Topic.CONVERSATIONS and record.key is None:
+            return Promotion(event.generation, record_position(record, place.epoch))
+        rejection = _misplaced(event, record, place)
+        if rejection or not isinstance(event, ConversationEvent):
+            return rejection
+        arrival = _arrival(event, record, row, place)
+        if arrival is None or row.order is not Order.SESSION or not (retry or is_late(record)):
+            return arrival
+        number = arrival.number if retry is None or retry.number is None else retry.number
+        return replace(arrival, number=number, late=True)
+    except ContractError as error:
+        if error.reason is DeadLetterReason.NEWER_VERSION and record.topic != Topic.CONVERSATIONS:
+            raise NewerSchema(f"{record.topic}/{record.partition}@{record.offset}: {error}") from None
+        return Rejection(reason=error.reason, error=str(error))
+
+
+def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | None:
+    if type(event) not in TOPICS[Topic(record.topic)].carries or not isinstance(event, ConversationEvent):
+        return Rejection(
+            reason=DeadLetterReason.UNKNOWN_TYPE, error=f"{event.type_tag()} does not belong into {record.topic}"
+        )
+    if record.key is None:
+        return Rejection(reason=DeadLetterReason.BAD_KEY, error=f"no key; expected {event.key}")
+    if record.key != event.key.encode():
+        return Rejection(
+            reason=DeadLetterReason.BAD_KEY,
+            error=f"the key {record.key.decode(errors='replace')!r:.200} disagrees with the body: expected {event.key}",
+        )
+    expected = partition_of(record.key, place.partitions)
+    if record.partition != expected:
+        return Rejection(
+            reason=DeadLetterReason.WRONG_PARTITION,
+            error=f"in partition {record.partition}, but murmur2 puts the key into {expected} of {place.partitions}:"
+            " set the producer's partitioner to murmur2_random",
+        )
+    return None
+
+
+def _arrival(event: ConversationEvent, record: Record, row: StageRow, place: LogPlace) -> Arrival | None:
+    skipped = isinstance(event, SessionSkipped) and row.order is Order.SESSION
+    if not skipped and type(event) not in row.consumes:
+        return None
+    lane, number = _order(event, record, row, place)
+    return Arrival(
+        event=event,
+        scope=Scope(stage=row.name, key=event.key, lane=lane),
+        number=number,
+        log_time=record_log_time(record),
+        replayed=is_copy(record),
+    )
+
+
+def _order(event: ConversationEvent, record: Record, row: StageRow, place: LogPlace) -> tuple[str, int]:
+    if row.order is Order.POSITION:
+        return "", record_position(record, place.epoch)
+    if row.order is Order.REQUEST and isinstance(event, ReplyContext):
+        return event.request.request_id, 1
+    if row.order is Order.TURN and isinstance(event, ReplyRequested):
+        return "", _turn(event)
+    if isinstance(event, SessionEvent):
+        return "", event.session
+    raise TypeError(f"{row.name} orders by {row.order}, which {event.type_tag()} has not")
+
+
+def _turn(event: ReplyRequested) -> int:
+    if event.turn is None or event.turn < 1:
+        raise ContractError(DeadLetterReason.INVALID, f"turn: a request to {Topic.REPLY_REQUESTS} must be numbered")
+    return event.turn

@@ -1,0 +1,107 @@
+"""What a decision owes to the world: composing the outbox (pure), and sending it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.decisions import Decision, Outbox, OutMessage, Rejection, Scope
+from eunoe.schemas.events import ConversationEvent, RecordedAnswer
+from eunoe.schemas.ports import LogBook, StateStore, VectorIndex
+from eunoe.streams.codec import encode
+from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.record import Message, Publisher, Record
+from eunoe.streams.retries import LATE_HEADER
+from eunoe.streams.topics import Topic
+from eunoe.workers.models.recording import Answers
+from eunoe.workers.rows import StageRow
+from eunoe.workers.runner.metrics import Part, StageMeter
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What is told of a decision beside its parts."""
+
+    number: int
+    """That of the event that was decided."""
+    attempts: int = 1
+    late: int | None = None
+    """Of a late session: how many late ones there are with it."""
+
+
+def compose_outbox(row: StageRow, decision: Decision, record: Record, stamp: Stamp) -> Outbox:
+    """The outbox of a decision: its points, its events by topic, its dead letter, its timer.
+
+    What a late session brings about travels on as late.
+    """
+    headers = () if stamp.late is None else ((LATE_HEADER, "1"),)
+    messages = [message for event in decision.events for message in _event_messages(row, event, headers)]
+    if decision.rejection is not None:
+        messages.append(_letter_message(row, decision.rejection, record, stamp))
+    return Outbox(
+        number=stamp.number if stamp.late is None else -stamp.late,
+        partition=record.partition,
+        points=decision.points,
+        messages=tuple(messages),
+        timer=decision.timer,
+    )
+
+
+def _event_messages(row: StageRow, event: Contract, headers: tuple[tuple[str, str], ...]) -> list[OutMessage]:
+    if not isinstance(event, ConversationEvent):
+        raise TypeError(f"{row.name} emitted {event.type_tag()}, which belongs to no conversation")
+    text = encode(event).decode()
+    return [OutMessage(topic=topic, key=event.key, text=text, headers=headers) for topic in row.route(event)]
+
+
+def _letter_message(row: StageRow, rejection: Rejection, record: Record, stamp: Stamp) -> OutMessage:
+    number = stamp.number if row.order.is_dense else None
+    letter = dead_letter(record, row.name, rejection.reason, rejection.error, stamp.attempts, number=number)
+    return OutMessage(
+        topic=letter.topic,
+        key=None if letter.key is None else letter.key.decode(),
+        raw=letter.value,
+        headers=tuple((name, value.decode("latin-1")) for name, value in letter.headers),
+    )
+
+
+def _message(out: OutMessage) -> Message:
+    return Message(
+        topic=out.topic,
+        key=None if out.key is None else out.key.encode(),
+        value=out.value,
+        headers=tuple((name, value.encode("latin-1")) for name, value in out.headers),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends outboxes in the order of the commit: points, messages, timer, mark."""
+
+    store: StateStore
+    index: VectorIndex
+    logbook: LogBook
+    publisher: Publisher
+    meter: StageMeter = field(default_factory=StageMeter)
+    answers: Answers | None = None
+    """The look-up of recorded answers."""
+
+    async def send(self, scope: Scope, outbox: Outbox) -> None:
+        """Send all that is owed, each awaited, then mark it sent. May be repeated at any point."""
+        if outbox.points:
+            with self.meter.timed(Part.APPLYING):
+                await self.index.upsert(outbox.points)
+        if outbox.messages:
+            with self.meter.timed(Part.PUBLISHING):
+                await self.publisher.publish([_message(message) for message in outbox.messages])
+            await self._look_up_later(outbox.messages)
+        with self.meter.timed(Part.APPLYING):
+            if outbox.timer is not None:
+                await self.logbook.schedule(outbox.partition, scope.key, outbox.timer)
+            await self.store.mark_sent(scope, outbox.number)
+
+    async def _look_up_later(self, messages: Sequence[OutMessage]) -> None:
+        """Recorded moments stand in the topic now; their look-up follows."""
+        for message in messages:
+            if message.topic == Topic.ANSWERS and self.answers is not None:
+                answer = RecordedAnswer.from_json(message.value)
+                await self.answers.put(answer.request, answer.text)

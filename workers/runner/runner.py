@@ -1,0 +1,249 @@
+"""The runner: one for all stages. It commits what a stage decides, once, in order.
+
+The order of a commit is: decide → one transaction in the state store (state, ``applied``, outbox) →
+points → messages → mark sent → acknowledge. A crash anywhere leaves either nothing or an unsent outbox,
+which whoever comes next sends first. The transaction checks that ``applied`` (and the
+count of late sessions) is still what was read and that nothing is unsent: that is the fence against a process that
+slept through a rebalance.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.decisions import Commit, Ledger, Park, Rejection, Scope
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import DeadLetterReason, SessionEvent
+from eunoe.schemas.ports import ParkingLot
+from eunoe.streams.codec import decode, encode
+from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.record import GiveWay, Lease, Record
+from eunoe.workers.rows import StageRow
+from eunoe.workers.runner.backoff import Outages
+from eunoe.workers.runner.batches import Arrived, RunApplier, split_run
+from eunoe.workers.runner.committer import Committer
+from eunoe.workers.runner.decider import Decider, RunnerSettings
+from eunoe.workers.runner.inbound import Arrival, LogPlace, Promotion, read_record
+from eunoe.workers.runner.metrics import Part
+from eunoe.workers.runner.outbox import Sender, Stamp, compose_outbox
+from eunoe.workers.runner.recorded_outcomes import Moment, Moments, moment_message
+from eunoe.workers.stage import Stage
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """Handles the records of one stage."""
+
+    def __init__(  # noqa: PLR0913 - the one place where a stage meets its surroundings
+        self,
+        row: StageRow,
+        stage: Stage,
+        sender: Sender,
+        parking: ParkingLot,
+        place: LogPlace,
+        settings: RunnerSettings,
+        *,
+        moments: Moments | None = None,
+        outages: Outages | None = None,
+    ) -> None:
+        """``outages`` are those of the whole process, where it has several runners."""
+        self._row = row
+        self._sender = sender
+        self._meter = sender.meter
+        self._parking = parking
+        self._place = place
+        self._settings = settings
+        self._moments = moments or Moments()
+        self._outages = outages or Outages()
+        self._decider = Decider(row, stage, settings, sender.meter)
+        self._committer = Committer(sender, place)
+        self._runs = RunApplier(row, self._decider, self._committer, self._moments)
+
+    async def handle(self, record: Record, lease: Lease) -> None:
+        """Do all that a record asks for; when this returns, the record may be acknowledged.
+
+        Raises `GiveWay` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
+        when a server stays away: none of them may be acknowledged.
+        """
+        await self._patiently(lambda patience: self._handle(record, patience), lease)
+        self._meter.events += 1
+
+    async def handle_run(self, records: Sequence[Record], lease: Lease) -> None:
+        """Do all that records of one key ask for, in their order; in one commit what allows it.
+
+        Raises as `handle`, and `GiveWay` between two records too: those before it come again, and change nothing.
+        """
+        runs: list[tuple[Arrived, ...]] = [() for _ in records]
+        if len(records) > 1 and self._decider.decides_runs:
+            runs = split_run(records, self._row, lambda record: read_record(record, self._row, self._place))
+        left = iter(records)
+        for before, run in enumerate(runs):
+            of_run = [next(left) for _ in run or (None,)]
+            _go_on(lease, before)
+            if len(run) > 1 and await self._patiently(partial(self._apply_run, run), lease):
+                continue
+            for done, record in enumerate(of_run):
+                _go_on(lease, done)
+                await self.handle(record, lease)
+
+    async def _apply_run(self, run: Sequence[Arrived], _patience: Lease) -> bool:
+        return await self._runs.apply(run)
+
+    async def _patiently(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
+        """Do ``work`` again while servers are away, as long as patience lasts."""
+        with self._outages.patience(lease, self._settings.backoff, self._settings.patience_s) as patience:
+            while True:
+                try:
+                    return await work(patience)
+                except Unavailable as fault:
+                    with self._meter.timed(Part.WAITING):
+                        await patience.wait(fault)
+
+    async def _handle(self, record: Record, lease: Lease) -> None:
+        arrival = read_record(record, self._row, self._place)
+        if isinstance(arrival, Rejection):
+            await self._set_aside(record, arrival)
+        elif isinstance(arrival, Promotion):
+            await self._sender.logbook.promote(record.partition, arrival.position, arrival.generation)
+        elif arrival is not None and self._row.gathers:
+            await self._gather(arrival, record, lease)
+        elif arrival is not None:
+            await self._apply(arrival, record, lease)
+
+    async def _apply(self, arrival: Arrival, record: Record, lease: Lease) -> None:
+        ledger = await self._committer.settled(arrival.scope)
+        if arrival.number <= ledger.applied:
+            if arrival.late:
+                await self._apply_late(arrival, ledger, record, lease)
+            else:
+                self._meter.ignored += 1
+            return
+        if self._row.order.is_dense and arrival.number > ledger.applied + 1:
+            await self._hold(arrival, ledger, record)
+            return
+        await self._decide_and_commit(arrival, (arrival.event,), ledger, record, lease)
+
+    async def _gather(self, arrival: Arrival, record: Record, lease: Lease) -> None:
+        """Park the event, then apply every next session that is complete."""
+        ledger = await self._committer.settled(arrival.scope)
+        if arrival.number > ledger.applied and await self._is_beyond(arrival, ledger):
+            await self._hold(arrival, ledger, record)
+            return
+        if arrival.number > ledger.applied:
+            with self._meter.timed(Part.APPLYING):
+                text = encode(arrival.event).decode()
+                await self._parking.park(arrival.scope, arrival.number, _slot(arrival.event), text)
+        elif arrival.late:
+            await self._apply_late(arrival, ledger, record, lease)
+        while await self._apply_parked(arrival, record, lease):
+            pass
+
+    async def _is_beyond(self, arrival: Arrival, ledger: Ledger) -> bool:
+        """True where a session before it is missing: more would wait than may, or its predecessor never came."""
+        if arrival.number > ledger.applied + self._settings.max_parked:
+            return True
+        slots = self._row.dense_slots
+        if _slot(arrival.event) not in slots or arrival.number == ledger.applied + 1:
+            return False
+        if slots & (await self._parked(arrival.scope, arrival.number - 1)).keys():
+            return False
+        # a process that should be gone may have applied that session, and forgotten its parts, between the two reads
+        return (await self._committer.settled(arrival.scope)).applied == ledger.applied
+
+    async def _apply_parked(self, arrival: Arrival, record: Record, lease: Lease) -> bool:
+        ledger = await self._committer.settled(arrival.scope)
+        parked = await self._parked(arrival.scope, ledger.applied + 1)
+        if not parked:
+            # nothing came, or a process that should be gone has just committed it, and may end before it sends
+            return (await self._committer.settled(arrival.scope)).applied > ledger.applied
+        next_up = replace(arrival, number=ledger.applied + 1)
+        return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
+
+    async def _apply_late(self, arrival: Arrival, ledger: Ledger, record: Record, lease: Lease) -> None:
+        """Decide a session whose turn has passed, if it was skipped then: once.
+
+        What a gathering stage gave up itself is still parked; the event that is sent back is a part of it, or it is
+        that of another session, which only made it try.
+        """
+        if arrival.number not in ledger.skipped:
+            log.info("%s: %s, late session %d was not skipped here", self._row.name, record.key, arrival.number)
+            return
+        gathered = await self._parked(arrival.scope, arrival.number) if self._row.gathers else {}
+        if not isinstance(arrival.event, SessionEvent) or arrival.event.session == arrival.number:
+            gathered[_slot(arrival.event)] = arrival.event
+        if gathered:
+            await self._decide_and_commit(arrival, _in_order(gathered), ledger, record, lease)
+
+    async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
+        with self._meter.timed(Part.APPLYING):
+            parked = await self._parking.parked(scope, number)
+        return {slot: decode(text.encode()) for slot, text in parked.items()}
+
+    async def _decide_and_commit(
+        self, arrival: Arrival, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
+    ) -> bool:
+        """True when a decision was committed and sent, False when the stage parked it."""
+        late = arrival.number <= ledger.applied
+        moment = None if late else await self._moments.recall(arrival.scope, arrival.number)
+        work = replace(
+            await self._committer.work(arrival, events, record),
+            recorded=None if moment is None else moment.recorded,
+            late_after=ledger.applied if late else None,
+        )
+        settled = await self._decider.decide(work, lease, moment or Moment())
+        if isinstance(settled, Park):
+            return False
+        stamp = Stamp(arrival.number, settled.attempts, ledger.lates + 1 if late else None)
+        outbox = compose_outbox(self._row, settled.decision, record, stamp)
+        if (settled.moment or late) and not arrival.scope.lane:
+            outbox = outbox.with_message(moment_message(arrival.scope, arrival.number, settled.moment))
+        await self._committer.commit(
+            arrival.scope,
+            Commit(
+                expect=ledger.applied,
+                applied=max(arrival.number, ledger.applied),
+                lates=ledger.lates,
+                late=arrival.number if late else None,
+                writes=settled.decision.writes,
+                outbox=None if outbox.empty else outbox,
+                skip=settled.decision.skipped,
+                # what the stage failed at stays parked: it can be sent back
+                unpark=arrival.number if self._row.gathers and not settled.failed else None,
+            ),
+        )
+        return True
+
+    async def _hold(self, arrival: Arrival, ledger: Ledger, record: Record) -> None:
+        unit = self._row.order.value
+        error = (
+            f"{unit} {arrival.number} came, but {self._row.name} has applied only {ledger.applied}:"
+            " the state store lost acknowledged writes; the conversation is held until it is repaired"
+        )
+        log.error("HELD %s: %s", arrival.scope.key, error)
+        await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+
+    async def _set_aside(self, record: Record, rejection: Rejection) -> None:
+        where = f"{record.topic}/{record.partition}@{record.offset}"
+        log.warning("%s: dead letter of %s: %s: %s", self._row.name, where, rejection.reason, rejection.error)
+        letter = dead_letter(record, self._row.name, rejection.reason, rejection.error)
+        await self._sender.publisher.publish([letter])
+
+
+def _go_on(lease: Lease, done: int) -> None:
+    """Begin what comes after ``done`` others; raises `GiveWay` where a rebalance has begun meanwhile."""
+    if done and lease.revoked:
+        raise GiveWay("a rebalance or a shutdown has begun")
+
+
+def _slot(event: Contract) -> str:
+    return event.slot if isinstance(event, SessionEvent) else event.type_tag()
+
+
+def _in_order(gathered: Mapping[str, Contract]) -> list[Contract]:
+    return [event for _, event in sorted(gathered.items())]

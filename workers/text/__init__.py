@@ -1,0 +1,1 @@
+"""Reading text without a language model: terms, tokens, statements, dates, tables of English."""

@@ -1,0 +1,166 @@
+"""From a line to the statements in it: sentences with those that lean on them, without interjections. Pure."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+
+from eunoe.schemas.events import Line
+from eunoe.workers.text.drafts import MAX_TEXT_CHARS
+from eunoe.workers.text.salience import (
+    WORTHY,
+    WORTHY_FOREIGN,
+    foreign_worth,
+    is_change,
+    is_question,
+    leans_back,
+    worth,
+)
+from eunoe.workers.text.terms import STOPWORDS
+
+_SENTENCE = re.compile(r"[^.!?…。！？]*(?:[.!?…]+(?=\s|[\"'”’)]|$)|[.!?…](?=\S)|[。！？]+|$)[\"”)]*")
+_ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$")
+_SHARED = re.compile(r"\[[^\]]*\]")
+_INTERJECTION = re.compile(
+    r"^(?:(?:oh|wow|yeah|yep|yes|yup|no|nope|well|hey|hi|hello|ha|haha|actually|anyway|ok|okay|sure|so|hmm|aw|man|"
+    r"luckily|honestly|by the way|btw|thanks|thank you|good|true|right|and|but|plus|also|because|definitely|absolutely|"
+    r"progress report|speaking of which)\b[,:;!.\s–—-]+)+",
+    re.IGNORECASE,
+)
+_MOST_SENTENCES = 3
+_SHORT_WORDS = 6
+_LEAST_COMMON = 0.15
+_ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+
+
+LEAST_WORTH, MOST_WORTH = -4.0, 3.0
+"""Bounds of `line_worth`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something that one line says."""
+
+    number: int
+    """The line's place in the session, from 0."""
+    line: Line
+    text: str
+    worth: float
+    """Above 0: worth remembering; the more, the more it tells."""
+    is_change: bool
+    english: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sentences that belong together."""
+
+    text: str
+    worth: float
+    is_change: bool
+
+
+def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:
+    """What a line says; ``english`` tells about the session, a single line may differ."""
+    groups, speaks_english = _told_by(line.text, tuple(speakers), english)
+    return [Statement(number, line, group.text, group.worth, group.is_change, speaks_english) for group in groups]
+
+
+def line_worth(line: Line, speakers: Collection[str], english: bool) -> float:
+    """What the best statement of a line is worth, from `LEAST_WORTH`, where it states nothing, to `MOST_WORTH`."""
+    groups, _ = _told_by(line.text, tuple(speakers), english)
+    return min(max([LEAST_WORTH, *(group.worth for group in groups)]), MOST_WORTH)
+
+
+@lru_cache(maxsize=4096)
+def _told_by(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
+    """The statements of a text, and whether it is English; kept, because two stages ask at about the same time."""
+    bare = " ".join(_SHARED.sub(" ", text).split())
+    words = _WORD.findall(bare)
+    speaks_english = english and (len(words) < _SHORT_WORDS or _common(words) >= _LEAST_COMMON * len(words))
+    groups = _groups(_sentences(bare, speakers, speaks_english))
+    return tuple(_group(sentences, speakers, speaks_english) for sentences in groups), speaks_english
+
+
+def _common(words: list[str]) -> int:
+    return sum(word.lower().replace("’", "'") in STOPWORDS for word in words)
+
+
+def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _Group:
+    change = english and not leans_back(sentences[0]) and any(is_change(sentence) for sentence in sentences)
+    return _Group(" ".join(sentences), _score(sentences, speakers, english), change)
+
+
+def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
+    if english:
+        return max(worth(sentence, speakers) for sentence in group) - WORTHY
+    return max(foreign_worth(sentence, speakers) for sentence in group) - WORTHY_FOREIGN
+
+
+def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]:
+    pieces: list[str] = []
+    for piece in (found.strip() for found in _SENTENCE.findall(text)):
+        if pieces and piece and (_ABBREVIATED.search(pieces[-1]) or _joined(pieces[-1], piece, text)):
+            glue = "" if pieces[-1] + piece in text else " "
+            pieces[-1] = f"{pieces[-1]}{glue}{piece}"
+        elif piece:
+            pieces.append(piece)
+    return [bare for piece in pieces if (bare := _bare(piece, speakers) if english else piece)]
+
+
+def _joined(before: str, piece: str, text: str) -> bool:
+    """True: the mark between the two stood inside a word or a number."""
+    return before[-1] in ".!?…" and before + piece in text and piece[0].isalnum()
+
+
+def _bare(sentence: str, speakers: Collection[str]) -> str:
+    """The sentence without interjections and without the names of those spoken to."""
+    bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
+    bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
+    return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""
+
+
+def _without_address(sentence: str, speakers: Collection[str]) -> str:
+    bare = sentence
+    for pattern, instead in _addresses(tuple(speakers)):
+        bare = pattern.sub(instead, bare)
+    return bare
+
+
+@lru_cache(maxsize=1024)
+def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """What to look for where somebody is spoken to by name, and what to put in its place."""
+    names = "|".join(sorted({re.escape(form) for name in speakers for form in _forms(name)}, key=len, reverse=True))
+    if not names:
+        return ()
+    return (
+        (re.compile(rf"^(?:{names})\s*[,!:.]+\s*"), ""),
+        (re.compile(rf",\s*(?:{names})(?=\s*[.!?…]|\s*$)"), ""),
+        (re.compile(rf",\s*(?:{names})\s*,"), ","),
+    )
+
+
+def _forms(name: str) -> list[str]:
+    """The name, its first word, and that word's usual short form."""
+    first = name.split(maxsplit=1)[0]
+    return [name, first, *(first[:length] for length in (3, 4) if len(first) > length + 1)]
+
+
+def _groups(sentences: list[str]) -> list[list[str]]:
+    """Sentences, each with those after it that lean back on it; questions stand alone and are dropped."""
+    groups: list[list[str]] = []
+    open_group = False
+    for sentence in sentences:
+        if is_question(sentence):
+            open_group = False
+        elif open_group and leans_back(sentence) and _has_room(groups[-1], sentence):
+            groups[-1].append(sentence)
+        else:
+            groups.append([sentence])
+            open_group = True
+    return groups
+
+
+def _has_room(group: list[str], sentence: str) -> bool:
+    return len(group) < _MOST_SENTENCES and sum(map(len, group)) + len(sentence) < MAX_TEXT_CHARS * 3 // 4
