@@ -54,7 +54,7 @@ class ConversationList(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredConversation:
     """All that a store keeps of one conversation, as it is between two decisions."""
 
     ledgers: Mapping[str, Ledger]
@@ -68,14 +68,16 @@ class Standing:
 class Transplants(Protocol):
     """A conversation as a whole, taken out of one store and put into another."""
 
-    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
         """What is kept of a conversation; ``tables``: every stage → its tables.
 
         Only for a conversation on which nobody works: it is read in pieces. Raises `Unavailable`.
         """
         ...
 
-    async def swap(self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing, expect: Ledger) -> bool:
+    async def swap(
+        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
+    ) -> bool:
         """Put ``standing`` in the place of all that is kept of a conversation, in one transaction.
 
         False, and nothing is changed, where the ledger of the first stage of ``tables`` is no longer as ``expect``
@@ -108,7 +110,7 @@ class DueTimer:
     timer: Timer
 
 
-class LogBook(Protocol):
+class LogPositions(Protocol):
     """What intake remembers of the log itself, by partition: an index, not a truth."""
 
     async def position(self, partition: int) -> int | None:

@@ -18,7 +18,7 @@ PATIENCE_S = 2.0
 """After this time nothing will come to stand in a hole."""
 
 
-class Holes:
+class Gaps:
     """The holes that a consumer stands before."""
 
     def __init__(self, patience_s: float = PATIENCE_S, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class Holes:
 class _Results(collections.OrderedDict[TopicPartition, object]):
     """The fetcher's results, each of which ends at a hole."""
 
-    def __init__(self, holes: Holes) -> None:
+    def __init__(self, holes: Gaps) -> None:
         super().__init__()
         self._holes = holes
 
@@ -66,15 +66,15 @@ class _Results(collections.OrderedDict[TopicPartition, object]):
         super().__setitem__(place, result)
 
 
-class WholeConsumer(AIOKafkaConsumer):  # type: ignore[misc]
+class GaplessConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     """An aiokafka consumer that waits at holes."""
 
     async def start(self) -> None:
         """Connect, as every consumer does, then have an eye on what is fetched."""
         await super().start()
-        self._fetcher._records = _Results(Holes())  # noqa: SLF001
+        self._fetcher._records = _Results(Gaps())  # noqa: SLF001
 
 
 def consumer_class(*, dense: bool) -> type[AIOKafkaConsumer]:
     """The consumer for a broker whose offsets have no holes (``dense``), or may have."""
-    return WholeConsumer if dense else AIOKafkaConsumer
+    return GaplessConsumer if dense else AIOKafkaConsumer

@@ -25,7 +25,7 @@ def _yield_only(seconds: float) -> Awaitable[None]:
     return asyncio.sleep(0)
 
 
-class Stuck(EunoeError):
+class Deadlock(EunoeError):
     """A handler waits for something that nobody in the pump will bring."""
 
 
@@ -98,7 +98,7 @@ class _Subscription:
     busy: bool = False
 
 
-class Pump:
+class MemoryConsumer:
     """Gives the records of a `MemoryLog` to handlers, one at a time, in an order that is always the same.
 
     The stage that was subscribed last goes first: subscribed along the way of an event, what an event brings about
@@ -122,7 +122,7 @@ class Pump:
     async def run_until_idle(self) -> int:
         """Handle what there is and what comes of it, until nothing is left; returns how many records were handled.
 
-        Raises whatever a handler raises, and `Stuck` when one goes on pausing while nothing moves.
+        Raises whatever a handler raises, and `Deadlock` when one goes on pausing while nothing moves.
         """
         before = self._handled
         while await self.step():
@@ -142,7 +142,7 @@ class Pump:
         if await self.step():
             return True
         if fruitless >= self._max_pauses:
-            raise Stuck(f"{stage} paused {fruitless} times while nothing moved: what it waits for never comes")
+            raise Deadlock(f"{stage} paused {fruitless} times while nothing moved: what it waits for never comes")
         await self._sleep(seconds)
         return False
 
@@ -157,17 +157,17 @@ class Pump:
     async def _handle(self, subscription: _Subscription, record: Record) -> None:
         subscription.busy = True
         try:
-            await subscription.handle(record, _PumpLease(self, subscription.stage))
+            await subscription.handle(record, _MemoryLease(self, subscription.stage))
         finally:
             subscription.busy = False
         subscription.offsets[Topic(record.topic), record.partition] = record.offset + 1
         self._handled += 1
 
 
-class _PumpLease:
+class _MemoryLease:
     """The lease of one record; it is never revoked."""
 
-    def __init__(self, pump: Pump, stage: str) -> None:
+    def __init__(self, pump: MemoryConsumer, stage: str) -> None:
         self._pump = pump
         self._stage = stage
         self._fruitless = 0
@@ -178,5 +178,5 @@ class _PumpLease:
         return False
 
     async def pause(self, seconds: float) -> None:
-        """Let the others go on; never raises `eunoe.streams.record.GiveWay`."""
+        """Let the others go on; never raises `eunoe.streams.record.Revoked`."""
         self._fruitless = 0 if await self._pump.wait(self._stage, self._fruitless, seconds) else self._fruitless + 1

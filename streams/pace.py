@@ -25,7 +25,7 @@ READING_MS = 20
 LONGEST_READING_MS = 1_000
 
 
-def rest_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> float:
+def delay_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> float:
     """How long to rest between two fetches, in seconds; ``least_s`` 0 means no rest at all.
 
     A process whose event loop comes ``late_s`` late gains nothing from records that it has sooner than it takes them.
@@ -57,7 +57,7 @@ def _has_more(assignment: Assignment, place: TopicPartition, offset: int) -> boo
     return state is not None and state.highwater is not None and offset < state.highwater
 
 
-class Reading:
+class FetchWait:
     """How long the broker is given to read, as one consumer has found that it needs."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Reading:
             self._needs_ms = min(2 * self._needs_ms, LONGEST_READING_MS)
 
 
-class Pace:
+class Pacing:
     """The rests of one consumer, and the bell that ends them."""
 
     def __init__(self, least_s: float, late_s: Callable[[], float] = lambda: 0.0, *, hurried: bool = True) -> None:
@@ -100,7 +100,7 @@ class Pace:
         self._hurried = hurried
         self._since = 0.0
         self._rung = False
-        self._reading = Reading()
+        self._reading = FetchWait()
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -126,7 +126,7 @@ class Pace:
         self._rung = False
 
     def _left_s(self) -> float:
-        rest = rest_s(self._least_s, self._late_s(), hurried=self._hurried, rung=self._rung)
+        rest = delay_s(self._least_s, self._late_s(), hurried=self._hurried, rung=self._rung)
         return self._since + rest - time.monotonic()
 
     def keep(self, consumer: AIOKafkaConsumer) -> None:

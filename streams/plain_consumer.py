@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.holes import consumer_class
-from eunoe.streams.pace import Pace
+from eunoe.streams.pace import Pacing
 from eunoe.streams.record import Record
 from eunoe.streams.settings import LARGEST_RECORD, KafkaSettings, client_options
 
@@ -41,7 +41,7 @@ async def open_consumer(kafka: KafkaSettings, fetch_wait_ms: int | None = None) 
         with broker_faults(kafka):
             await consumer.start()
         if kafka.fetch_rest_ms:
-            Pace(kafka.fetch_rest_ms / 1000 if fetch_wait_ms is None else 0.0).keep(consumer)
+            Pacing(kafka.fetch_rest_ms / 1000 if fetch_wait_ms is None else 0.0).keep(consumer)
         yield consumer
     finally:
         await _close(consumer)

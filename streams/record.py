@@ -56,9 +56,9 @@ class Lease(Protocol):
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Sleep; raises `GiveWay` as soon as the lease is revoked."""
+        """Sleep; raises `Revoked` as soon as the lease is revoked."""
         ...
 
 
-class GiveWay(Exception):
+class Revoked(Exception):
     """The record was not finished and must not be acknowledged: its next owner does it."""

@@ -29,7 +29,7 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class StageTables:
     """The tables of a stage."""
 
     digested: tuple[str, ...] = ()

@@ -43,12 +43,12 @@ from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.parses import Parses
 from eunoe.workers.respond.segments import SegmentSource
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import Finder, RecallSource
-from eunoe.workers.respond.stage import RespondStage, apologize
+from eunoe.workers.respond.sources import HybridSearch, RecallSource
+from eunoe.workers.respond.stage import RespondStage, error_reply
 from eunoe.workers.respond.timelines import TimelineSource
 from eunoe.workers.respond.trees import TreeSource
 from eunoe.workers.respond.wordings import Wordings
-from eunoe.workers.rows import Order, StageRow, skip_session
+from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.segment.model import ModelSegmenter
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
@@ -89,7 +89,7 @@ class StageSettings(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class Dependencies:
     """What stages are built from."""
 
     store: StateStore
@@ -101,11 +101,11 @@ class Kit:
     settings: StageSettings
 
 
-def _intake(kit: Kit) -> Stage:
+def _intake(kit: Dependencies) -> Stage:
     return IntakeStage(kit.store, kit.settings.intake)
 
 
-def _blend(kit: Kit) -> Stage:
+def _blend(kit: Dependencies) -> Stage:
     settings = kit.settings.blend
     recall = Recall(kit.store, kit.index, kit.embedder, settings)
     offline = OfflineBlender(settings)
@@ -113,37 +113,37 @@ def _blend(kit: Kit) -> Stage:
     return BlendStage(kit.store, recall, blender, settings)
 
 
-def _segment(kit: Kit) -> Stage:
+def _segment(kit: Dependencies) -> Stage:
     offline = OfflineSegmenter(kit.embedder, kit.settings.segment)
     if kit.language is None:
         return SegmentStage(offline)
     return SegmentStage(ModelSegmenter(kit.language, offline, kit.settings.segment))
 
 
-def _compress(kit: Kit) -> Stage:
+def _compress(kit: Dependencies) -> Stage:
     return CompressStage(kit.store, kit.compressor, kit.embedder, kit.settings.compress)
 
 
-def _summarize(kit: Kit) -> Stage:
+def _summarize(kit: Dependencies) -> Stage:
     offline = OfflineSummarizer(kit.settings.summarize)
     if kit.language is None:
         return SummarizeStage(offline)
     return SummarizeStage(ModelSummarizer(kit.language, offline, kit.settings.summarize))
 
 
-def _update(kit: Kit) -> Stage:
+def _update(kit: Dependencies) -> Stage:
     offline = OfflineOperator()
     operator = offline if kit.language is None else ModelOperator(kit.language, offline)
     return UpdateStage(kit.store, kit.index, kit.embedder, operator, kit.settings.update)
 
 
-def _link(kit: Kit) -> Stage:
+def _link(kit: Dependencies) -> Stage:
     offline = OfflineJudge(kit.settings.link)
     judge = offline if kit.language is None else ModelJudge(kit.language, offline, kit.settings.link)
     return LinkStage(kit.store, kit.index, kit.embedder, judge, kit.settings.link)
 
 
-def _tree(kit: Kit) -> Stage:
+def _tree(kit: Dependencies) -> Stage:
     settings = kit.settings.tree
     source = MemoryEntries() if settings.unit is TreeUnit.MEMORIES else SegmentEntries(kit.store)
     offline = OfflineAggregator(kit.embedder, settings)
@@ -151,10 +151,10 @@ def _tree(kit: Kit) -> Stage:
     return TreeStage(kit.store, source, kit.embedder, aggregator, settings)
 
 
-def recall_sources(kit: Kit) -> Mapping[Strategy, RecallSource]:
+def recall_sources(kit: Dependencies) -> Mapping[Strategy, RecallSource]:
     """Where replies look, by strategy."""
     settings = kit.settings.respond
-    finder = Finder(kit.index, kit.embedder, settings)
+    finder = HybridSearch(kit.index, kit.embedder, settings)
     parsed = Parses(Segment.from_json)
     search = MemorySearch(kit.store, finder, Parses(Memory.from_json))
     return {
@@ -178,72 +178,72 @@ def recall_sources(kit: Kit) -> Mapping[Strategy, RecallSource]:
     }
 
 
-def _respond(kit: Kit) -> Stage:
+def _respond(kit: Dependencies) -> Stage:
     settings = kit.settings.respond
     offline = OfflineReplier(kit.embedder)
     replier = offline if kit.language is None else ModelReplier(kit.language, offline, settings.refine)
     return RespondStage(kit.store, recall_sources(kit), replier, settings)
 
 
-ROWS: Mapping[str, StageRow] = {
+STAGES: Mapping[str, StageSpec] = {
     row.name: row
     for row in (
-        StageRow(
+        StageSpec(
             "intake",
             (Utterance, SessionEnded, Erase),
             (SessionClosed, ReplyRequested, ReplyContext),
-            Order.POSITION,
+            ApplyOrder.POSITION,
             keeping=book.KEEPING,
         ),
-        StageRow(
+        StageSpec(
             "blend",
             (ReplyRequested,),
             (InsightsProposed, ReplyContext),
-            Order.TURN,
+            ApplyOrder.TURN,
             propose_nothing,
             keeping=blend_reads.KEEPING,
             reads=("update",),
         ),
-        StageRow("segment", (SessionClosed,), (SessionSegmented,), Order.SESSION, skip_session("segment")),
-        StageRow(
-            "compress", (SessionSegmented,), (), Order.SESSION, skip_session("compress"), keeping=segments.KEEPING
+        StageSpec("segment", (SessionClosed,), (SessionSegmented,), ApplyOrder.SESSION, skip_session("segment")),
+        StageSpec(
+            "compress", (SessionSegmented,), (), ApplyOrder.SESSION, skip_session("compress"), keeping=segments.KEEPING
         ),
-        StageRow("summarize", (SessionSegmented,), (MemoriesFormed,), Order.SESSION, skip_session("summarize")),
-        StageRow(
+        StageSpec("summarize", (SessionSegmented,), (MemoriesFormed,), ApplyOrder.SESSION, skip_session("summarize")),
+        StageSpec(
             "update",
             (MemoriesFormed, InsightsProposed),
             (MemoriesChanged,),
-            Order.SESSION,
+            ApplyOrder.SESSION,
             skip_session("update"),
             gathers=True,
             keeping=memories.KEEPING,
             in_order=(MemoriesFormed,),
             reads=("link",),
         ),
-        StageRow(
+        StageSpec(
             "link",
             (MemoriesChanged,),
             (),
-            Order.SESSION,
+            ApplyOrder.SESSION,
             skip_session("link"),
             keeping=graph.KEEPING,
             reads=("update",),
         ),
-        StageRow(
+        StageSpec(
             "tree",
             (MemoriesChanged,),
             (),
-            Order.SESSION,
+            ApplyOrder.SESSION,
             skip_session("tree"),
             keeping=nodes.KEEPING,
             reads=("compress",),
         ),
-        StageRow(
+        StageSpec(
             "respond",
             (ReplyContext,),
             (Reply,),
-            Order.REQUEST,
-            apologize,
+            ApplyOrder.REQUEST,
+            error_reply,
             keeping=respond_stage.KEEPING,
             reads=("compress", "update", "link", "tree"),
         ),
@@ -251,13 +251,13 @@ ROWS: Mapping[str, StageRow] = {
 }
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "all": tuple(ROWS),
-    "replies": tuple(name for name, row in ROWS.items() if row.answers),
-    "memory": tuple(name for name, row in ROWS.items() if not row.answers),
+    "all": tuple(STAGES),
+    "replies": tuple(name for name, row in STAGES.items() if row.answers),
+    "memory": tuple(name for name, row in STAGES.items() if not row.answers),
 }
 """Stages that one process may run together; who answers in a process of its own waits for no import."""
 
-BUILDERS: Mapping[str, Callable[[Kit], Stage]] = {
+BUILDERS: Mapping[str, Callable[[Dependencies], Stage]] = {
     "intake": _intake,
     "blend": _blend,
     "segment": _segment,
@@ -270,6 +270,6 @@ BUILDERS: Mapping[str, Callable[[Kit], Stage]] = {
 }
 
 
-def build_stage(name: str, kit: Kit) -> Stage:
+def build_stage(name: str, kit: Dependencies) -> Stage:
     """The stage of that name, over the kit's ports."""
     return BUILDERS[name](kit)

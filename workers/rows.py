@@ -9,10 +9,10 @@ from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Work
 from eunoe.schemas.events import ConversationEvent, SessionSkipped
 from eunoe.streams.topics import TOPICS, Topic, topics_of
-from eunoe.workers.keeping import Keeping
+from eunoe.workers.keeping import StageTables
 
 
-class Order(StrEnum):
+class ApplyOrder(StrEnum):
     """In which order a stage applies a conversation's events, and by which fence."""
 
     POSITION = "position"
@@ -27,25 +27,25 @@ class Order(StrEnum):
     @property
     def is_dense(self) -> bool:
         """True: every number comes; one that is missing means that acknowledged writes were lost."""
-        return self in (Order.SESSION, Order.TURN)
+        return self in (ApplyOrder.SESSION, ApplyOrder.TURN)
 
 
-GiveUp = Callable[[Work[Any], str], tuple[Contract, ...]]
+OnFailure = Callable[[Work[Any], str], tuple[Contract, ...]]
 """(what could not be decided, the error) → the events that tell the rest of the house."""
 
 
 @dataclass(frozen=True, slots=True)
-class StageRow:
+class StageSpec:
     """A stage's place in the house."""
 
     name: str
     consumes: tuple[type[ConversationEvent], ...]
     emits: tuple[type[ConversationEvent], ...]
-    order: Order
-    give_up: GiveUp = field(default=lambda work, error: ())
+    order: ApplyOrder
+    give_up: OnFailure = field(default=lambda work, error: ())
     gathers: bool = False
     """True: the events of a session wait for each other; what comes early is parked."""
-    keeping: Keeping = field(default_factory=Keeping)
+    keeping: StageTables = field(default_factory=StageTables)
     """Its tables: what of them belongs to the state digest, and what stands in the index."""
     in_order: tuple[type[ConversationEvent], ...] = ()
     """Of a gathering stage: what comes (as itself, or as skipped) once for every session, one session after the other.
@@ -57,12 +57,12 @@ class StageRow:
     @property
     def answers(self) -> bool:
         """True: somebody waits for what it does; what it hands on becomes a reply."""
-        return self.order is not Order.SESSION
+        return self.order is not ApplyOrder.SESSION
 
     @property
     def retries(self) -> bool:
         """True: a record that it set aside may be sent back to it; an ask that failed was answered all the same."""
-        return self.order in (Order.POSITION, Order.SESSION)
+        return self.order in (ApplyOrder.POSITION, ApplyOrder.SESSION)
 
     @property
     def inputs(self) -> tuple[Topic, ...]:
@@ -92,7 +92,7 @@ def _distinct(contracts: tuple[type[ConversationEvent], ...]) -> tuple[Topic, ..
     return tuple(dict.fromkeys(topic for contract in contracts for topic in topics_of(contract)))
 
 
-def skip_session(stage: str) -> GiveUp:
+def skip_session(stage: str) -> OnFailure:
     """The usual way to give up: pass the session on as skipped."""
 
     def give_up(work: Work[Any], error: str) -> tuple[Contract, ...]:

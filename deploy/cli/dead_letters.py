@@ -11,7 +11,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.inspect.dead_letters import Choice, close, letter_id, original, read_letters, send_back, why_not
+from eunoe.deploy.inspect.dead_letters import LetterFilter, close, letter_id, original, read_letters, send_back, why_not
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed
@@ -41,7 +41,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the dead letters that are open, oldest first within each partition."""
-    choice = Choice(stage=stage, reason=reason, conversation=conversation, error=error, closed_too=all_)
+    choice = LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error, closed_too=all_)
     letters = asyncio.run(read_letters(connected_settings(), choice))
     if as_json:
         print_json([_document(filed) for filed in letters])
@@ -82,7 +82,7 @@ def retry(
     A session that was skipped is decided late: it adds to memory, and nothing newer gives way to it. Exit codes: 0 all
     were sent back, 1 some cannot be (it is said why), 2 nothing was chosen, 69 a server did not answer.
     """
-    chosen = _chosen(ids, Choice(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
+    chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
     reasons = {letter_id(filed.letter): why_not(filed) for filed in chosen}
     ready = [filed for filed in chosen if reasons[letter_id(filed.letter)] is None]
     if not dry_run and ready:
@@ -105,19 +105,21 @@ def discard(
     as_json: Json = False,
 ) -> None:
     """Say that dead letters are dealt with: they stay in the topic, and are listed with --all only."""
-    chosen = _chosen(ids, Choice(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
+    chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
     if not dry_run:
         _confirm(chosen, "Discard", yes=yes, as_json=as_json)
         asyncio.run(_close(chosen))
     _report(chosen, {}, Closing.DISCARDED, dry_run=dry_run, as_json=as_json)
 
 
-def _chosen(ids: list[str] | None, choice: Choice, *, all_: bool) -> list[Filed]:
+def _chosen(ids: list[str] | None, choice: LetterFilter, *, all_: bool) -> list[Filed]:
     """The letters that are meant; raises `Refused` where nobody said which, or there is none."""
-    if not ids and not all_ and choice == Choice():
+    if not ids and not all_ and choice == LetterFilter():
         raise Refused("which ones? Name letters by their ids, choose by --stage, --reason …, or say --all")
     wanted = frozenset(ids or ())
-    named = Choice(wanted, choice.stage, choice.reason, choice.conversation, choice.error, closed_too=bool(wanted))
+    named = LetterFilter(
+        wanted, choice.stage, choice.reason, choice.conversation, choice.error, closed_too=bool(wanted)
+    )
     found = asyncio.run(read_letters(connected_settings(), named))
     if missing := wanted - {letter_id(filed.letter) for filed in found}:
         raise Refused(f"no dead letter {min(missing)!r}: see `eunoe dead-letters list`")
@@ -170,7 +172,7 @@ def _document(filed: Filed) -> dict[str, Any]:
 
 async def _whole(id_: str) -> tuple[Filed, bytes]:
     settings = await placed_settings(connected_settings())
-    found = await read_letters(settings, Choice(frozenset({id_}), closed_too=True))
+    found = await read_letters(settings, LetterFilter(frozenset({id_}), closed_too=True))
     if not found:
         raise Refused(f"no dead letter {id_!r}: see `eunoe dead-letters list`")
     try:

@@ -15,8 +15,16 @@ from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.demo.bundled import CONVERSATION
-from eunoe.deploy.demo.play import Asked, Counts, ask_all, count, expected_sessions, produce, wait_until_remembered
-from eunoe.deploy.demo.play import Progress as PlayProgress
+from eunoe.deploy.demo.play import (
+    AnsweredQuestion,
+    PlayerProgress,
+    PlaySummary,
+    ask_all,
+    count,
+    expected_sessions,
+    produce,
+    wait_until_remembered,
+)
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.process.temporary import running
 from eunoe.deploy.settings import Settings, read_settings
@@ -102,7 +110,7 @@ async def _remember(
     sessions = expected_sessions(loaded.events)
     producing = bars.add_task("produced", total=len(loaded.events))
     remembering = bars.add_task("remembered", total=sessions)
-    progress = PlayProgress(
+    progress = PlayerProgress(
         lambda done: bars.update(producing, completed=done), lambda done: bars.update(remembering, completed=done)
     )
     async with open_publisher(settings) as publisher:
@@ -110,7 +118,7 @@ async def _remember(
     await wait_until_remembered(store, key, sessions, progress.remembered, timeout)
 
 
-def _report(counts: Counts, asked: list[Asked], remembered: float, seconds: float) -> dict[str, Any]:
+def _report(counts: PlaySummary, asked: list[AnsweredQuestion], remembered: float, seconds: float) -> dict[str, Any]:
     recalls = [item.recall for item in asked if item.recall is not None]
     return {
         "sessions": counts.sessions,
@@ -127,7 +135,7 @@ def _report(counts: Counts, asked: list[Asked], remembered: float, seconds: floa
     }
 
 
-def _show(asked: Asked, reply: Reply) -> None:
+def _show(asked: AnsweredQuestion, reply: Reply) -> None:
     behind = "\n".join(
         f"  session {source.session}, segment {source.id[:8]}: {', '.join(source.utterance_ids)}"
         for source in reply.sources

@@ -15,7 +15,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.diff.differences import Tally, TreeShape
 from eunoe.deploy.generations.diff.questions import Overlap, read_questions
-from eunoe.deploy.generations.diff.run import Asked, Compared, run_diff
+from eunoe.deploy.generations.diff.run import Compared, DiffOptions, run_diff
 from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 
@@ -45,7 +45,7 @@ def diff(
     sessions shows. Exit codes: 0 the digests of all conversations agree (and the same is found for every question),
     1 they differ, 2 a generation or conversation that nobody knows, 69 a server did not answer.
     """
-    asked = Asked(
+    asked = DiffOptions(
         old=old,
         new=new,
         conversations=[conversation_key(tenant, one) for one in conversation or ()],
@@ -62,7 +62,7 @@ def diff(
         raise typer.Exit(Exit.FAILED)
 
 
-async def _run(asked: Asked, *, as_json: bool) -> Compared:
+async def _run(asked: DiffOptions, *, as_json: bool) -> Compared:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=errors, disable=as_json, transient=True) as bars:
         task = bars.add_task("conversations", total=None)
@@ -74,7 +74,7 @@ async def _run(asked: Asked, *, as_json: bool) -> Compared:
 # ---- for people
 
 
-def _print(asked: Asked, compared: Compared) -> None:
+def _print(asked: DiffOptions, compared: Compared) -> None:
     difference = compared.difference
     console.print(_counts(asked, compared))
     told = Table("", asked.old, asked.new, title="examples", title_justify="left", show_lines=True)
@@ -89,7 +89,7 @@ def _print(asked: Asked, compared: Compared) -> None:
     console.print(_verdict(asked, compared), highlight=False)
 
 
-def _counts(asked: Asked, compared: Compared) -> Table:
+def _counts(asked: DiffOptions, compared: Compared) -> Table:
     difference = compared.difference
     table = Table("", asked.old, asked.new, f"only {asked.old}", f"only {asked.new}", "changed")
     for column in table.columns[1:]:
@@ -110,7 +110,7 @@ def _counts(asked: Asked, compared: Compared) -> Table:
     return table
 
 
-def _asked_table(asked: Asked, overlaps: Sequence[Overlap]) -> Table:
+def _asked_table(asked: DiffOptions, overlaps: Sequence[Overlap]) -> Table:
     table = Table("question", "shared", f"{asked.old} tokens", f"{asked.new} tokens")
     for each in overlaps:
         table.add_row(escape(each.question.question), f"{each.shared:.0%}", *map(str, each.tokens))
@@ -118,7 +118,7 @@ def _asked_table(asked: Asked, overlaps: Sequence[Overlap]) -> Table:
     return table
 
 
-def _verdict(asked: Asked, compared: Compared) -> str:
+def _verdict(asked: DiffOptions, compared: Compared) -> str:
     difference = compared.difference
     if compared.is_equal:
         return f"{asked.old} and {asked.new} are equal: {difference.conversations} conversations, digest for digest"
@@ -145,7 +145,7 @@ def _mean(overlaps: Sequence[Overlap]) -> float:
 # ---- for scripts
 
 
-def _document(asked: Asked, compared: Compared) -> dict[str, Any]:
+def _document(asked: DiffOptions, compared: Compared) -> dict[str, Any]:
     difference = compared.difference
     return {
         "old": asked.old,

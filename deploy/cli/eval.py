@@ -26,7 +26,7 @@ from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.evaluate.baselines import BASELINES
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.parallel import measure_all
-from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
+from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
 from eunoe.deploy.evaluate.retrieval import BUDGETS, RetrievalPlan, retrieval_bars, retrieval_rows
 from eunoe.deploy.evaluate.segmentation import (
     Dialogue,
@@ -80,7 +80,7 @@ def retrieval(
     with counting("asked", total, quiet=as_json) as bar:
         found = asyncio.run(measure_all(data, conversations, settings, plan, jobs or cores(), bar.step))
     rows = retrieval_rows(found, plan)
-    made = Report(
+    made = EvalReport(
         name="retrieval",
         rows=fields(rows),
         settings={"budgets": list(plan.budgets), "samples": [loaded.conversation_id for loaded in conversations]},
@@ -131,7 +131,7 @@ def segmentation(
     sets = [(path.stem, read_dialogues(path)) for path in data or ()]
     sets += splice(spliced, dialogues, seed) if spliced is not None else []
     rows = asyncio.run(_segmented(sets, settings, as_json))
-    made = Report(
+    made = EvalReport(
         name="segmentation",
         rows=fields(rows),
         settings={"seed": seed, "dialogues": dialogues, **settings.stages.segment.model_dump()},

@@ -28,8 +28,8 @@ from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.extras import extra
 from eunoe.deploy.evaluate.judges import SYSTEMS
-from eunoe.deploy.evaluate.replies import ReplyPlan, ReplyRow, evaluate_replies, reply_bars
-from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
+from eunoe.deploy.evaluate.replies import ReplyEvalOptions, ReplyRow, evaluate_replies, reply_bars
+from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.metering import Prices
@@ -73,9 +73,9 @@ def replies(
     conversations = with_questions(data, sample or ())
     if not any(question.answer for loaded in conversations for question in answerable(loaded)):
         raise Refused(f"{data}: no question with evidence has an answer to compare with")
-    plan = ReplyPlan(ways, budget, questions, bert=bertscore, prices=Prices(dollars_in, dollars_out))
+    plan = ReplyEvalOptions(ways, budget, questions, bert=bertscore, prices=Prices(dollars_in, dollars_out))
     rows, models = asyncio.run(_replies(conversations, settings, plan, judge, offline_memory, as_json))
-    made = Report(
+    made = EvalReport(
         name="replies",
         rows=fields(rows),
         settings={
@@ -97,7 +97,7 @@ def replies(
 async def _replies(
     conversations: Sequence[LoadedConversation],
     settings: Settings,
-    plan: ReplyPlan,
+    plan: ReplyEvalOptions,
     judge: str | None,
     offline_memory: bool,
     quiet: bool,

@@ -11,7 +11,7 @@ from eunoe.deploy.cli.evaluating import counting
 from eunoe.deploy.clients.models import open_embedder, open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.answering import WAYS
-from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.stores.answers import MemoryAnswers
@@ -40,13 +40,13 @@ async def grow_libraries(
     language: LanguageModel | None,
     closing: AsyncExitStack,
     quiet: bool,
-) -> list[Library]:
+) -> list[IndexedConversation]:
     """Conversations with their memory, made in this process."""
     embedder = await open_embedder(settings, os.environ, closing)
     libraries = []
     with counting("remembered", len(conversations), quiet=quiet) as bar:
         for loaded in conversations:
-            libraries.append(await Library.grown(loaded, embedder, settings.stages, language))
+            libraries.append(await IndexedConversation.grown(loaded, embedder, settings.stages, language))
             bar.step()
     return libraries
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from eunoe.deploy.cli.output import console, errors, note, print_json
-from eunoe.deploy.evaluate.report import OFFLINE, Report, telling, write_report
+from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, telling, write_report
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.ports import LanguageModel
 
@@ -72,7 +72,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def finish(report: Report, folder: Path | None, *, as_json: bool) -> None:
+def finish(report: EvalReport, folder: Path | None, *, as_json: bool) -> None:
     """Print the rows, and write the report where a folder is given."""
     if as_json:
         print_json([dict(row) for row in report.rows])

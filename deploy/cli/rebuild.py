@@ -16,7 +16,7 @@ from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS
 from eunoe.deploy.generations.rebuild.estimate import Estimate, estimate
 from eunoe.deploy.generations.rebuild.follow import follow
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage, stages_named
-from eunoe.deploy.generations.rebuild.progress import Progress as Made
+from eunoe.deploy.generations.rebuild.progress import RebuildProgress
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
@@ -111,7 +111,7 @@ class Bars:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
 
-    def __call__(self, progress: Made) -> None:
+    def __call__(self, progress: RebuildProgress) -> None:
         """Show how far it is."""
         told = _told(progress) if progress.phase == "memory" else ""
         self.show(progress.phase, progress.done, progress.total, told)
@@ -123,7 +123,7 @@ class Bars:
         self._bars.update(self._tasks[phase], completed=done, total=total or None, told=told)
 
 
-def _told(progress: Made) -> str:
+def _told(progress: RebuildProgress) -> str:
     made = progress.made
     rate = made.events / progress.seconds if progress.seconds else 0.0
     asked = (

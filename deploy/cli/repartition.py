@@ -14,7 +14,7 @@ from eunoe.deploy.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RepartitionOptions:
     """What was asked for."""
 
     partitions: int
@@ -25,7 +25,7 @@ class Wish:
     as_json: bool
 
 
-def change_partitions(settings: Settings, wish: Wish) -> None:
+def change_partitions(settings: Settings, wish: RepartitionOptions) -> None:
     """Look, ask, do it, tell."""
     move = asyncio.run(survey(settings, wish.partitions, wish.into))
     if wish.asking:
@@ -42,7 +42,7 @@ def _question(move: Move) -> str:
     )
 
 
-async def _repartition(move: Move, wish: Wish) -> None:
+async def _repartition(move: Move, wish: RepartitionOptions) -> None:
     as_json = wish.as_json
 
     def behind(left: int) -> None:

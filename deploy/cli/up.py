@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.local.stack import Ports
-from eunoe.deploy.process.standalone import Home, HomePlan, open_home
+from eunoe.deploy.process.standalone import Standalone, StandaloneOptions, open_standalone
 from eunoe.deploy.settings import read_settings
 
 
@@ -31,7 +31,7 @@ def up(
     Other commands in this directory find the servers by themselves. Memory is kept in the data directory: stop
     and start again, and the next session goes on.
     """
-    plan = HomePlan(
+    plan = StandaloneOptions(
         data=None if throw_away else data, workers=workers, ports=Ports(kafka_port, redis_port, qdrant_port)
     )
     with Progress(TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), console=errors) as bars:
@@ -54,12 +54,12 @@ class _Bars:
         self._bars.update(self._tasks[what], completed=done, total=total)
 
 
-async def _up(plan: HomePlan, bars: _Bars, as_json: bool) -> None:
+async def _up(plan: StandaloneOptions, bars: _Bars, as_json: bool) -> None:
     logging.getLogger("eunoe").setLevel(logging.INFO)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_home(read_settings(), plan, bars) as home:
+    async with open_standalone(read_settings(), plan, bars) as home:
         _tell(home, plan, as_json)
         failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stop.wait())
         done, waiting = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -72,7 +72,7 @@ async def _up(plan: HomePlan, bars: _Bars, as_json: bool) -> None:
         errors.print("stopping …")
 
 
-def _tell(home: Home, plan: HomePlan, as_json: bool) -> None:
+def _tell(home: Standalone, plan: StandaloneOptions, as_json: bool) -> None:
     urls = home.stack.urls
     if as_json:
         print_json({**urls.model_dump(mode="json"), "data": None if plan.data is None else str(plan.data)})

@@ -11,14 +11,14 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import use_fast_loops
 from eunoe.deploy.process.worker import run_worker
 from eunoe.schemas.errors import Refused
-from eunoe.workers.registry import GROUPS, ROWS
+from eunoe.workers.registry import GROUPS, STAGES
 
 
 def worker(
     stages: Annotated[
         list[str],
         typer.Argument(
-            help=f"Stages to run: {', '.join(ROWS)}. Or a group of them: all; replies ({', '.join(GROUPS['replies'])});"
+            help=f"The stages: {', '.join(STAGES)}. Or a group of them: all; replies ({', '.join(GROUPS['replies'])});"
             " memory (the others)."
         ),
     ],
@@ -48,7 +48,9 @@ def worker(
 
 def choose_stages(stages: list[str]) -> list[str]:
     """The stages that were named, by themselves or as a group; raises `Refused` for one that does not exist."""
-    unknown = [stage for stage in stages if stage not in ROWS and stage not in GROUPS]
+    unknown = [stage for stage in stages if stage not in STAGES and stage not in GROUPS]
     if unknown:
-        raise Refused(f"no stage {', '.join(unknown)}; there are {', '.join(ROWS)}, or the groups {', '.join(GROUPS)}")
+        raise Refused(
+            f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}, or the groups {', '.join(GROUPS)}"
+        )
     return list(dict.fromkeys(name for stage in stages for name in GROUPS.get(stage, (stage,))))

@@ -13,14 +13,14 @@ from eunoe.streams.publisher import KafkaPublisher
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.registry import Kit
+from eunoe.workers.registry import Dependencies
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.stores.answers import Forgetful, LoggedAnswers, RedisAnswers
+from eunoe.workers.stores.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisLogBook, RedisStore, RedisTransplants
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, RedisTransplants
 
 DAY_S = 86_400
 
@@ -29,9 +29,9 @@ DAY_S = 86_400
 class Clients:
     """What a worker process works with."""
 
-    kit: Kit
+    kit: Dependencies
     store: RedisStore
-    logbook: RedisLogBook
+    logbook: RedisLogPositions
     publisher: KafkaPublisher
     answers: RedisAnswers
     """The look-up of recorded answers."""
@@ -91,8 +91,8 @@ async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncI
         store = RedisStore(redis, keys)
         publisher = await closing.enter_async_context(open_publisher(settings))
         logged = LoggedAnswers(answers, publisher)
-        recorded = Forgetful(logged) if ask_again else logged
-        kit = Kit(
+        recorded = WriteOnlyAnswers(logged) if ask_again else logged
+        kit = Dependencies(
             store=store,
             index=index,
             embedder=embedder,
@@ -100,4 +100,4 @@ async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncI
             language=await open_language(settings, os.environ, recorded, closing),
             settings=settings.stages,
         )
-        yield Clients(kit, store, RedisLogBook(redis, keys), publisher, answers, index, redis, keys)
+        yield Clients(kit, store, RedisLogPositions(redis, keys), publisher, answers, index, redis, keys)

@@ -7,7 +7,7 @@ import orjson
 from pydantic import ValidationError
 
 from eunoe.deploy.datasets import locomo
-from eunoe.deploy.datasets.loaded import ClientEvent, LoadedConversation, Played, Question
+from eunoe.deploy.datasets.loaded import ClientEvent, EvalQuestion, LoadedConversation, Played
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 from eunoe.schemas.versions import ContractError, describe, read_contract
@@ -88,16 +88,16 @@ def _one_conversation(
     return chosen, tuple(played)
 
 
-def _questions(path: Path, known: set[str]) -> tuple[Question, ...]:
+def _questions(path: Path, known: set[str]) -> tuple[EvalQuestion, ...]:
     beside = path.with_name(path.name.replace("conversation", "questions"))
     if beside == path or not beside.is_file():
         return ()
     return tuple(_question(row, f"{beside}, line {number}", known) for number, row in _rows(_bytes(beside), beside))
 
 
-def _question(row: object, where: str, known: set[str]) -> Question:
+def _question(row: object, where: str, known: set[str]) -> EvalQuestion:
     try:
-        question = Question.model_validate(row)
+        question = EvalQuestion.model_validate(row)
     except ValidationError as error:
         raise Refused(f"{where}: {describe(error)}") from None
     unknown: Mapping[str, None] = dict.fromkeys(id_ for id_ in question.evidence if id_ not in known)

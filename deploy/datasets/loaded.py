@@ -12,7 +12,7 @@ ClientEvent = Utterance | SessionEnded | Erase
 """All that clients may produce."""
 
 
-class Question(Value):
+class EvalQuestion(Value):
     """A question about a conversation, with what a right answer rests on."""
 
     question: Text
@@ -31,7 +31,7 @@ class LoadedConversation:
     conversation_id: str
     events: tuple[Played, ...]
     """In the order of the log; every event is of this conversation."""
-    questions: tuple[Question, ...]
+    questions: tuple[EvalQuestion, ...]
 
     @property
     def utterances(self) -> tuple[Utterance, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from eunoe.deploy.datasets.loaded import LoadedConversation, Played, Question
+from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation, Played
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.schemas.versions import describe
@@ -117,17 +117,17 @@ def _text(turn: Sample) -> str:
     return f"{said} {shared}".strip()
 
 
-def _questions(rows: object, known: set[str], where: str) -> Iterator[Question]:
+def _questions(rows: object, known: set[str], where: str) -> Iterator[EvalQuestion]:
     if not isinstance(rows, list):
         raise Refused(f"{where}: 'qa' is no list")
     for place, row in enumerate(rows, 1):
         yield _question(row if isinstance(row, dict) else {}, known, f"{where}, question {place}")
 
 
-def _question(row: Sample, known: set[str], where: str) -> Question:
+def _question(row: Sample, known: set[str], where: str) -> EvalQuestion:
     answer, evidence = row.get("answer"), row.get("evidence")
     try:
-        return Question(
+        return EvalQuestion(
             question=row.get("question", ""),
             evidence=evidence_ids(evidence if isinstance(evidence, list) else [evidence], known),
             category=CATEGORIES.get(str(row.get("category"))),

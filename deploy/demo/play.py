@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from eunoe.deploy.datasets.loaded import ClientEvent, LoadedConversation, Played, Question
+from eunoe.deploy.datasets.loaded import ClientEvent, EvalQuestion, LoadedConversation, Played
 from eunoe.deploy.inspect.view import remembered_session, view_conversation, view_graph
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
@@ -31,7 +31,7 @@ Advance = Callable[[int], None]
 """Told how far something has come."""
 
 
-class Asked(Value):
+class AnsweredQuestion(Value):
     """A question with its answer."""
 
     question: str
@@ -47,7 +47,7 @@ class Asked(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PlaySummary:
     """What became of a conversation."""
 
     sessions: int
@@ -61,7 +61,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PlayerProgress:
     """How the player tells what it does."""
 
     produced: Advance = field(default=lambda count: None)
@@ -105,14 +105,14 @@ async def wait_until_remembered(
 async def ask_all(
     settings: Settings,
     loaded: LoadedConversation,
-    questions: Sequence[Question],
+    questions: Sequence[EvalQuestion],
     *,
     tenant: str,
     strategy: Strategy | None,
-    answered: Callable[[Asked, Reply], None],
-) -> list[Asked]:
+    answered: Callable[[AnsweredQuestion, Reply], None],
+) -> list[AnsweredQuestion]:
     """Ask each question as a probe, one after the other."""
-    asked: list[Asked] = []
+    asked: list[AnsweredQuestion] = []
     async with MemoryClient(
         settings.kafka_settings, conversation_id=loaded.conversation_id, tenant=tenant, names=settings.names
     ) as memory:
@@ -130,10 +130,10 @@ async def ask_all(
     return asked
 
 
-def _asked(question: Question, reply: Reply, seconds: float) -> Asked:
+def _asked(question: EvalQuestion, reply: Reply, seconds: float) -> AnsweredQuestion:
     shown = {id_ for source in reply.sources for id_ in source.utterance_ids}
     evidence = question.evidence
-    return Asked(
+    return AnsweredQuestion(
         question=question.question,
         reply=reply.text,
         cited=reply.cited,
@@ -145,7 +145,7 @@ def _asked(question: Question, reply: Reply, seconds: float) -> Asked:
     )
 
 
-async def count(settings: Settings, store: StateStore, tenant: str, conversation_id: str) -> Counts:
+async def count(settings: Settings, store: StateStore, tenant: str, conversation_id: str) -> PlaySummary:
     """The counts of a conversation as the stores and the dead letters tell them."""
     key = conversation_key(tenant, conversation_id)
     view = await view_conversation(store, key)
@@ -157,7 +157,7 @@ async def count(settings: Settings, store: StateStore, tenant: str, conversation
         async for _, letter in distinct_letters(read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS))
         if letter.key == key
     ]
-    return Counts(
+    return PlaySummary(
         sessions=0 if view is None else view.remembered,
         utterances=len(set(ids)),
         segments=len(segments),

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from eunoe.deploy.evaluate.baselines import Piece
-from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.evaluate.baselines import Passage
+from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.metering import Usage
@@ -14,7 +14,7 @@ from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.respond.context import Context, Row, latest, line_row, make_context, write_day, write_row
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
-from eunoe.workers.respond.replier import Answer, Replier, ReplyTask
+from eunoe.workers.respond.replier import DraftReply, Replier, ReplyTask
 from eunoe.workers.text.tokens import count_tokens
 
 NOTHING, EVERYTHING, PLAIN = "no-memory", "full-context", "plain-retrieval"
@@ -34,14 +34,16 @@ class Said:
     dialogue: tuple[Line, ...] = ()
 
 
-def replier_of(library: Library) -> Replier:
+def replier_of(library: IndexedConversation) -> Replier:
     """The stage's own: the model's where there is one; what was answered before is asked again, for it costs again."""
     offline = OfflineReplier(library.kit.embedder)
     language = unrecorded(library.kit.language)
     return offline if language is None else ModelReplier(language, offline, library.kit.settings.respond.refine)
 
 
-async def answer(library: Library, replier: Replier, way: str, said: Said, budget: int) -> tuple[Answer, Context]:
+async def answer(
+    library: IndexedConversation, replier: Replier, way: str, said: Said, budget: int
+) -> tuple[DraftReply, Context]:
     """The reply and the memory that it was given."""
     context = await context_of(library, way, said.text, budget)
     last = library.loaded.utterances[-1].at + timedelta(days=1)
@@ -51,20 +53,20 @@ async def answer(library: Library, replier: Replier, way: str, said: Said, budge
     return await replier.reply(ReplyTask(said.answers, question, dialogue, context, speakers)), context
 
 
-async def context_of(library: Library, way: str, question: str, budget: int) -> Context:
+async def context_of(library: IndexedConversation, way: str, question: str, budget: int) -> Context:
     """Memory by a strategy, or by one of `SIMPLE`; only ``full-context`` knows no budget."""
     if way == NOTHING:
         return Context()
     if way == EVERYTHING:
-        return lay_out([Piece.of([one]) for one in library.loaded.utterances])
+        return lay_out([Passage.of([one]) for one in library.loaded.utterances])
     if way == PLAIN:
         return lay_out(fitting(await library.baselines.rank(PLAIN_RETRIEVER, question), budget))
     return await library.context(Strategy(way), question, budget)
 
 
-def fitting(ranked: Sequence[Piece], budget: int) -> list[Piece]:
+def fitting(ranked: Sequence[Passage], budget: int) -> list[Passage]:
     """The best pieces that fit, whole, best first."""
-    chosen: list[Piece] = []
+    chosen: list[Passage] = []
     left = budget
     for piece in ranked:
         cost = piece.tokens + len(piece.utterances) + count_tokens(piece.day)
@@ -74,7 +76,7 @@ def fitting(ranked: Sequence[Piece], budget: int) -> list[Piece]:
     return chosen
 
 
-def lay_out(pieces: Sequence[Piece]) -> Context:
+def lay_out(pieces: Sequence[Passage]) -> Context:
     """Pieces as the responder would show them, in time order; sources carry their rank as a score."""
     printed: list[str] = []
     rows: list[Row] = []
@@ -89,7 +91,7 @@ def lay_out(pieces: Sequence[Piece]) -> Context:
     return make_context(printed, [_source(piece, place) for place, piece in enumerate(pieces)], rows)
 
 
-def _source(piece: Piece, place: int) -> Source:
+def _source(piece: Passage, place: int) -> Source:
     first = piece.utterances[0]
     return Source(
         kind=Strategy.SEGMENT,

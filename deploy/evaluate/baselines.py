@@ -33,7 +33,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Passage:
     """What is found and shown as a whole: some utterances of a session that follow each other."""
 
     utterances: tuple[Utterance, ...]
@@ -41,7 +41,7 @@ class Piece:
     """What its rows cost, the day's heading not counted."""
 
     @classmethod
-    def of(cls, utterances: Sequence[Utterance]) -> "Piece":
+    def of(cls, utterances: Sequence[Utterance]) -> "Passage":
         """A piece with its rows counted."""
         return cls(tuple(utterances), sum(count_tokens(_written(one)) for one in utterances))
 
@@ -52,10 +52,10 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class PassageIndex:
     """The pieces of one size, ready to be ranked."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Passage, ...]
     vectors: Floats
     """Shape (pieces, dimensions)."""
     weights: Mapping[int, tuple[NDArray[np.int64], Floats]]
@@ -63,7 +63,7 @@ class Shelf:
     frequencies: Mapping[str, int]
 
     @classmethod
-    async def of(cls, pieces: Sequence[Piece], speakers: Sequence[str], embedder: Embedder) -> "Shelf":
+    async def of(cls, pieces: Sequence[Passage], speakers: Sequence[str], embedder: Embedder) -> "PassageIndex":
         """An index of its own over the pieces, names left out."""
         texts = [" ".join(one.text for one in piece.utterances) for piece in pieces]
         listed = [terms(text, drop=speakers) for text in texts]
@@ -93,7 +93,7 @@ class Shelf:
                 scores[places] += value * weights
         return scores
 
-    def ranked(self, ranking: str, words: Sequence[str], vector: Floats) -> list[Piece]:
+    def ranked(self, ranking: str, words: Sequence[str], vector: Floats) -> list[Passage]:
         """Pieces best first; BM25 alone leaves out those that share no word."""
         by_words, by_sense = self.bm25(words), self.vectors @ vector
         if ranking == "bm25":
@@ -119,7 +119,7 @@ def _ranks(scores: Floats) -> NDArray[np.int64]:
 class Baselines:
     """One conversation's utterances, cut in three sizes."""
 
-    shelves: Mapping[str, Shelf]
+    shelves: Mapping[str, PassageIndex]
     speakers: tuple[str, ...]
     embedder: Embedder
 
@@ -128,14 +128,14 @@ class Baselines:
         """The three shelves of a conversation."""
         sessions = [list(group) for _, group in groupby(utterances, lambda one: one.session_id)]
         cut = {
-            "turns": [Piece.of([one]) for one in utterances],
-            "4-turns": [Piece.of(part) for session in sessions for part in _fours(session)],
-            "sessions": [Piece.of(session) for session in sessions],
+            "turns": [Passage.of([one]) for one in utterances],
+            "4-turns": [Passage.of(part) for session in sessions for part in _fours(session)],
+            "sessions": [Passage.of(session) for session in sessions],
         }
-        shelves = {unit: await Shelf.of(pieces, speakers, embedder) for unit, pieces in cut.items()}
+        shelves = {unit: await PassageIndex.of(pieces, speakers, embedder) for unit, pieces in cut.items()}
         return cls(shelves, speakers, embedder)
 
-    async def rank(self, name: str, question: str) -> list[Piece]:
+    async def rank(self, name: str, question: str) -> list[Passage]:
         """Pieces by the baseline ``name``, best first."""
         unit, _, ranking = name.rpartition("-")
         (vector,) = await self.embedder.embed([without_names(question, self.speakers)])
@@ -147,9 +147,9 @@ def _fours(session: Sequence[Utterance]) -> Iterator[Sequence[Utterance]]:
         yield session[start : start + FOUR]
 
 
-def pack_pieces(ranked: Sequence[Piece], budget_tokens: int) -> Recalled:
+def pack_pieces(ranked: Sequence[Passage], budget_tokens: int) -> Recalled:
     """The best pieces that fit, whole, in the order of the log, the day once while it stays the same."""
-    chosen: list[Piece] = []
+    chosen: list[Passage] = []
     left = budget_tokens
     days: set[str] = set()
     for piece in ranked:
@@ -161,7 +161,7 @@ def pack_pieces(ranked: Sequence[Piece], budget_tokens: int) -> Recalled:
     return _laid_out(sorted(chosen, key=lambda piece: piece.utterances[0].at))
 
 
-def _laid_out(chosen: Sequence[Piece]) -> Recalled:
+def _laid_out(chosen: Sequence[Passage]) -> Recalled:
     printed: list[str] = []
     today = ""
     for piece in chosen:

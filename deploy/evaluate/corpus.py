@@ -5,7 +5,7 @@ from pathlib import Path
 
 from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.load import load_conversation, read_events
-from eunoe.deploy.datasets.loaded import LoadedConversation, Question
+from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.schemas.errors import Refused
 
 UNANSWERABLE = "adversarial"
@@ -39,6 +39,6 @@ def with_questions(path: Path, samples: Sequence[str] = ()) -> list[LoadedConver
     return found
 
 
-def answerable(loaded: LoadedConversation) -> list[Question]:
+def answerable(loaded: LoadedConversation) -> list[EvalQuestion]:
     """The questions that name evidence and are not of the kind that has no answer."""
     return [one for one in loaded.questions if one.evidence and one.category != UNANSWERABLE]

@@ -10,14 +10,14 @@ from eunoe.schemas.events import Ask, SessionEnded, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.registry import Kit, StageSettings, recall_sources
+from eunoe.workers.registry import Dependencies, StageSettings, recall_sources
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query, RecallSource
 from eunoe.workers.text.tokens import count_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class IngestOptions:
     """How a conversation becomes memory; the default: as clients would have it, whole, and nobody asks."""
 
     name: str = "whole"
@@ -32,16 +32,16 @@ class Growing:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class IndexedConversation:
     """One conversation, remembered, and the ways of asking it."""
 
     key: str
     loaded: LoadedConversation
     speakers: tuple[str, ...]
-    kit: Kit
+    kit: Dependencies
     sources: Mapping[Strategy, RecallSource]
     baselines: Baselines
-    how: Growing
+    how: IngestOptions
 
     @classmethod
     async def grown(
@@ -50,14 +50,14 @@ class Library:
         embedder: Embedder,
         settings: StageSettings,
         language: LanguageModel | None = None,
-        how: Growing | None = None,
+        how: IngestOptions | None = None,
         baselines: Baselines | None = None,
-    ) -> "Library":
+    ) -> "IndexedConversation":
         """The conversation through the stages; without ``language`` offline.
 
         ``baselines``: those of the same conversation, where they are there already.
         """
-        how = how or Growing()
+        how = how or IngestOptions()
         house = Rehearsal(embedder, how.changed(settings), how.stages, language, how.instead)
         events = asking(loaded, how.ask_every)
         await house.play(events[: _last_end(events)] if how.is_open else events)

@@ -26,7 +26,7 @@ Told = Callable[[], None]
 """Called once per question and way of retrieving."""
 
 
-class Job(Value):
+class EvalJob(Value):
     """What one process is told: one conversation, and what is asked of it; other settings it reads itself."""
 
     data: str
@@ -67,8 +67,8 @@ async def measure_all(
     return [shown for one in conversations for shown in tasks[one.conversation_id].result()]
 
 
-def _job(data: Path, one: LoadedConversation, settings: Settings, plan: RetrievalPlan) -> Job:
-    return Job(
+def _job(data: Path, one: LoadedConversation, settings: Settings, plan: RetrievalPlan) -> EvalJob:
+    return EvalJob(
         data=str(data),
         sample=one.conversation_id,
         embedding=settings.embedding,
@@ -78,7 +78,7 @@ def _job(data: Path, one: LoadedConversation, settings: Settings, plan: Retrieva
     )
 
 
-async def _run(job: Job, slots: asyncio.Semaphore, told: Told) -> list[Shown]:
+async def _run(job: EvalJob, slots: asyncio.Semaphore, told: Told) -> list[Shown]:
     async with slots:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -115,7 +115,7 @@ async def _fault(process: asyncio.subprocess.Process) -> EunoeError:
     return kind(said.removeprefix("eunoe: ") or f"a process of the evaluation ended with {process.returncode}")
 
 
-async def work(job: Job, tell: Callable[[bytes], None]) -> None:
+async def work(job: EvalJob, tell: Callable[[bytes], None]) -> None:
     """What the process does: an empty line for each thing asked, then one line per `Shown`."""
     settings = read_settings().model_copy(update={"embedding": job.embedding})
     plan = RetrievalPlan(job.budgets, job.strategies, job.baselines, settings.stages)
@@ -132,7 +132,7 @@ def _main() -> int:
         sys.stdout.buffer.flush()
 
     try:
-        asyncio.run(work(Job.from_json(sys.argv[1]), tell))
+        asyncio.run(work(EvalJob.from_json(sys.argv[1]), tell))
     except EunoeError as fault:
         sys.stderr.write(f"eunoe: {fault}\n")
         return 2 if isinstance(fault, Refused) else 1

@@ -8,23 +8,23 @@ from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Stage
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 
-StageMaker = Callable[[Kit], Stage]
+StageMaker = Callable[[Dependencies], Stage]
 
-STAGES = ("intake", "segment", "summarize", "update", "link")
+MEMORY_UPDATES = ("intake", "segment", "summarize", "update", "link")
 """What it takes to bring memories up to date."""
-REMEMBERING = (*STAGES, "compress", "tree")
+REMEMBERING = (*MEMORY_UPDATES, "compress", "tree")
 """All that make memory; the others only asks need."""
 
 
@@ -34,7 +34,7 @@ class Rehearsal:
 
     embedder: Embedder
     settings: StageSettings = field(default_factory=StageSettings)
-    stages: tuple[str, ...] = STAGES
+    stages: tuple[str, ...] = MEMORY_UPDATES
     language: LanguageModel | None = None
     """None: the offline twins decide."""
     instead: Mapping[str, StageMaker] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Rehearsal:
     log: MemoryLog = field(default_factory=MemoryLog)
     store: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
-    kit: Kit = field(init=False)
-    _pump: Pump = field(init=False)
+    kit: Dependencies = field(init=False)
+    _pump: MemoryConsumer = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pump = Pump(self.log)
-        self.kit = Kit(
+        self._pump = MemoryConsumer(self.log)
+        self.kit = Dependencies(
             store=self.store,
             index=self.index,
             embedder=self.embedder,
@@ -55,12 +55,12 @@ class Rehearsal:
             language=self.language,
             settings=self.settings,
         )
-        sender = Sender(self.store, self.index, MemoryLogBook(), self.log)
+        sender = Sender(self.store, self.index, MemoryLogPositions(), self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         for name in self.stages:
             stage = self.instead.get(name, partial(build_stage, name))(self.kit)
-            runner = Runner(ROWS[name], stage, sender, self.store, place, RunnerSettings())
-            self._pump.subscribe(name, ROWS[name].inputs, runner.handle)
+            runner = Runner(STAGES[name], stage, sender, self.store, place, RunnerSettings())
+            self._pump.subscribe(name, STAGES[name].inputs, runner.handle)
 
     async def play(self, events: Iterable[Utterance | SessionEnded]) -> None:
         """Produce events as a client does, and let everything happen that they bring about."""

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from eunoe.deploy.datasets.loaded import Question
+from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, replier_of, usage_of
 from eunoe.deploy.evaluate.corpus import answerable
 from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering, judge, prefer
-from eunoe.deploy.evaluate.library import Library
-from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.textscores import bert_score, bleu, rouge_l, token_f1
 from eunoe.schemas.events import DEFAULT_AGENT
 from eunoe.schemas.ports import LanguageModel
@@ -22,7 +22,7 @@ JUDGE_TOKENS = 12_000
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyPlan:
+class ReplyEvalOptions:
     """What is asked, of whom, and how it is judged."""
 
     ways: tuple[str, ...]
@@ -68,7 +68,7 @@ class ReplyRow:
 class Replied:
     """A question with a reply."""
 
-    question: Question
+    question: EvalQuestion
     evidence: str
     reply: str
     context_tokens: int
@@ -85,13 +85,13 @@ class Verdicts:
     entailed: Entailed | None = None
 
 
-def asked_of(library: Library, limit: int | None) -> list[Question]:
+def asked_of(library: IndexedConversation, limit: int | None) -> list[EvalQuestion]:
     """The questions that have an answer to compare with."""
     return [one for one in answerable(library.loaded) if one.answer][:limit]
 
 
 async def evaluate_replies(
-    libraries: Sequence[Library], plan: ReplyPlan, told: Callable[[], None] = lambda: None
+    libraries: Sequence[IndexedConversation], plan: ReplyEvalOptions, told: Callable[[], None] = lambda: None
 ) -> list[ReplyRow]:
     """One row per way of remembering; ``told`` is called for each question and way."""
     found: dict[str, list[Replied]] = {}
@@ -109,11 +109,13 @@ async def evaluate_replies(
     return rows
 
 
-async def _replies(library: Library, way: str, plan: ReplyPlan, told: Callable[[], None]) -> list[Replied]:
+async def _replies(
+    library: IndexedConversation, way: str, plan: ReplyEvalOptions, told: Callable[[], None]
+) -> list[Replied]:
     replier, slots = replier_of(library), asyncio.Semaphore(AT_ONCE)
     texts = {one.utterance_id: f"{one.speaker}: {one.text}" for one in library.loaded.utterances}
 
-    async def one(question: Question) -> Replied:
+    async def one(question: EvalQuestion) -> Replied:
         async with slots:
             said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
             reply, context = await answer(library, replier, way, said, plan.budget)
@@ -158,7 +160,7 @@ def _since(before: Usage, after: Usage) -> Usage:
 
 
 def _row(
-    way: str, replied: Sequence[Replied], verdicts: Sequence[Verdicts], spent: Usage | None, plan: ReplyPlan
+    way: str, replied: Sequence[Replied], verdicts: Sequence[Verdicts], spent: Usage | None, plan: ReplyEvalOptions
 ) -> ReplyRow:
     said = [one.reply for one in replied]
     right = [one.question.answer or "" for one in replied]
@@ -189,7 +191,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return round(sum(values) / len(values), 3) if values else None
 
 
-def reply_bars(rows: Sequence[ReplyRow]) -> Bars:
+def reply_bars(rows: Sequence[ReplyRow]) -> BarChart:
     """Words shared with the right answer, and what judges said."""
     series: dict[str, list[float]] = {
         "token F1": [row.token_f1 for row in rows],
@@ -197,4 +199,4 @@ def reply_bars(rows: Sequence[ReplyRow]) -> Bars:
     }
     if any(row.correct is not None for row in rows):
         series["correct (judge)"] = [row.correct or 0.0 for row in rows]
-    return Bars("Replies", "share", tuple(row.memory for row in rows), series)
+    return BarChart("Replies", "share", tuple(row.memory for row in rows), series)

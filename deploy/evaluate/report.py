@@ -21,7 +21,7 @@ OFFLINE = "offline"
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class BarChart:
     """A plot: groups of bars, or where the groups are numbers lines over them."""
 
     title: str
@@ -32,7 +32,7 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EvalReport:
     """What was measured, on what, with what."""
 
     name: str
@@ -43,7 +43,7 @@ class Report:
     """What decided and embedded: role → name; ``offline`` where no language model was asked."""
     data: Mapping[str, str]
     """File name → sha256."""
-    bars: Bars
+    bars: BarChart
     notes: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     """What stands in the Markdown below the table."""
@@ -96,7 +96,7 @@ def _packed(text: str, ref: str) -> str:
     return next((line.partition(" ")[0] for line in text.splitlines() if line.endswith(f" {ref}")), "")
 
 
-def write_report(folder: Path, report: Report) -> list[Path]:
+def write_report(folder: Path, report: EvalReport) -> list[Path]:
     """Writes NAME.json, NAME.md and NAME.png; returns their paths."""
     head = {
         "name": report.name,
@@ -115,7 +115,7 @@ def write_report(folder: Path, report: Report) -> list[Path]:
     return paths
 
 
-def _markdown(head: Mapping[str, Any], report: Report) -> str:
+def _markdown(head: Mapping[str, Any], report: EvalReport) -> str:
     said = [f"# eunoe eval {report.name}", ""]
     said += [f"- {key}: {_told(value)}" for key, value in head.items() if key != "name"]
     said += ["", *(f"{note}\n" for note in report.notes), f"![{report.bars.title}]({report.name}.png)", ""]
@@ -152,7 +152,7 @@ def telling(rows: Sequence[Row]) -> list[str]:
     return [name for name in (rows[0] if rows else ()) if any(row.get(name) is not None for row in rows)]
 
 
-def draw(bars: Bars, path: Path) -> None:
+def draw(bars: BarChart, path: Path) -> None:
     """The plot as PNG; lines where all groups are numbers, else bars."""
     extra("matplotlib").use("Agg")
     plt = extra("matplotlib.pyplot")
@@ -171,7 +171,7 @@ def draw(bars: Bars, path: Path) -> None:
     plt.close(figure)
 
 
-def _draw_bars(axes: Any, bars: Bars) -> None:  # noqa: ANN401 - matplotlib
+def _draw_bars(axes: Any, bars: BarChart) -> None:  # noqa: ANN401 - matplotlib
     width = 0.8 / max(len(bars.series), 1)
     for place, (name, values) in enumerate(bars.series.items()):
         axes.barh([group + place * width for group in range(len(bars.groups))], values, height=width, label=name)

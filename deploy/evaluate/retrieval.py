@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from eunoe.deploy.datasets.loaded import LoadedConversation, Question
+from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.baselines import BASELINES, Recalled, pack_pieces
 from eunoe.deploy.evaluate.corpus import answerable
-from eunoe.deploy.evaluate.library import Library
-from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, median, percent
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.ports import Embedder
@@ -78,7 +78,7 @@ async def measure(
     loaded: LoadedConversation, embedder: Embedder, plan: RetrievalPlan, told: Told = lambda: None
 ) -> list[Shown]:
     """Every question of a conversation, by every way, under every budget."""
-    library = await Library.grown(loaded, embedder, plan.settings)
+    library = await IndexedConversation.grown(loaded, embedder, plan.settings)
     texts = {one.utterance_id: fold(one.text) for one in loaded.utterances}
     found: list[Shown] = []
     for question in answerable(loaded):
@@ -90,7 +90,7 @@ async def measure(
 
 
 async def _recalls(
-    library: Library, way: str, question: str, budgets: Sequence[int]
+    library: IndexedConversation, way: str, question: str, budgets: Sequence[int]
 ) -> list[tuple[int, Recalled, float]]:
     """(budget, what came back, milliseconds)."""
     found = []
@@ -105,7 +105,7 @@ async def _recalls(
 
 
 def judge(
-    way: str, budget: int, question: Question, recalled: Recalled, texts: Mapping[str, str], milliseconds: float
+    way: str, budget: int, question: EvalQuestion, recalled: Recalled, texts: Mapping[str, str], milliseconds: float
 ) -> Shown:
     """How much of a question's evidence is cited by what is shown, and how much of it is shown in its own words."""
     evidence = set(question.evidence)
@@ -146,8 +146,8 @@ def _row(way: str, kind: str, found: Sequence[Shown], budgets: tuple[int, ...]) 
     )
 
 
-def retrieval_bars(rows: Sequence[RetrievalRow]) -> Bars:
+def retrieval_bars(rows: Sequence[RetrievalRow]) -> BarChart:
     """Recall over budgets, a line for each way."""
     overall = [row for row in rows if row.kind == ALL]
     groups = tuple(map(str, overall[0].budgets)) if overall else ()
-    return Bars("Evidence inside the budget", "percent", groups, {row.retriever: row.recall for row in overall})
+    return BarChart("Evidence inside the budget", "percent", groups, {row.retriever: row.recall for row in overall})

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from eunoe.deploy.evaluate.corpus import read_corpus
-from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.segbaselines import BASELINES
 from eunoe.deploy.evaluate.segmetrics import f1, pk, score, window_diff
 from eunoe.schemas.errors import Refused
@@ -179,9 +179,9 @@ def _chunk(draw: random.Random, session: Sequence[Utterance], name: str) -> Sequ
     return session[start : start + length]
 
 
-def segmentation_bars(rows: Sequence[SegmentationRow]) -> Bars:
+def segmentation_bars(rows: Sequence[SegmentationRow]) -> BarChart:
     """Pk by set, a colour for each segmenter."""
     sets = tuple(dict.fromkeys(row.data for row in rows))
     ways = dict.fromkeys(row.segmenter for row in rows)
     series = {way: [row.pk for row in rows if row.segmenter == way] for way in ways}
-    return Bars("Topic segmentation (lower is better)", "Pk", sets, series)
+    return BarChart("Topic segmentation (lower is better)", "Pk", sets, series)

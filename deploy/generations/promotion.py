@@ -17,7 +17,7 @@ from eunoe.streams.codec import encode
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic, TopicNames
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, Pointer, RedisGenerations
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import forget_generation
@@ -27,7 +27,7 @@ STALLED_S = 60.0
 """A generation whose lag does not shrink for so long has no workers."""
 HOPS = 6
 """Topics that an utterance goes through one after the other, from the log to the tree."""
-_STAGES = {name: row.inputs for name, row in ROWS.items()}
+_STAGES = {name: row.inputs for name, row in STAGES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
     brought about.
     """
     kafka, names = settings.kafka_settings, settings.names
-    topics = {topic for row in ROWS.values() for topic in row.inputs}
+    topics = {topic for row in STAGES.values() for topic in row.inputs}
     for _ in range(HOPS):
         await _handled(settings, await ends_now(kafka, names, topics), tell)
         if not any((await lag(kafka, names, _STAGES)).values()):

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.deploy.clients.bootstrap import Clients
-from eunoe.deploy.inspect.dead_letters import Choice, close, read_letters
+from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
 from eunoe.deploy.observability.counters import model_document
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason, ReplyRequested
-from eunoe.schemas.ports import Standing
+from eunoe.schemas.ports import StoredConversation
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import Closing, Filed, read_dead_letter
@@ -23,7 +23,7 @@ from eunoe.workers.blend.outcomes import contexts
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode
 from eunoe.workers.runner.failure_limit import FailureLimit
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.redis import RedisTransplants
 
 TRIES = 20
@@ -65,7 +65,7 @@ class Repairer:
 
     async def held(self) -> list[str]:
         """The keys of the conversations of which dead letters are held, sorted."""
-        letters = await read_letters(self.settings, Choice(reason=DeadLetterReason.HELD))
+        letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
         return sorted({filed.letter.key for filed in letters if filed.letter.key})
 
     async def repair(self, key: str, done: Callable[[int, int], None] = lambda at, of: None) -> Repaired:
@@ -114,7 +114,7 @@ class Repairer:
             done(at, len(records))
 
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
-        deriver = Deriver(self.clients.kit, settings, Moments(self.clients.answers))
+        deriver = Deriver(self.clients.kit, settings, RecordedOutcomes(self.clients.answers))
         return await deriver.derive(key, records, self.settings.log_epoch, one_more)
 
     async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
@@ -155,7 +155,7 @@ class Repairer:
         return removed
 
     async def _held_letters(self, key: str) -> list[Filed]:
-        letters = await read_letters(self.settings, Choice(reason=DeadLetterReason.HELD))
+        letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
         return [filed for filed in letters if filed.letter.key == key]
 
     async def _ask_again(self, derived: Derived, blend: Ledger, letters: Sequence[Filed]) -> int:
@@ -195,7 +195,7 @@ def _position(record: Record, epoch: int) -> int:
         return 0
 
 
-def _fencing(standing: Standing, live: dict[str, Ledger]) -> Standing:
+def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredConversation:
     """The standing with ledgers that fence whatever was decided on those that are there now."""
     ledgers = {
         stage: replace(ledger, lates=max(ledger.lates, live[stage].lates) + 1)
@@ -210,7 +210,7 @@ def _over(point: Point, there: Mapping[str, int]) -> Point:
     return point.model_copy(update={"seq": max(point.seq, there.get(point.id, 0))})
 
 
-def _skipped(standing: Standing) -> set[int]:
+def _skipped(standing: StoredConversation) -> set[int]:
     """The sessions that a stage skipped."""
     ledgers = (ledger for stage, ledger in standing.ledgers.items() if stage != BLEND)
     return {number for ledger in ledgers for number in ledger.skipped}

@@ -13,12 +13,12 @@ from eunoe.streams.reader import read_all, read_one
 from eunoe.streams.record import Publisher, Record
 from eunoe.streams.retries import retry_message
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LetterFilter:
     """Which letters are meant; what is None (or empty) does not matter."""
 
     ids: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ def letter_id(letter: DeadLetter) -> str:
     return f"{letter.stage}:{letter.topic}:{letter.partition}:{letter.offset}"
 
 
-async def read_letters(settings: Settings, choice: Choice = Choice()) -> list[Filed]:
+async def read_letters(settings: Settings, choice: LetterFilter = LetterFilter()) -> list[Filed]:
     """The letters that are meant, oldest first within each partition; raises `Unavailable`, `Refused`."""
     records = read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS)
     return [filed for filed in await file_letters(records) if choice.takes(filed)]
@@ -57,7 +57,7 @@ async def read_letters(settings: Settings, choice: Choice = Choice()) -> list[Fi
 def why_not(filed: Filed) -> str | None:
     """Why a letter cannot be sent back; None where it can."""
     letter = filed.letter
-    row = ROWS.get(letter.stage)
+    row = STAGES.get(letter.stage)
     if filed.closed is not None:
         return f"it was {filed.closed.how.value} on {filed.closed.at:%Y-%m-%d %H:%M}"
     if letter.reason is DeadLetterReason.HELD:
@@ -66,7 +66,7 @@ def why_not(filed: Filed) -> str | None:
         return f"no stage {letter.stage!r} is known here"
     if not row.retries:
         return "the ask was answered with its error, or without what memory had: ask again, then discard the letter"
-    if row.order is Order.SESSION and letter.reason is not DeadLetterReason.FAILED:
+    if row.order is ApplyOrder.SESSION and letter.reason is not DeadLetterReason.FAILED:
         return "its session was not skipped, so that nothing waits for it: run `eunoe repair CONVERSATION`"
     return None
 

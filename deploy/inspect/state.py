@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eunoe.schemas.ports import VectorIndex
 from eunoe.workers.derive.digest import StateDigest, read_digest
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore
 
@@ -30,9 +30,9 @@ async def read_states(
 async def _read_state(
     store: RedisStore | MemoryStore, index: VectorIndex, key: str, *, log_times: bool
 ) -> ConversationState | None:
-    digest = await read_digest(store, key, ROWS, log_times=log_times)
-    findings = await compare_index(store, index, key, ROWS)
-    under_way = await unfinished(store, store, key, ROWS)
+    digest = await read_digest(store, key, STAGES, log_times=log_times)
+    findings = await compare_index(store, index, key, STAGES)
+    under_way = await unfinished(store, store, key, STAGES)
     known = any(part.get("tables") or part.get("applied") for part in digest.state.values())
     return ConversationState(digest, findings, under_way) if known or findings or under_way else None
 

@@ -12,8 +12,8 @@ from eunoe.workers.compress.segments import SEGMENTS
 from eunoe.workers.intake.book import HEAD, LINES, Head
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.link.reads import all_edges
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder
 from eunoe.workers.tree.nodes import TreeNode
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.reads import HistoryEntry, all_memories, all_steps, history_of, memories_at
@@ -36,7 +36,7 @@ class ConversationView:
 
 async def remembered_session(store: StateStore, key: str) -> int:
     """The number of the last session that every memory-building stage has applied."""
-    stages = [row.name for row in ROWS.values() if row.order is Order.SESSION]
+    stages = [row.name for row in STAGES.values() if row.order is ApplyOrder.SESSION]
     ledgers = await asyncio.gather(*(store.ledger(Scope(stage, key)) for stage in stages))
     return min(ledger.applied for ledger in ledgers)
 

@@ -56,7 +56,7 @@ Progress = Callable[[int, int], None]
 """Called with the records done and the records in all."""
 
 
-class Entry(Value):
+class JournalEntry(Value):
     """A record of ``conversations`` as it stood in the log first."""
 
     epoch: int = Field(ge=0)
@@ -76,7 +76,7 @@ class Entry(Value):
         return Message(topic=Topic.CONVERSATIONS, key=self.key, value=self.value, headers=headers, partition=partition)
 
 
-def entry_of(record: Record, epoch: int) -> Entry | None:
+def entry_of(record: Record, epoch: int) -> JournalEntry | None:
     """The entry of a record that is read in ``epoch``; None for a copy, whose original is journalled already."""
     log_time = None
     with contextlib.suppress(ContractError):
@@ -84,7 +84,7 @@ def entry_of(record: Record, epoch: int) -> Entry | None:
         if is_copy(record):
             return None
         log_time = record_log_time(record)
-    return Entry(
+    return JournalEntry(
         epoch=epoch,
         offset=record.offset,
         log_time=log_time,
@@ -118,7 +118,7 @@ class Journal:
         """The partitions that have entries, ascending."""
         return sorted(self._counts)
 
-    def read(self, partition: int) -> Iterator[Entry]:
+    def read(self, partition: int) -> Iterator[JournalEntry]:
         """The entries of a partition, in their order."""
         path = self._path(partition)
         if path.exists():
@@ -129,7 +129,7 @@ class Journal:
                         raise _damaged(path, number)
                     yield entry
 
-    def append(self, partition: int, entries: list[Entry]) -> None:
+    def append(self, partition: int, entries: list[JournalEntry]) -> None:
         """Add entries at the end of a partition; raises ``OSError`` when the disk does not take them."""
         if not entries:
             return
@@ -212,18 +212,18 @@ def _tell(progress: Progress | None, done: int, total: int) -> None:
         progress(done, total)
 
 
-def _write_line(entry: Entry) -> bytes:
+def _write_line(entry: JournalEntry) -> bytes:
     body = entry.to_json()
     return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
-def _read_line(line: bytes) -> Entry | None:
+def _read_line(line: bytes) -> JournalEntry | None:
     """None: not a whole line."""
     checksum, body = line[:8], line[9:-1]
     if not line.endswith(b"\n") or line[8:9] != b" " or checksum != b"%08x" % zlib.crc32(body):
         return None
     try:
-        return Entry.from_json(body)
+        return JournalEntry.from_json(body)
     except ValidationError:
         return None
 

@@ -12,7 +12,7 @@ _BOOK = "kept.json"
 _CLEAN = "clean"
 
 
-class Book(Value):
+class KeptFacts(Value):
     """The facts that must outlive a start."""
 
     epoch: int = Field(default=0, ge=0)
@@ -63,16 +63,16 @@ class KeptData:
             )
         self._write(book.model_copy(update={"partitions": partitions}))
 
-    def _read(self) -> Book:
+    def _read(self) -> KeptFacts:
         path = self._directory / _BOOK
         try:
-            return Book.from_json(path.read_bytes())
+            return KeptFacts.from_json(path.read_bytes())
         except FileNotFoundError:
-            return Book()
+            return KeptFacts()
         except ValidationError:
             raise Refused(f"{path} is damaged: restore it, or choose another data directory") from None
 
-    def _write(self, book: Book) -> None:
+    def _write(self, book: KeptFacts) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         write_durably(self._directory / _BOOK, book.to_json())
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from eunoe.schemas.ports import LanguageModel
-from eunoe.streams.group.stage_consumer import StageApp
+from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.runner.metrics import LoopMeter, StageMeter
@@ -27,7 +27,7 @@ class WorkerMeter:
     language: LanguageModel | None = None
     loop: LoopMeter = field(default_factory=LoopMeter)
     stages: dict[str, StageMeter] = field(default_factory=dict)
-    apps: dict[str, StageApp] = field(default_factory=dict)
+    apps: dict[str, StageConsumer] = field(default_factory=dict)
 
     def stage(self, name: str) -> StageMeter:
         """The counters of a stage, made when first asked for."""

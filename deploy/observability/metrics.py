@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from eunoe.deploy.observability.counters import WorkerMeter, model_document
-from eunoe.deploy.observability.vitals import Vitals
+from eunoe.deploy.observability.vitals import HealthState
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -18,11 +18,11 @@ Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class MetricSources:
     """Where the numbers come from."""
 
     meter: WorkerMeter
-    vitals: Vitals
+    vitals: HealthState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,70 +33,70 @@ class Definition:
     """A counter's ends in ``_total``."""
     labels: tuple[str, ...]
     told: str
-    read: Callable[[Watched], Samples]
+    read: Callable[[MetricSources], Samples]
 
 
-def _live(watched: Watched) -> Samples:
+def _live(watched: MetricSources) -> Samples:
     yield (), float(watched.vitals.report().live)
 
 
-def _ready(watched: Watched) -> Samples:
+def _ready(watched: MetricSources) -> Samples:
     yield (), float(watched.vitals.report().ready)
 
 
-def _lag(watched: Watched) -> Samples:
+def _lag(watched: MetricSources) -> Samples:
     for stage, pulse in watched.vitals.pulses.items():
         for (topic, partition), lag in pulse.lag().items():
             yield (stage, topic, str(partition)), lag
 
 
-def _in_work(watched: Watched) -> Samples:
+def _in_work(watched: MetricSources) -> Samples:
     return (((stage,), app.dispatcher.in_work) for stage, app in watched.meter.apps.items())
 
 
-def _queued(watched: Watched) -> Samples:
+def _queued(watched: MetricSources) -> Samples:
     return (((stage,), app.dispatcher.queued) for stage, app in watched.meter.apps.items())
 
 
-def _of_stage(name: str) -> Callable[[Watched], Samples]:
-    def read(watched: Watched) -> Samples:
+def _of_stage(name: str) -> Callable[[MetricSources], Samples]:
+    def read(watched: MetricSources) -> Samples:
         return (((stage,), float(getattr(meter, name))) for stage, meter in watched.meter.stages.items())
 
     return read
 
 
-def _seconds(watched: Watched) -> Samples:
+def _seconds(watched: MetricSources) -> Samples:
     for stage, meter in watched.meter.stages.items():
         for part in ("waiting", "deciding", "applying", "publishing"):
             yield (stage, part), getattr(meter, f"{part}_s")
 
 
-def _given_back(watched: Watched) -> Samples:
+def _given_back(watched: MetricSources) -> Samples:
     return (((stage,), pulse.given_back) for stage, pulse in watched.vitals.pulses.items())
 
 
-def _letters(watched: Watched) -> Samples:
+def _letters(watched: MetricSources) -> Samples:
     return watched.vitals.letters.items()
 
 
-def _waits(watched: Watched) -> Samples:
+def _waits(watched: MetricSources) -> Samples:
     return (((server,), count) for server, count in watched.vitals.outages.waits.items())
 
 
-def _waiting(watched: Watched) -> Samples:
+def _waiting(watched: MetricSources) -> Samples:
     now = watched.vitals.outages.waiting()
     return (((server,), now.get(server, 0)) for server in watched.vitals.outages.waits)
 
 
-def _of_model(*names: str) -> Callable[[Watched], Samples]:
-    def read(watched: Watched) -> Samples:
+def _of_model(*names: str) -> Callable[[MetricSources], Samples]:
+    def read(watched: MetricSources) -> Samples:
         counted = model_document(watched.meter.language)
         return (((), counted[name]) for name in names if name in counted)
 
     return read
 
 
-def _tokens(watched: Watched) -> Samples:
+def _tokens(watched: MetricSources) -> Samples:
     counted = model_document(watched.meter.language)
     return (((kind,), counted[f"{kind}_tokens"]) for kind in ("prompt", "completion") if counted)
 
@@ -128,7 +128,7 @@ METRICS: Final = (
 class WorkerCollector(Collector):
     """Reads everything at the moment of the scrape."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: MetricSources) -> None:
         self.watched = watched
 
     def collect(self) -> Iterator[Metric]:
@@ -143,7 +143,7 @@ class WorkerCollector(Collector):
             yield family
 
 
-def metrics_text(watched: Watched) -> bytes:
+def metrics_text(watched: MetricSources) -> bytes:
     """All metrics now."""
     registry = CollectorRegistry()
     registry.register(WorkerCollector(watched))

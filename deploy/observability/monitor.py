@@ -5,11 +5,11 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from eunoe.deploy.observability.vitals import Vitals
+from eunoe.deploy.observability.vitals import HealthState
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import Place
-from eunoe.streams.group.stage_consumer import StageApp
+from eunoe.streams.group.stage_consumer import StageConsumer
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ EVERY_S = 2.0
 
 
 @asynccontextmanager
-async def monitored(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch) -> AsyncIterator[None]:
+async def monitored(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> AsyncIterator[None]:
     """Sample beside the body."""
     task = asyncio.create_task(_run(vitals, apps, ends))
     try:
@@ -29,13 +29,13 @@ async def monitored(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch
         await ends.close()
 
 
-async def _run(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch) -> None:
+async def _run(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     while True:
         await sample(vitals, apps, ends)
         await asyncio.sleep(EVERY_S)
 
 
-async def sample(vitals: Vitals, apps: Mapping[str, StageApp], ends: EndWatch) -> None:
+async def sample(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     """One look at all stages. Where no broker answers, the ends are those known before."""
     handled = {stage: app.handled() for stage, app in apps.items()}
     known: dict[Place, int] = {}

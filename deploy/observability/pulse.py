@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from eunoe.streams.group.dispatcher import RunHandler
+from eunoe.streams.group.dispatcher import BatchHandler
 from eunoe.streams.group.partition import Place
 from eunoe.streams.record import Lease, Record
 
@@ -24,7 +24,7 @@ class _PlacePulse:
         return max(0, self.end - self.handled)
 
 
-class StagePulse:
+class StageProgress:
     """Of a stage: by partition how far it is, and since when nothing moves there."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -39,7 +39,7 @@ class StagePulse:
         """Records that were given back un-acked, to their next owner."""
         return self._given_back
 
-    def watched(self, handle: RunHandler) -> RunHandler:
+    def watched(self, handle: BatchHandler) -> BatchHandler:
         """The same handler, whose pauses (for a server, for another stage) count as signs of life."""
 
         async def watch(records: Sequence[Record], lease: Lease) -> None:
@@ -95,7 +95,7 @@ class StagePulse:
 
 
 class _WatchedLease:
-    def __init__(self, lease: Lease, pulse: StagePulse, place: Place) -> None:
+    def __init__(self, lease: Lease, pulse: StageProgress, place: Place) -> None:
         self._lease = lease
         self._pulse = pulse
         self._place = place

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import orjson
 from aiohttp import web
 
-from eunoe.deploy.observability.metrics import CONTENT_TYPE, Watched, metrics_text
-from eunoe.deploy.observability.vitals import Report
+from eunoe.deploy.observability.metrics import CONTENT_TYPE, MetricSources, metrics_text
+from eunoe.deploy.observability.vitals import HealthReport
 from eunoe.schemas.errors import Refused
 
 SETTING = "EUNOE_HEALTH"
@@ -23,7 +23,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 @asynccontextmanager
-async def serve_health(watched: Watched, address: str | None) -> AsyncIterator[str | None]:
+async def serve_health(watched: MetricSources, address: str | None) -> AsyncIterator[str | None]:
     """Serve beside the body; gives the URL, None where no address is set.
 
     Raises `Refused` where the address is none, or taken.
@@ -48,7 +48,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
     return f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
 
 
-def _app(watched: Watched) -> web.Application:
+def _app(watched: MetricSources) -> web.Application:
     async def live(_: web.Request) -> web.Response:
         report = watched.vitals.report()
         return _answer(report, good=report.live)
@@ -65,6 +65,6 @@ def _app(watched: Watched) -> web.Application:
     return app
 
 
-def _answer(report: Report, *, good: bool) -> web.Response:
+def _answer(report: HealthReport, *, good: bool) -> web.Response:
     body = orjson.dumps(report.document(), option=orjson.OPT_APPEND_NEWLINE)
     return web.Response(body=body, status=200 if good else 503, content_type="application/json")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from eunoe.deploy.observability.pulse import StagePulse
+from eunoe.deploy.observability.pulse import StageProgress
 from eunoe.schemas.events import DeadLetter
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.record import Message, Publisher
@@ -23,7 +23,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HealthReport:
     """The judgement of a moment."""
 
     phase: Phase
@@ -48,29 +48,29 @@ class Report:
 
 
 @dataclass(slots=True)
-class Vitals:
+class HealthState:
     """All that the judgement rests on, for one process."""
 
     stalled_s: float = 600.0
     """Without a sign of life for longer than this, although there is work, a stage is not alive."""
     phase: Phase = Phase.STARTING
     outages: Outages = field(default_factory=Outages)
-    pulses: dict[str, StagePulse] = field(default_factory=dict)
+    pulses: dict[str, StageProgress] = field(default_factory=dict)
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters published, by stage and reason."""
 
-    def pulse(self, stage: str) -> StagePulse:
+    def pulse(self, stage: str) -> StageProgress:
         """The signs of life of a stage, made when first asked for."""
-        return self.pulses.setdefault(stage, StagePulse())
+        return self.pulses.setdefault(stage, StageProgress())
 
-    def report(self) -> Report:
+    def report(self) -> HealthReport:
         """The judgement now."""
         stuck = [f"{stage}: {told}" for stage, pulse in self.pulses.items() for told in pulse.stalled(self.stalled_s)]
         waits = [f"{count} waiting for {server}" for server, count in self.outages.waiting().items()]
         phases = [] if self.phase is Phase.RUNNING else [self.phase.value]
         why = (*phases, *stuck, *waits)
         lag = {stage: sum(pulse.lag().values()) for stage, pulse in self.pulses.items()}
-        return Report(self.phase, live=not stuck, ready=not why, why=why, lag=lag)
+        return HealthReport(self.phase, live=not stuck, ready=not why, why=why, lag=lag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class CountingPublisher:
     """A publisher that counts the dead letters it has sent."""
 
     publisher: Publisher
-    vitals: Vitals
+    vitals: HealthState
 
     async def publish(self, messages: Sequence[Message]) -> None:
         """Send all; raises what the publisher raises."""

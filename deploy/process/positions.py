@@ -2,12 +2,12 @@
 
 import logging
 
-from eunoe.schemas.ports import LogBook
+from eunoe.schemas.ports import LogPositions
 from eunoe.streams.group.partition import BeforeAck
 from eunoe.streams.group.stage_consumer import StartPosition
 from eunoe.streams.position import position, split_position
 from eunoe.streams.record import Lease
-from eunoe.workers.runner.backoff import Backoff, Outages, Unhurried
+from eunoe.workers.runner.backoff import Backoff, Outages, UnboundedLease
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ START_PATIENCE_S = 30.0
 """How long the start of a partition waits for the store: no lease tells there that a rebalance has begun."""
 
 
-def remember_position(logbook: LogBook, epoch: int, outages: Outages, patience_s: float) -> BeforeAck:
+def remember_position(logbook: LogPositions, epoch: int, outages: Outages, patience_s: float) -> BeforeAck:
     """What stores how far a partition is handled, before the ack; while the store is away nothing is acked.
 
     Raises `Unavailable` after ``patience_s`` seconds, `GiveWay` when a rebalance comes first.
@@ -28,14 +28,16 @@ def remember_position(logbook: LogBook, epoch: int, outages: Outages, patience_s
     return before_ack
 
 
-def start_position(logbook: LogBook, epoch: int, outages: Outages) -> StartPosition:
+def start_position(logbook: LogPositions, epoch: int, outages: Outages) -> StartPosition:
     """Where to go back to: a committed offset beyond the handled position means that the store lost writes.
 
     Raises `Unavailable` where the store stays away for `START_PATIENCE_S`.
     """
 
     async def start(topic: str, partition: int, offset: int) -> int | None:
-        handled = await outages.insist(lambda: logbook.position(partition), Unhurried(), Backoff(), START_PATIENCE_S)
+        handled = await outages.insist(
+            lambda: logbook.position(partition), UnboundedLease(), Backoff(), START_PATIENCE_S
+        )
         handled_epoch, handled_offset = (epoch, -1) if handled is None else split_position(handled)
         next_offset = handled_offset + 1 if handled_epoch == epoch else 0
         if next_offset >= offset:

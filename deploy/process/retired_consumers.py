@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from eunoe.deploy.clients.bootstrap import Clients
-from eunoe.deploy.process.retired_log import STAGE, Doorkeeper, where_to
+from eunoe.deploy.process.retired_log import STAGE, RetiredLogHandler, where_to
 from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import list_topics
 from eunoe.streams.group.dispatcher import one_by_one
-from eunoe.streams.group.stage_consumer import StageApp, StageOptions, stop_all
+from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
 from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.runner.backoff import Outages
@@ -25,7 +25,9 @@ def door(prefix: str, log: int) -> TopicNames:
 
 
 @asynccontextmanager
-async def doorkeepers(settings: Settings, clients: Clients, outages: Outages) -> AsyncIterator[list[StageApp]]:
+async def retired_log_consumers(
+    settings: Settings, clients: Clients, outages: Outages
+) -> AsyncIterator[list[StageConsumer]]:
     """Consumers of all logs before this one that are still there, at work inside the block.
 
     Raises `Unavailable` when no broker answers.
@@ -39,18 +41,20 @@ async def doorkeepers(settings: Settings, clients: Clients, outages: Outages) ->
         await stop_all(apps, _STOP_S)
 
 
-async def _app(settings: Settings, clients: Clients, outages: Outages, log: int) -> StageApp | None:
+async def _app(settings: Settings, clients: Clients, outages: Outages, log: int) -> StageConsumer | None:
     names = door(settings.prefix, log)
     there = {status.topic: status.partitions for status in await list_topics(settings.kafka_settings, names)}
     if not there[Topic.CONVERSATIONS]:
         return None
     book = RedisGenerations(clients.redis, settings.prefix)
     told = where_to(names, settings.names)
-    keeper = Doorkeeper(
+    keeper = RetiredLogHandler(
         partial(book.closed_log, log), clients.publisher, told, outages, patience_s=settings.patience_seconds
     )
     options = StageOptions(slots=_SLOTS)
-    return StageApp(STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, one_by_one(keeper.handle), options)
+    return StageConsumer(
+        STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, one_by_one(keeper.handle), options
+    )
 
 
 async def begin_at(settings: Settings, log: int, offsets: dict[int, int]) -> None:

@@ -33,7 +33,7 @@ def where_to(old: TopicNames, new: TopicNames) -> str:
 
 
 @dataclass(slots=True)
-class Doorkeeper:
+class RetiredLogHandler:
     """Sets aside what was produced into a log after its end, and answers asks with the reason."""
 
     closed: Callable[[], Awaitable[Mapping[int, int] | None]]
@@ -47,7 +47,7 @@ class Doorkeeper:
     async def handle(self, record: Record, lease: Lease) -> None:
         """Refuse a record, unless the log was still open when it came.
 
-        Raises `eunoe.streams.record.GiveWay` when a rebalance comes first, `Unavailable` when a server stays away.
+        Raises `eunoe.streams.record.Revoked` when a rebalance comes first, `Unavailable` when a server stays away.
         """
         ends = await self._left(lease)
         if record.key is None or record.offset < ends.get(record.partition, 0):

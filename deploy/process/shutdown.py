@@ -19,7 +19,7 @@ STAGES_SHARE = 0.8
 """Of the deadline: for the stages. The rest is for the clients."""
 
 
-class Ending:
+class Shutdown:
     """SIGTERM or SIGINT begins the end, a second one ends at once; so does the deadline, from a thread of its own.
 
     What was not finished then is not acknowledged: its next owner does it.

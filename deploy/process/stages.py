@@ -4,33 +4,33 @@ from dataclasses import dataclass, replace
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.observability.counters import WorkerMeter
-from eunoe.deploy.observability.vitals import CountingPublisher, Vitals
+from eunoe.deploy.observability.vitals import CountingPublisher, HealthState
 from eunoe.deploy.process.positions import remember_position, start_position
 from eunoe.deploy.settings import Settings
-from eunoe.streams.group.stage_consumer import StageApp, StageOptions
+from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions
 from eunoe.streams.record import Record
 from eunoe.workers.intake.idle import IdleCloser
-from eunoe.workers.registry import ROWS, build_stage
-from eunoe.workers.rows import Order
-from eunoe.workers.runner.batches import MOST
+from eunoe.workers.registry import STAGES, build_stage
+from eunoe.workers.rows import ApplyOrder
+from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)
-class StageHouse:
+class StageFactory:
     """What the stages of a process share."""
 
     settings: Settings
     clients: Clients
     place: LogPlace
     meter: WorkerMeter
-    vitals: Vitals
+    vitals: HealthState
 
-    def app(self, name: str) -> StageApp:
+    def app(self, name: str) -> StageConsumer:
         """A stage with its consumer, not started yet."""
-        row, pulse = ROWS[name], self.vitals.pulse(name)
-        from_log, hurried = row.order is Order.POSITION, row.answers
+        row, pulse = STAGES[name], self.vitals.pulse(name)
+        from_log, hurried = row.order is ApplyOrder.POSITION, row.answers
         log_book, epoch, outages = self.clients.logbook, self.settings.log_epoch, self.vitals.outages
         patience_s = self.settings.patience_seconds
         options = StageOptions(
@@ -39,14 +39,14 @@ class StageHouse:
             barrier=_is_control if from_log else _is_none,
             slots=self.settings.slots,
             # who decides its records one by one would only have a rebalance wait for more of them
-            run=MOST if from_log else 1,
+            run=MAX_BATCH if from_log else 1,
             # somebody waits for what the others do: what only remembers steps back for them
             crowded=lambda: not hurried and self.meter.loop.is_crowded,
             late_s=lambda: self.meter.loop.recent_s,
             hurried=hurried,
         )
         handle = pulse.watched(self._runner(name).handle_run)
-        app = StageApp(name, row.inputs, self.settings.kafka_settings, self.settings.names, handle, options)
+        app = StageConsumer(name, row.inputs, self.settings.kafka_settings, self.settings.names, handle, options)
         self.meter.apps[name] = app
         self.clients.publisher.ring_after(row.inputs, app.pace.ring)
         return app
@@ -56,9 +56,9 @@ class StageHouse:
         sender = replace(self.clients.sender, meter=self.meter.stage(name), publisher=publisher)
         stage = build_stage(name, self.clients.kit)
         parking, settings = self.clients.store, self.settings.runner
-        return Runner(ROWS[name], stage, sender, parking, self.place, settings, outages=self.vitals.outages)
+        return Runner(STAGES[name], stage, sender, parking, self.place, settings, outages=self.vitals.outages)
 
-    def idle_closer(self, app: StageApp) -> IdleCloser:
+    def idle_closer(self, app: StageConsumer) -> IdleCloser:
         """Closes the idle sessions of the partitions that are intake's here."""
 
         def caught_up() -> list[int]:

@@ -26,7 +26,7 @@ from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics, lag
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class HomePlan:
+class StandaloneOptions:
     """What to start."""
 
     data: Path | None
@@ -49,7 +49,7 @@ class HomePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class Standalone:
     """A running memory."""
 
     settings: Settings
@@ -72,7 +72,7 @@ class Home:
 
 
 @asynccontextmanager
-async def open_home(settings: Settings, plan: HomePlan, tell: Tell) -> AsyncIterator[Home]:
+async def open_standalone(settings: Settings, plan: StandaloneOptions, tell: Tell) -> AsyncIterator[Standalone]:
     """A memory that takes events; at the end it is stopped and, where data is kept, says whether cleanly.
 
     Raises `Refused` when the directory is in use or was made with other partitions, `Unavailable` when a part
@@ -90,7 +90,7 @@ async def open_home(settings: Settings, plan: HomePlan, tell: Tell) -> AsyncIter
         if workers and not stack.clean_start:
             await drained(settings, plan.drain_s * 30, tell)
         stack.announce()
-        home = Home(settings, stack, workers, writer)
+        home = Standalone(settings, stack, workers, writer)
         yield home
         if workers and writer is not None:
             await _settle(home, writer, plan, tell)
@@ -134,7 +134,7 @@ async def _start_journal(
     return writer
 
 
-async def _settle(home: Home, writer: JournalWriter, plan: HomePlan, tell: Tell) -> None:
+async def _settle(home: Standalone, writer: JournalWriter, plan: StandaloneOptions, tell: Tell) -> None:
     """Finish everything, and mark the directory clean; where that fails, the next start makes memory again."""
     try:
         await drained(home.settings, plan.drain_s, tell)
@@ -148,7 +148,7 @@ async def _settle(home: Home, writer: JournalWriter, plan: HomePlan, tell: Tell)
 
 async def drained(settings: Settings, patience_s: float, tell: Tell) -> None:
     """Return when no stage has anything left to do; raises `Unavailable` when that takes longer than ``patience_s``."""
-    stages = {name: row.inputs for name, row in ROWS.items()}
+    stages = {name: row.inputs for name, row in STAGES.items()}
     total = 0
     try:
         async with asyncio.timeout(patience_s):

@@ -13,19 +13,19 @@ from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.exits import code_of
 from eunoe.deploy.observability.counters import WorkerMeter, metered
-from eunoe.deploy.observability.metrics import Watched
+from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.server import serve_health
-from eunoe.deploy.observability.vitals import Phase, Vitals
+from eunoe.deploy.observability.vitals import HealthState, Phase
 from eunoe.deploy.process.durability import warn_of_promises
-from eunoe.deploy.process.retired_consumers import doorkeepers
-from eunoe.deploy.process.shutdown import Ending
-from eunoe.deploy.process.stages import StageHouse
+from eunoe.deploy.process.retired_consumers import retired_log_consumers
+from eunoe.deploy.process.shutdown import Shutdown
+from eunoe.deploy.process.stages import StageFactory
 from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import check_partitions
 from eunoe.streams.group.end_watch import EndWatch
-from eunoe.streams.group.stage_consumer import StageApp, stop_all
-from eunoe.workers.runner.backoff import Unhurried
+from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
+from eunoe.workers.runner.backoff import UnboundedLease
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.stores.generations import RedisGenerations
 
@@ -39,10 +39,10 @@ async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[
 
     Raises `Refused` when the topics do not fit the settings, `Unavailable` when a server stays away, `Fenced` when
     another process took over, `TooManyFailures` from a stage that fails at most things: each ends the process, with
-    a code that says why. However it ends, it takes no longer than the one deadline of the settings: see `Ending`.
+    a code that says why. However it ends, it takes no longer than the one deadline of the settings: see `Shutdown`.
     """
-    worker = _Worker(settings, Ending(settings.shutdown_seconds))
-    watched = Watched(worker.meter, worker.vitals)
+    worker = _Worker(settings, Shutdown(settings.shutdown_seconds))
+    watched = MetricSources(worker.meter, worker.vitals)
     with worker.ending.listening():
         async with serve_health(watched, settings.health) as url, AsyncExitStack() as closing:
             if url is not None:
@@ -53,26 +53,26 @@ async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[
 
 
 class _Worker:
-    def __init__(self, settings: Settings, ending: Ending) -> None:
+    def __init__(self, settings: Settings, ending: Shutdown) -> None:
         self.settings = settings
         self.ending = ending
-        self.vitals = Vitals(settings.stalled_seconds)
+        self.vitals = HealthState(settings.stalled_seconds)
         self.meter = WorkerMeter()
 
-    async def reach_servers(self, closing: AsyncExitStack) -> StageHouse:
+    async def reach_servers(self, closing: AsyncExitStack) -> StageFactory:
         """Wait until all servers answer, as long as patience lasts."""
         settings = self.settings = await self._insist(lambda: live_settings(self.settings))
         place = await self._insist(lambda: _place(settings))
         clients = await self._insist(lambda: closing.enter_async_context(open_clients(settings)))
         await self._insist(lambda: warn_of_promises(clients.redis))
         self.meter.language = clients.kit.language
-        return StageHouse(settings, clients, place, self.meter, self.vitals)
+        return StageFactory(settings, clients, place, self.meter, self.vitals)
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
         runner = self.settings.runner
-        return await self.vitals.outages.insist(work, Unhurried(), runner.backoff, runner.patience_s)
+        return await self.vitals.outages.insist(work, UnboundedLease(), runner.backoff, runner.patience_s)
 
-    async def run(self, house: StageHouse, stages: Sequence[str], ready: Callable[[], None]) -> None:
+    async def run(self, house: StageFactory, stages: Sequence[str], ready: Callable[[], None]) -> None:
         """Consume until told to stop, or until something fails."""
         apps = {name: house.app(name) for name in stages}
         async with AsyncExitStack() as closing:
@@ -88,9 +88,9 @@ class _Worker:
                 raise
 
     async def _work(
-        self, house: StageHouse, apps: Mapping[str, StageApp], ready: Callable[[], None], closing: AsyncExitStack
+        self, house: StageFactory, apps: Mapping[str, StageConsumer], ready: Callable[[], None], closing: AsyncExitStack
     ) -> None:
-        doors = doorkeepers(self.settings, house.clients, self.vitals.outages) if "intake" in apps else None
+        doors = retired_log_consumers(self.settings, house.clients, self.vitals.outages) if "intake" in apps else None
         keepers = [] if doors is None else await closing.enter_async_context(doors)
         failures = [app.failure() for app in (*apps.values(), *keepers)]
         if "intake" in apps:
@@ -101,7 +101,7 @@ class _Worker:
         ready()
         await self.ending.or_failure(failures)
 
-    async def _stop(self, apps: Mapping[str, StageApp]) -> None:
+    async def _stop(self, apps: Mapping[str, StageConsumer]) -> None:
         self.vitals.phase = Phase.STOPPING
         begun, in_work = monotonic(), sum(app.dispatcher.in_work for app in apps.values())
         log.info("stopping: %d records are in work", in_work)
@@ -119,7 +119,7 @@ async def _place(settings: Settings) -> LogPlace:
     return LogPlace(settings.log_epoch, partitions, name, is_first=pointer.first == name)
 
 
-async def _start(apps: Mapping[str, StageApp]) -> bool:
+async def _start(apps: Mapping[str, StageConsumer]) -> bool:
     await asyncio.gather(*(app.start() for app in apps.values()))
     return True
 

@@ -37,7 +37,7 @@ class ReadLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class LogEnd:
     """One of the two logs."""
 
     log: int
@@ -50,8 +50,8 @@ class Side:
 class LogMove:
     """From one log into another. Call `look` first, and again before each step of a second attempt."""
 
-    source: Side
-    target: Side
+    source: LogEnd
+    target: LogEnd
     epoch: int
     """In which the source is read."""
     generation: str
@@ -117,7 +117,7 @@ class LogMove:
         await self.look(strict=False)
         await self._promote(self.target, [one for one in range(self.target.partitions) if one not in self._opened])
 
-    async def _promote(self, side: Side, partitions: list[int]) -> None:
+    async def _promote(self, side: LogEnd, partitions: list[int]) -> None:
         event = GenerationPromoted(generation=self.generation, at=datetime.now(UTC), log=self.target.log)
         messages = [Message(Topic.CONVERSATIONS, None, encode(event), partition=partition) for partition in partitions]
         if messages:

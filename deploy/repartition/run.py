@@ -16,11 +16,11 @@ from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
 from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
-from eunoe.deploy.generations.rebuild.progress import Progress, Tell, Told
+from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, Tell
 from eunoe.deploy.generations.rebuild.run import rebuild
 from eunoe.deploy.process.retired_consumers import begin_at
 from eunoe.deploy.process.supervisor import WorkerProcess
-from eunoe.deploy.repartition.moving import LogMove, Side
+from eunoe.deploy.repartition.moving import LogEnd, LogMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.admin import create_topics
@@ -64,7 +64,7 @@ class Moved:
     """Records that the new log took from the old one."""
     left_out: int
     """Records that intake had set aside as they came."""
-    made: Told
+    made: ProgressLine
     """By the rebuild; zeros where an earlier attempt made it."""
     note: str = ""
 
@@ -152,7 +152,7 @@ async def repartition(
     another `survey`. Raises `Refused` where somebody produced into the new log before it was ready, `Unavailable`.
     """
     redis = await closing.enter_async_context(open_redis(move.source))
-    work = Change(move, RedisGenerations(redis, move.source.prefix), tell, workers)
+    work = RepartitionJob(move, RedisGenerations(redis, move.source.prefix), tell, workers)
     await work.begin(closing)
     worker = WorkerProcess(["all"], environment(move.target))
     closing.push_async_callback(worker.stop)
@@ -162,7 +162,7 @@ async def repartition(
     return replace(work.done, note=await _old_ones_rest(move)), worker
 
 
-class Change:
+class RepartitionJob:
     """The steps, each of which may be done again."""
 
     def __init__(self, move: Move, book: Generations, tell: Tell, workers: int, log: LogMove | None = None) -> None:
@@ -171,7 +171,7 @@ class Change:
         self._tell = tell
         self._workers = workers
         self._row = move.row
-        self._made = Told()
+        self._made = ProgressLine()
         self._log = log
 
     @property
@@ -197,7 +197,7 @@ class Change:
             await _side(target, move.partitions, closing),
             move.source.log_epoch,
             self._row.name,
-            lambda taken: self._tell(Progress("log copied", taken, max(total, taken))),
+            lambda taken: self._tell(RebuildProgress("log copied", taken, max(total, taken))),
         )
         await self._logs.look(strict=self._row.state is not GenerationState.MOVING)
         await self._logs.copy()
@@ -243,14 +243,14 @@ class Change:
         await self._book.write(self._row)
 
 
-async def _side(settings: Settings, partitions: int, closing: AsyncExitStack) -> Side:
+async def _side(settings: Settings, partitions: int, closing: AsyncExitStack) -> LogEnd:
     kafka, names = settings.kafka_settings, settings.names
 
     def read(begin: Mapping[int, int]) -> AsyncIterator[Record]:
         return read_all(kafka, names, Topic.CONVERSATIONS, begin=begin)
 
     publisher = await closing.enter_async_context(open_publisher(settings))
-    return Side(names.log, partitions, read, publisher)
+    return LogEnd(names.log, partitions, read, publisher)
 
 
 async def _old_ones_rest(move: Move) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from eunoe.streams.group.fair_queues import Chain, KeyQueues
-from eunoe.streams.group.partition import Ack, BeforeAck, Lane, Outlet, Place, Term
-from eunoe.streams.record import GiveWay, Lease, Record
+from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
+from eunoe.streams.group.partition import Ack, Assignment, BeforeAck, Outlet, PartitionState, Place
+from eunoe.streams.record import Lease, Record, Revoked
 
 log = logging.getLogger(__name__)
 
@@ -18,13 +18,13 @@ _CROWD_S = 0.05
 Handler = Callable[[Record, Lease], Awaitable[None]]
 """Does the work of one record; returns when it is done for good."""
 
-RunHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
+BatchHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
 """Does the work of records of one key that follow each other; returns when all of it is done for good."""
 
-Crowded = Callable[[], bool]
+Overloaded = Callable[[], bool]
 """Asked before more than `DispatchLimits.few` keys are taken into work: True to let what is in work get on first."""
 
-GaveWay = Callable[[str, int], None]
+OnRevoked = Callable[[str, int], None]
 """Told when a record was given back although its lease stands: the partition is stuck until it is read anew."""
 
 
@@ -35,7 +35,7 @@ class DispatchLimits:
     slots: int = 256
     """Keys in work."""
     run: int = 1
-    """Waiting records of one key that a `RunHandler` is given at once."""
+    """Waiting records of one key that a `BatchHandler` is given at once."""
     queued: int = 1024
     """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks. Long runs count: together with
     those in work there are never more than ``queued`` and one for each slot."""
@@ -48,15 +48,15 @@ class DispatchLimits:
 @dataclass(frozen=True, slots=True)
 class _Job:
     record: Record
-    chain: Chain
-    lane: Lane
+    chain: OrderingKey
+    lane: PartitionState
     taken: float = field(default_factory=perf_counter)
 
 
 _Run = tuple[_Job, ...]
 
 
-def one_by_one(handle: Handler) -> RunHandler:
+def one_by_one(handle: Handler) -> BatchHandler:
     """A handler of runs that takes each record for itself."""
 
     async def handle_run(records: Sequence[Record], lease: Lease) -> None:
@@ -66,7 +66,7 @@ def one_by_one(handle: Handler) -> RunHandler:
     return handle_run
 
 
-def chain_of(record: Record) -> Chain:
+def ordering_key_of(record: Record) -> OrderingKey:
     """The key that orders a record, over all topics; without a key its partition."""
     return record.key if record.key is not None else (record.topic, record.partition)
 
@@ -74,18 +74,18 @@ def chain_of(record: Record) -> Chain:
 class Dispatcher:
     """Takes records in log order and runs a handler on them; what waits of one key it may be given as one run.
 
-    A handler that raises `GiveWay` leaves its records, and all later ones of their key and partition, un-acked. One
+    A handler that raises `Revoked` leaves its records, and all later ones of their key and partition, un-acked. One
     that raises anything else ends the dispatcher: it takes nothing more and tells by `failed`.
     """
 
     def __init__(
         self,
-        handle: RunHandler,
+        handle: BatchHandler,
         ack: Ack,
         *,
         before_ack: BeforeAck | None = None,
-        gave_way: GaveWay | None = None,
-        crowded: Crowded = lambda: False,
+        gave_way: OnRevoked | None = None,
+        crowded: Overloaded = lambda: False,
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
@@ -93,9 +93,9 @@ class Dispatcher:
         self._gave_way = gave_way
         self._crowded = crowded
         self._limits = limits or DispatchLimits()
-        self._term = Term()
-        self._lanes: dict[Place, Lane] = {}
-        self._queues = KeyQueues[_Job]()
+        self._term = Assignment()
+        self._lanes: dict[Place, PartitionState] = {}
+        self._queues = FairQueues[_Job]()
         self._running: dict[asyncio.Task[None], _Run] = {}
         self._in_work = 0
         self._changed = asyncio.Event()
@@ -162,20 +162,20 @@ class Dispatcher:
         await self._until(lambda: term.revoked or not self.taking or self._has_room(lane, barrier=barrier))
         if term.revoked or not self.taking or not lane.gate.enter(record.offset):
             return False
-        chain = chain_of(record)
+        chain = ordering_key_of(record)
         if self._queues.add(chain, _Job(record, chain, lane)):
             self._pump()
         if barrier:
             await self._until(lambda: term.revoked or not self.taking or not lane.gate.outstanding)
         return True
 
-    def _lane(self, place: Place) -> Lane:
+    def _lane(self, place: Place) -> PartitionState:
         lane = self._lanes.get(place)
         if lane is None:
-            lane = self._lanes[place] = Lane(place, self._term, self._outlet)
+            lane = self._lanes[place] = PartitionState(place, self._term, self._outlet)
         return lane
 
-    def _has_room(self, lane: Lane, *, barrier: bool) -> bool:
+    def _has_room(self, lane: PartitionState, *, barrier: bool) -> bool:
         if barrier:
             return not lane.gate.outstanding
         limits, waiting = self._limits, self._queues.waiting
@@ -208,11 +208,11 @@ class Dispatcher:
 
     # ---- doing them
 
-    async def _work(self, run: _Run, term: Term) -> None:
+    async def _work(self, run: _Run, term: Assignment) -> None:
         try:
             await self._handle([job.record for job in run], term)
             self._finish(run, term)
-        except GiveWay:
+        except Revoked:
             self._give_way(run, term)
         except asyncio.CancelledError as error:
             self._fail(run, term, error)
@@ -224,14 +224,14 @@ class Dispatcher:
             self._in_work -= len(run)
             self._pump()
 
-    def _finish(self, run: _Run, term: Term) -> None:
+    def _finish(self, run: _Run, term: Assignment) -> None:
         if term.closed:
             return
         for job in run:
             job.lane.leave(job.record.offset)
         self._queues.done(run[0].chain)
 
-    def _give_way(self, run: _Run, term: Term) -> None:
+    def _give_way(self, run: _Run, term: Assignment) -> None:
         if term.closed:
             return
         self._queues.halt(run[0].chain)
@@ -241,7 +241,7 @@ class Dispatcher:
                 for place in {job.lane.place for job in run}:
                     self._gave_way(*place)
 
-    def _fail(self, run: _Run, term: Term, error: BaseException) -> None:
+    def _fail(self, run: _Run, term: Assignment, error: BaseException) -> None:
         if term.closed:
             return
         log.error("handler failed at %s: %.200r", _where(run), error, exc_info=error)
@@ -281,7 +281,7 @@ class Dispatcher:
     def resume(self) -> None:
         """Take records anew, from whatever offset they come; a failed dispatcher stays failed."""
         self._term.close()
-        self._term = Term()
+        self._term = Assignment()
         self._lanes.clear()
         self._queues.clear()
         self._changed.set()

@@ -5,30 +5,30 @@ from typing import Generic, TypeVar
 
 from eunoe.streams.group.partition import Place
 
-Chain = bytes | Place
+OrderingKey = bytes | Place
 """What is kept in order: a key, or for records without a key their partition."""
 
 Job = TypeVar("Job")
 
 
-class KeyQueues(Generic[Job]):
+class FairQueues(Generic[Job]):
     """What waits, by chain. A chain from which something was taken has no turn until that is said to be done."""
 
     def __init__(self) -> None:
         self.waiting = 0
         """How many wait, of all chains."""
-        self._chains: dict[Chain, deque[Job]] = {}
-        self._fresh: deque[Chain] = deque()
-        self._waited: deque[Chain] = deque()
+        self._chains: dict[OrderingKey, deque[Job]] = {}
+        self._fresh: deque[OrderingKey] = deque()
+        self._waited: deque[OrderingKey] = deque()
         self._fresh_next = True
-        self._halted: set[Chain] = set()
+        self._halted: set[OrderingKey] = set()
 
     @property
     def any(self) -> bool:
         """True: it is somebody's turn."""
         return bool(self._fresh or self._waited)
 
-    def add(self, chain: Chain, job: Job) -> bool:
+    def add(self, chain: OrderingKey, job: Job) -> bool:
         """Let ``job`` wait behind all others of its chain; False when the chain was halted."""
         if chain in self._halted:
             return False
@@ -53,7 +53,7 @@ class KeyQueues(Generic[Job]):
         self.waiting -= len(taken)
         return taken
 
-    def done(self, chain: Chain) -> None:
+    def done(self, chain: OrderingKey) -> None:
         """What was taken of the chain is done: its next ones have a turn again."""
         row = self._chains.get(chain)
         if row:
@@ -61,7 +61,7 @@ class KeyQueues(Generic[Job]):
         elif row is not None:
             del self._chains[chain]
 
-    def halt(self, chain: Chain) -> None:
+    def halt(self, chain: OrderingKey) -> None:
         """Drop what waits of the chain, and take nothing more of it before `clear`."""
         self._halted.add(chain)
         self.waiting -= len(self._chains.pop(chain, ()))

@@ -25,7 +25,7 @@ with warnings.catch_warnings():
 
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_thread import ConsumerThread
-from eunoe.streams.pace import Pace
+from eunoe.streams.pace import Pacing
 from eunoe.streams.settings import KafkaSettings
 
 __all__ = ["TP", "GroupApp", "GroupConsumer", "Owner", "group_settings"]
@@ -40,7 +40,7 @@ class Owner(Protocol):
     """Whose consumer it is: who takes what is fetched, and says what may be committed."""
 
     kafka: KafkaSettings
-    pace: Pace
+    pace: Pacing
     dispatcher: Dispatcher
 
     async def take(self, found: ConsumerRecord) -> None:

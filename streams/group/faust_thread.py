@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     from faust.types import TP
 
 from eunoe.streams.holes import consumer_class
-from eunoe.streams.pace import Pace
+from eunoe.streams.pace import Pacing
 from eunoe.streams.settings import KafkaSettings, client_options
 
 _NEVER_MS = 2**31 - 1
@@ -26,7 +26,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     logger = logging.getLogger("faust.consumer.thread")
 
-    def __init__(self, kafka: KafkaSettings, pace: Pace, consumer: driver.Consumer, **options: object) -> None:
+    def __init__(self, kafka: KafkaSettings, pace: Pacing, consumer: driver.Consumer, **options: object) -> None:
         super().__init__(consumer, **options)
         self._kafka = kafka
         self._pace = pace

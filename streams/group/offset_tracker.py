@@ -3,7 +3,7 @@
 from collections import deque
 
 
-class Gate:
+class OffsetTracker:
     """Offsets enter in log order, leave in any order, and are let through in log order."""
 
     def __init__(self) -> None:

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from eunoe.streams.group.offset_tracker import Gate
-from eunoe.streams.record import GiveWay, Lease
+from eunoe.streams.group.offset_tracker import OffsetTracker
+from eunoe.streams.record import Lease, Revoked
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ BeforeAck = Callable[[str, int, int, Lease], Awaitable[None]]
 """Awaited with the same before the ack."""
 
 
-class Term:
+class Assignment:
     """The time between two rebalances, and the lease of every record taken in it."""
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Term:
         self.closed = True
 
     async def pause(self, seconds: float) -> None:
-        """Sleep; raises `GiveWay` as soon as the term is revoked."""
+        """Sleep; raises `Revoked` as soon as the term is revoked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
         if self.revoked:
-            raise GiveWay("a rebalance or a shutdown has begun")
+            raise Revoked("a rebalance or a shutdown has begun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class Outlet:
     """Told when all that waited for ``before_ack`` is through, or why nothing more is acked."""
 
 
-class Lane:
+class PartitionState:
     """Lets acks out in log order; those that come while ``before_ack`` is awaited, as one."""
 
-    def __init__(self, place: Place, term: Term, outlet: Outlet) -> None:
+    def __init__(self, place: Place, term: Assignment, outlet: Outlet) -> None:
         self.place = place
-        self.gate = Gate()
+        self.gate = OffsetTracker()
         self.released: int | None = None
         """The newest offset that was acked."""
         self.releasing: asyncio.Task[None] | None = None
@@ -96,7 +96,7 @@ class Lane:
                 if self._term.closed:
                     return
                 self._release(newest)
-        except GiveWay:
+        except Revoked:
             self._pending = None  # nothing is acked: the next owner has these records again
         except Exception as error:
             if not self._term.closed:

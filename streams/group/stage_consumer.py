@@ -16,11 +16,11 @@ from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.streams.group.dispatcher import Crowded, Dispatcher, DispatchLimits, RunHandler
+from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, group_settings
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import BeforeAck, Place
-from eunoe.streams.pace import Pace
+from eunoe.streams.pace import Pacing
 from eunoe.streams.plain_consumer import as_record
 from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
@@ -48,7 +48,7 @@ class StageOptions:
     """Keys in work at once; fewer while ``crowded`` says so."""
     run: int = 1
     """Waiting records of one key that the handler is given at once: a rebalance waits for all of them."""
-    crowded: Crowded = lambda: False
+    crowded: Overloaded = lambda: False
     late_s: Callable[[], float] = lambda: 0.0
     """How late the event loop comes, in seconds. With ``hurried`` it sets the pace where the broker cannot wait: see
     `eunoe.streams.pace`."""
@@ -59,7 +59,7 @@ class StageOptions:
 _PLAIN = StageOptions()
 
 
-class StageApp:
+class StageConsumer:
     """Consumes the topics of a stage as a member of its group and runs ``handle`` on the records.
 
     Several live in one process and one event loop. A record is committed when it and all earlier ones of its partition
@@ -72,7 +72,7 @@ class StageApp:
         topics: Sequence[str],
         kafka: KafkaSettings,
         names: TopicNames,
-        handle: RunHandler,
+        handle: BatchHandler,
         options: StageOptions = _PLAIN,
     ) -> None:
         self.kafka = kafka
@@ -89,7 +89,7 @@ class StageApp:
             crowded=options.crowded,
             limits=DispatchLimits(slots=options.slots, run=options.run, queued=4 * options.slots),
         )
-        self.pace = Pace(kafka.fetch_rest_ms / 1000, options.late_s, hurried=options.hurried)
+        self.pace = Pacing(kafka.fetch_rest_ms / 1000, options.late_s, hurried=options.hurried)
         self._app: GroupApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()
@@ -280,6 +280,6 @@ class StageApp:
         task.add_done_callback(self._tasks.discard)
 
 
-async def stop_all(apps: Iterable[StageApp], deadline_s: float) -> None:
+async def stop_all(apps: Iterable[StageConsumer], deadline_s: float) -> None:
     """Stop several apps side by side within one deadline."""
     await asyncio.gather(*(app.stop(deadline_s) for app in apps))

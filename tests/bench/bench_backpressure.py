@@ -18,12 +18,12 @@ from eunoe.streams.admin import lag
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.bench.counters import rss_mb
 from tests.bench.rig import Rig, RigPlan, open_rig
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-STAGES = ("segment", "summarize")
+MEASURED = ("segment", "summarize")
 SESSIONS = 50
 """Sessions of one conversation."""
 LINES = 10
@@ -63,7 +63,7 @@ async def fill(rig: Rig, events: int) -> None:
 
 async def watch(rig: Rig, seconds: float) -> list[tuple[float, float, int]]:
     """(seconds, MB, events that wait), every five seconds."""
-    worker, stages = rig.workers[0], {name: ROWS[name].inputs for name in STAGES}
+    worker, stages = rig.workers[0], {name: STAGES[name].inputs for name in MEASURED}
     seen, started = [], time.monotonic()
     while (passed := time.monotonic() - started) < seconds:
         behind = await lag(rig.settings.kafka_settings, rig.settings.names, stages)
@@ -75,7 +75,7 @@ async def watch(rig: Rig, seconds: float) -> list[tuple[float, float, int]]:
 
 async def main(events: int, seconds: float, delay_s: float) -> None:
     async with open_rig(RigPlan(workers=(), delay_s=delay_s), read_settings()) as rig:
-        await rig.add_worker(STAGES)
+        await rig.add_worker(MEASURED)
         print(f"idle    {rss_mb(rig.workers[0].pid):7.1f} MB", flush=True)
         filling = asyncio.create_task(fill(rig, events))
         seen = await watch(rig, seconds)

@@ -16,7 +16,7 @@ from eunoe.schemas.decisions import Commit, Scope
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.relations import Relation
-from eunoe.workers.link.graph import NAME, Order, Related, choose_links
+from eunoe.workers.link.graph import NAME, AgeKey, Related, choose_links
 from eunoe.workers.link.growth import grow
 from eunoe.workers.link.reads import read_known, read_timelines
 from eunoe.workers.link.settings import TimelineSettings
@@ -30,8 +30,8 @@ Shape = Callable[[random.Random, int], list[int]]
 MADE_BY = Provenance(code="bench", model="bench")
 
 
-def order(number: int) -> Order:
-    return Order(number // PER_SESSION + 1, number % PER_SESSION, f"{number:08d}-0000-5000-8000-000000000000")
+def order(number: int) -> AgeKey:
+    return AgeKey(number // PER_SESSION + 1, number % PER_SESSION, f"{number:08d}-0000-5000-8000-000000000000")
 
 
 def chain(choose: random.Random, number: int) -> list[int]:

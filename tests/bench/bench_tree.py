@@ -11,7 +11,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.offline import OfflineAggregator
 from eunoe.workers.tree.prompt import split_tasks
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import Entry, Growth, Insertion, base_threshold, insert
+from eunoe.workers.tree.tree import Growth, Insertion, LeafEntry, base_threshold, insert
 
 SESSION = 5
 """Entries of one session."""
@@ -103,7 +103,7 @@ async def measure(lines: Iterator[str], sizes: Sequence[int]) -> list[Measured]:
         growth = Growth(growth.session + 1, lambda _: f"{next(counter):08d}", growth.nodes, growth.vectors, growth.sums)
         texts = list(itertools.islice(lines, SESSION))
         for text, vector in zip(texts, await embedder.embed(texts), strict=True):
-            entry = Entry(str(done), text, (), AT)
+            entry = LeafEntry(str(done), text, (), AT)
             run(insert(growth, entry, vector, base, settings))
             done += 1
             if done == settings.sample:
@@ -122,7 +122,7 @@ async def measure(lines: Iterator[str], sizes: Sequence[int]) -> list[Measured]:
     return found
 
 
-def run(steps) -> None:
+def run(steps: Iterable[object]) -> None:
     for need in steps:
         raise LookupError(f"the whole tree is here, yet {need} was asked for")
 

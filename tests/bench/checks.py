@@ -14,14 +14,14 @@ from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 from tests.bench.load import LoadPlan, as_message, rounds
 from tests.bench.rig import Rig, start_model_server
 
-STAGES = tuple(name for name, row in ROWS.items() if row.order in (Order.POSITION, Order.SESSION))
+SEQUENTIAL = tuple(name for name, row in STAGES.items() if row.order in (ApplyOrder.POSITION, ApplyOrder.SESSION))
 """The stages that a session passes."""
 
 
@@ -70,7 +70,7 @@ async def sequential_states(rig: Rig, plan: LoadPlan) -> list[ConversationState]
         language = await _same_answers(rig, closing)
         embedder = await open_embedder(rig.settings, {}, closing)
         settings = _stage_settings(rig.settings)
-        played = Rehearsal(embedder, settings.stages, STAGES, language)
+        played = Rehearsal(embedder, settings.stages, SEQUENTIAL, language)
         for events in rounds(plan):
             await played.log.publish([as_message(event) for event in events])
             await played.settle()

@@ -19,7 +19,7 @@ from tests.bench.growth import GrowthPlan, bench_growth, growth_plot
 from tests.bench.load import LoadPlan, Talk
 from tests.bench.pipeline import PipelinePlan, bench_pipeline
 from tests.bench.reply import MARKS as MEMORY_MARKS
-from tests.bench.reply import ReplyPlan, bench_reply, reply_plot
+from tests.bench.reply import ReplyBenchOptions, bench_reply, reply_plot
 from tests.bench.report import Plot, grid, write_report
 from tests.bench.rig import ALL, RigPlan
 from tests.bench.scale import ScalePlan, bench_scale, scale_plot
@@ -148,7 +148,7 @@ def reply(
     as_json: Json = False,
 ) -> None:
     """Time replies without a language model beside more and more memories: whole, by hop and by source."""
-    plan = ReplyPlan(_numbers(marks), beside, asks, seed)
+    plan = ReplyBenchOptions(_numbers(marks), beside, asks, seed)
     with Bars(quiet=as_json) as bars:
         figures = asyncio.run(bench_reply(plan, read_settings(), bars))
     _finish("reply", asdict(plan), figures, reports, as_json=as_json, plot=reply_plot(figures))

@@ -8,7 +8,7 @@ from typing import Any
 from eunoe.deploy.settings import Settings
 from tests.bench.checks import check_run
 from tests.bench.load import LoadPlan
-from tests.bench.pipeline import Difference, Tell, model_figures, play, read_counters, warm_up
+from tests.bench.pipeline import CounterDelta, Tell, model_figures, play, read_counters, warm_up
 from tests.bench.report import Plot, Series
 from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
@@ -61,7 +61,7 @@ async def _probe(rig: Rig, load: LoadPlan, watch: Watch, held: int, probe: int) 
     return {
         "seconds": time.time() - started,
         "sessions": probe,
-        "spent": Difference(before, await read_counters(rig)),
+        "spent": CounterDelta(before, await read_counters(rig)),
         "watched": watch.commands - asked,
     }
 
@@ -89,9 +89,9 @@ def _stage_rows(rows: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return found
 
 
-def _spent(found: Mapping[str, Any]) -> Difference:
+def _spent(found: Mapping[str, Any]) -> CounterDelta:
     spent = found["spent"]
-    assert isinstance(spent, Difference)
+    assert isinstance(spent, CounterDelta)
     return spent
 
 

@@ -37,7 +37,7 @@ class PipelinePlan:
 
 
 @dataclass(slots=True)
-class Reading:
+class CounterSnapshot:
     """All counters at one moment."""
 
     at: float
@@ -49,10 +49,10 @@ class Reading:
     models: Mapping[str, int]
 
 
-async def read_counters(rig: Rig) -> Reading:
+async def read_counters(rig: Rig) -> CounterSnapshot:
     """Read everything that counts, the workers' counters freshly written."""
     now = time.time()
-    return Reading(
+    return CounterSnapshot(
         at=now,
         worker_cpu_s=rig.worker_cpu_s(),
         server_cpu_s=rig.server_cpu_s(),
@@ -76,7 +76,7 @@ async def bench_pipeline(plan: PipelinePlan, settings: Settings, tell: Tell = la
             tell("checked", 0, 1)
             check_same(states, await sequential_states(rig, plan.load))
             tell("checked", 1, 1)
-        figures = figures_of(plan.load, Difference(before, after), watch, ended)
+        figures = figures_of(plan.load, CounterDelta(before, after), watch, ended)
         memory = {f"worker {place}": round(worker.rss_peak_mb, 1) for place, worker in enumerate(rig.workers)}
         digest = hash_of_all(state.digest for state in states)
         checked = "equal to a sequential run" if plan.compare else "not compared"
@@ -124,11 +124,11 @@ async def produce(rig: Rig, load: LoadPlan, tell: Tell, first: int = 1) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class CounterDelta:
     """What happened between two readings."""
 
-    before: Reading
-    after: Reading
+    before: CounterSnapshot
+    after: CounterSnapshot
 
     @property
     def redis(self) -> Counter[str]:
@@ -187,7 +187,7 @@ class Difference:
 
 
 def figures_of(
-    load: LoadPlan, spent: Difference, watch: Watch, ended: Mapping[tuple[str, int], float]
+    load: LoadPlan, spent: CounterDelta, watch: Watch, ended: Mapping[tuple[str, int], float]
 ) -> dict[str, Any]:
     """The figures of a run. Times are by the clock from the first event until the last session was durable."""
     sessions = load.total_sessions
@@ -215,7 +215,7 @@ def figures_of(
     }
 
 
-def model_figures(spent: Difference, sessions: int, seconds: float) -> dict[str, Any]:
+def model_figures(spent: CounterDelta, sessions: int, seconds: float) -> dict[str, Any]:
     """What the language model was asked; correcting retries apart. Zeros where the offline models decide."""
     peaks = [meter["models"].get("in_flight_peak", 0) for meter in spent.after.meters]
     return {
@@ -228,7 +228,7 @@ def model_figures(spent: Difference, sessions: int, seconds: float) -> dict[str,
     }
 
 
-def loop_figures(spent: Difference) -> dict[str, float]:
+def loop_figures(spent: CounterDelta) -> dict[str, float]:
     """How late the event loops came to what was due, and what of it they computed themselves."""
     return {
         "event_loop_lag_ms_p99": percentile(spent.loop("late_ms"), 0.99),

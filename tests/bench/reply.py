@@ -12,7 +12,7 @@ from eunoe.deploy.clients.models import open_compressor, open_embedder
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.registry import Kit, recall_sources
+from eunoe.workers.registry import Dependencies, recall_sources
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
@@ -33,7 +33,7 @@ WARM_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyPlan:
+class ReplyBenchOptions:
     """What to run."""
 
     marks: tuple[int, ...] = MARKS
@@ -45,7 +45,7 @@ class ReplyPlan:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-async def bench_reply(plan: ReplyPlan, settings: Settings, tell: Tell = lambda *_: None) -> dict[str, Any]:
+async def bench_reply(plan: ReplyBenchOptions, settings: Settings, tell: Tell = lambda *_: None) -> dict[str, Any]:
     """Memories → times in milliseconds, whole, by hop and by source; raises `WrongResult` where memory is not whole.
 
     The offline models decide: what is timed is all that is not a language model.
@@ -124,9 +124,9 @@ async def _sources(rig: Rig, load: LoadPlan, asks: int) -> dict[str, float]:
         return found
 
 
-async def _kit(rig: Rig, closing: AsyncExitStack) -> Kit:
+async def _kit(rig: Rig, closing: AsyncExitStack) -> Dependencies:
     client = await closing.enter_async_context(open_qdrant(rig.settings))
-    return Kit(
+    return Dependencies(
         store=RedisStore(rig.redis, rig.names),
         index=QdrantIndex(client, rig.names),
         embedder=await open_embedder(rig.settings, os.environ, closing),

@@ -9,7 +9,7 @@ from typing import Any
 
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
-from eunoe.workers.registry import GROUPS, ROWS
+from eunoe.workers.registry import GROUPS, STAGES
 from tests.bench.checks import check_run
 from tests.bench.load import LoadPlan, question
 from tests.bench.pipeline import Tell, cut, play, produce, warm_up
@@ -19,7 +19,7 @@ from tests.bench.watch import Watch
 
 MODEL_BOUND = ("segment", "summarize", "update", "link", "tree")
 """What waits for a model, and scales by processes."""
-OTHERS = tuple(name for name in ROWS if name not in MODEL_BOUND)
+OTHERS = tuple(name for name in STAGES if name not in MODEL_BOUND)
 
 
 @dataclass(frozen=True, slots=True)

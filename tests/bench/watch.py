@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 
-LAST_STAGES = tuple(row.name for row in ROWS.values() if row.order is Order.SESSION and not row.emits)
+LAST_STAGES = tuple(row.name for row in STAGES.values() if row.order is ApplyOrder.SESSION and not row.emits)
 """What no stage waits for: all others have decided a session before these have."""
 
 
@@ -52,7 +52,7 @@ class Watch:
 
     async def _stages(self, key: str) -> str:
         """The newest event that each stage has applied."""
-        applied = {stage: await self.redis.hget(self.names.ledger(Scope(stage, key)), "applied") for stage in ROWS}
+        applied = {stage: await self.redis.hget(self.names.ledger(Scope(stage, key)), "applied") for stage in STAGES}
         return ", ".join(f"{stage} {int(value or 0)}" for stage, value in applied.items())
 
     async def look(self, keys: Sequence[str] = ()) -> bool:

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from eunoe.deploy.local import servers
 from eunoe.deploy.local.derived import discard_derived_state
-from eunoe.deploy.local.journal import Entry, Journal, entry_of, replay
+from eunoe.deploy.local.journal import Journal, JournalEntry, entry_of, replay
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.servers import ServerProcess
@@ -295,7 +295,7 @@ async def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
 # ---- the journal
 
 entries = st.builds(
-    Entry,
+    JournalEntry,
     epoch=st.integers(0, 2**20),
     offset=st.integers(0, 2**39),
     log_time=times | st.none(),
@@ -311,7 +311,7 @@ contents = st.dictionaries(st.integers(0, 5), st.lists(entries, min_size=1, max_
 @calm
 @given(content=contents, torn=st.integers(1, 400))
 def test_the_journal_gives_back_what_was_appended_but_a_torn_end(
-    tmp_path_factory: pytest.TempPathFactory, content: dict[int, list[Entry]], torn: int
+    tmp_path_factory: pytest.TempPathFactory, content: dict[int, list[JournalEntry]], torn: int
 ) -> None:
     directory = tmp_path_factory.mktemp("journal")
     journal = Journal(directory)
@@ -336,7 +336,7 @@ def test_the_journal_gives_back_what_was_appended_but_a_torn_end(
 
 def test_a_damaged_line_in_the_middle_is_refused(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.append(0, [Entry(epoch=1, offset=n, log_time=None, key=None, value=b"x") for n in range(3)])
+    journal.append(0, [JournalEntry(epoch=1, offset=n, log_time=None, key=None, value=b"x") for n in range(3)])
     journal.close()
     content = (tmp_path / "0.jsonl").read_bytes()
     (tmp_path / "0.jsonl").write_bytes(content.replace(b'"offset":1', b'"offset":7'))

@@ -15,7 +15,7 @@ from eunoe.deploy.inspect.view import ConversationView
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.support.command import environment, eunoe
 from tests.support.house import START
 from tests.support.model_server.faults import MIXED, by_rate
@@ -70,7 +70,7 @@ async def test_stages_in_processes_of_their_own_make_the_same_segments(tmp_path:
         await together.produce(*LINES)
         one = await together.remembered(5, NAME)
     async with apart.servers(), AsyncExitStack() as closing:
-        rest = sorted(set(ROWS) - {"intake", "segment"})
+        rest = sorted(set(STAGES) - {"intake", "segment"})
         starts = [apart.worker(*stages) for stages in (["intake"], ["segment"], ["segment"], rest)]
         await asyncio.gather(*(closing.enter_async_context(start) for start in starts))
         await apart.produce(*LINES)

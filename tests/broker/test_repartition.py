@@ -11,7 +11,7 @@ from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.live_settings import client_settings, live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.generations.promotion import promote
-from eunoe.deploy.inspect.dead_letters import Choice, read_letters, send_back
+from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters, send_back
 from eunoe.deploy.local.stack import LocalStack
 from eunoe.deploy.repartition.run import survey
 from eunoe.deploy.settings import Settings
@@ -22,7 +22,7 @@ from eunoe.streams.client import MemoryClient, ReplyFailed
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.broker.test_rebuild import small_talk
 from tests.support import given
 from tests.support.command import running, until
@@ -92,7 +92,7 @@ class Asker:
 async def digests(settings: Settings, names: Sequence[str]) -> dict[str, str]:
     """Conversation → hash, the log's times included, in the live generation."""
     async with open_store(await live_settings(settings)) as store:
-        found = [await read_digest(store, f"default/{name}", ROWS, log_times=True) for name in names]
+        found = [await read_digest(store, f"default/{name}", STAGES, log_times=True) for name in names]
     return {each.key: each.sha256 for each in found}
 
 
@@ -136,7 +136,7 @@ async def _check_asks(pipeline: OnServers, asker: Asker) -> None:
     ]
     async with open_publisher(settings) as publisher:
         await send_back(settings, publisher, letters)
-    assert await read_letters(settings, Choice(reason=DeadLetterReason.MOVED)) == []
+    assert await read_letters(settings, LetterFilter(reason=DeadLetterReason.MOVED)) == []
 
     async def answered_there() -> bool:
         return len(await pipeline.records(Topic.REPLIES)) > len(replies)

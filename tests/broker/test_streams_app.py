@@ -19,10 +19,10 @@ from aiokafka.errors import IllegalStateError, KafkaConnectionError
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
 from eunoe.streams.group.dispatcher import one_by_one
-from eunoe.streams.group.stage_consumer import StageApp, StageOptions, stop_all
+from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.reader import read_all
-from eunoe.streams.record import GiveWay, Lease, Message, Record
+from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support import given
@@ -135,7 +135,7 @@ async def test_nobody_there_is_unavailable() -> None:
     async def handle(record: Record, lease: Lease) -> None: ...
 
     with pytest.raises(Unavailable):
-        await StageApp("s", ["sessions"], nowhere, TopicNames(), one_by_one(handle)).start()
+        await StageConsumer("s", ["sessions"], nowhere, TopicNames(), one_by_one(handle)).start()
 
 
 async def test_several_stages_in_one_process(
@@ -148,7 +148,7 @@ async def test_several_stages_in_one_process(
         "four": ["segments", "replies"],
     }
     heard = {stage: Heard() for stage in topics}
-    apps = {stage: StageApp(stage, topics[stage], kafka, names, one_by_one(heard[stage])) for stage in topics}
+    apps = {stage: StageConsumer(stage, topics[stage], kafka, names, one_by_one(heard[stage])) for stage in topics}
     before = time.monotonic()
     await asyncio.gather(*(app.start() for app in apps.values()))
     print(f"\nfour apps started in {time.monotonic() - before:.1f} s")
@@ -180,7 +180,7 @@ async def test_latency(kafka: KafkaSettings, names: TopicNames, publisher: Kafka
     async def handle(record: Record, lease: Lease) -> None:
         waits.append(time.time() - float(record.value))
 
-    app = StageApp("latency", ["conversations"], kafka, names, one_by_one(handle))
+    app = StageConsumer("latency", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     for number in range(100):
         await publisher.publish([Message("conversations", b"k%d" % number, repr(time.time()).encode())])
@@ -194,7 +194,7 @@ async def test_rewind_reads_again_and_commits_that(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
     heard = Heard()
-    app = StageApp("rewind", ["conversations"], kafka, names, one_by_one(heard))
+    app = StageConsumer("rewind", ["conversations"], kafka, names, one_by_one(heard))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
     await publisher.publish([Message("conversations", b"b", str(n).encode(), partition=2) for n in range(30)])
@@ -220,7 +220,7 @@ async def test_what_comes_while_the_flow_is_stopped_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard = Heard()
-    app = StageApp("stopped", ["conversations"], kafka, names, one_by_one(heard))
+    app = StageConsumer("stopped", ["conversations"], kafka, names, one_by_one(heard))
     await app.start()
     try:
         await publisher.publish(talk(keys=3, each=2))
@@ -252,7 +252,7 @@ async def test_what_came_while_the_flow_was_stopped_comes_again_where_no_seek_fo
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = Heard()
-    app = StageApp("astray", ["conversations"], kafka, names, one_by_one(heard))
+    app = StageConsumer("astray", ["conversations"], kafka, names, one_by_one(heard))
     await app.start()
     try:
         await publisher.publish(talk(keys=3, each=2))
@@ -301,7 +301,9 @@ async def test_who_had_no_partition_takes_nothing_before_it_knows_where_to_start
 
     heard = (Taking(), Taking())
     apps = [
-        StageApp("idle", ["conversations"], kafka, names, one_by_one(one), StageOptions(start_position=start_position))
+        StageConsumer(
+            "idle", ["conversations"], kafka, names, one_by_one(one), StageOptions(start_position=start_position)
+        )
         for one in heard
     ]
     async with contextlib.AsyncExitStack() as closing:
@@ -325,7 +327,7 @@ async def test_the_owner_decides_where_to_start(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
     first = Heard()
-    app = StageApp("start", ["conversations"], kafka, names, one_by_one(first))
+    app = StageConsumer("start", ["conversations"], kafka, names, one_by_one(first))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
     await eventually(lambda: len(first.records) == 30)
@@ -337,7 +339,7 @@ async def test_the_owner_decides_where_to_start(
         return 25 if partition == 1 else None
 
     second = Heard()
-    app = StageApp(
+    app = StageConsumer(
         "start", ["conversations"], kafka, names, one_by_one(second), StageOptions(start_position=start_position)
     )
     await app.start()
@@ -356,7 +358,7 @@ async def test_a_raising_handler_ends_the_app_and_nothing_after_it_is_committed(
         if record.value == b"7":
             raise RuntimeError("seven")
 
-    app = StageApp("raise", ["conversations"], kafka, names, one_by_one(handle))
+    app = StageConsumer("raise", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
     async with asyncio.timeout(20):
@@ -375,10 +377,10 @@ async def test_a_record_given_back_comes_again(
         nonlocal given_back
         if record.value == b"7" and not given_back:
             given_back = True
-            raise GiveWay
+            raise Revoked
         await heard(record, lease)
 
-    app = StageApp("back", ["conversations"], kafka, names, one_by_one(handle))
+    app = StageConsumer("back", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
     await eventually(lambda: len(heard.records) >= 20)
@@ -395,11 +397,11 @@ async def test_stop_finishes_what_is_started_and_commits_it(
 
     async def handle(record: Record, lease: Lease) -> None:
         begun.set()
-        with contextlib.suppress(GiveWay):
+        with contextlib.suppress(Revoked):
             await lease.pause(1000)
         finished.append(record.value)
 
-    app = StageApp("stop", ["conversations"], kafka, names, one_by_one(handle))
+    app = StageConsumer("stop", ["conversations"], kafka, names, one_by_one(handle))
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=0) for n in range(20)])
     await begun.wait()
@@ -412,7 +414,7 @@ async def test_partitions_that_move_while_it_stops_do_not_disconnect_it_from_ano
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
     heard = Heard()
-    app = StageApp("moving", ["conversations"], kafka, names, one_by_one(heard))
+    app = StageConsumer("moving", ["conversations"], kafka, names, one_by_one(heard))
     await app.start()
     await publisher.publish([Message("conversations", b"a", b"0", partition=0)])
     await eventually(lambda: len(heard.records) == 1)

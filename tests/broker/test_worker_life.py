@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eunoe.streams.admin import lag
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.support.command import until
 from tests.support.workers import House, house
 
@@ -29,7 +29,7 @@ async def home(tmp_path: Path) -> AsyncIterator[House]:
 
 async def lag_of(home: House, stage: str) -> int:
     settings = home.settings
-    found = await lag(settings.kafka_settings, settings.names, {stage: ROWS[stage].inputs})
+    found = await lag(settings.kafka_settings, settings.names, {stage: STAGES[stage].inputs})
     return found[stage]
 
 

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.schemas.ports import LogBook
+from eunoe.schemas.ports import LogPositions
 from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
 from tests.support import servers, valkeys
 
 SEVERAL = [pytest.mark.broker, pytest.mark.embedded("starts a cluster and a sentinel of its own")]
@@ -78,8 +78,8 @@ def brief_store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisSto
 
 
 @pytest.fixture
-def log_book(redis: RedisClient | None, keys: Keys) -> LogBook:
-    return MemoryLogBook() if redis is None else RedisLogBook(redis, keys)
+def log_book(redis: RedisClient | None, keys: Keys) -> LogPositions:
+    return MemoryLogPositions() if redis is None else RedisLogPositions(redis, keys)
 
 
 @pytest.fixture

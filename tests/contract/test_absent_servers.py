@@ -19,7 +19,7 @@ from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
 from tests.support.servers import QdrantProcess, free_port, local_qdrant, valkey
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("stops, fills and breaks its servers")]
@@ -35,7 +35,7 @@ def _redis(port: int, password: str | None = None) -> Redis:
 async def test_no_redis_is_unavailable_and_the_text_tells_where() -> None:
     port = free_port()
     client = _redis(port, password="hush-hush")
-    store, log_book, answers = RedisStore(client, KEYS), RedisLogBook(client, KEYS), RedisAnswers(client, KEYS)
+    store, log_book, answers = RedisStore(client, KEYS), RedisLogPositions(client, KEYS), RedisAnswers(client, KEYS)
     calls = [
         store.ledger(SCOPE),
         store.commit(SCOPE, Commit(expect=0, applied=1)),

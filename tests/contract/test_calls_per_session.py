@@ -15,7 +15,7 @@ from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.reads import read_memory_stats
 from tests.support.house import House, ended, utterance
-from tests.support.model_server.server import ModelServer, Question, ServerSettings
+from tests.support.model_server.server import ChatRequest, ModelServer, ServerSettings
 
 PER_SESSION = 10
 MOST = 40
@@ -30,12 +30,12 @@ class Answers:
         self.told = 0
         self.per_session = PER_SESSION
 
-    def segments(self, question: Question) -> Any:
+    def segments(self, question: ChatRequest) -> Any:
         self.asked["segment"] += 1
         last = max(int(number) for number in re.findall(r"^\[(\d+)\]", question.user, re.MULTILINE))
         return {"segments": [{"start": 1, "end": last, "count": last}]}
 
-    def memories(self, question: Question) -> Any:
+    def memories(self, question: ChatRequest) -> Any:
         self.asked["summarize"] += 1
         return {"memories": [self._memory() for _ in range(self.per_session)]}
 
@@ -44,34 +44,34 @@ class Answers:
         word = WORDS[self.told % len(WORDS)]
         return {"speaker": "Ann", "text": f"Ann saw {word} number {self.told} at place {self.told * 7}.", "cites": [1]}
 
-    def relations(self, question: Question) -> Any:
+    def relations(self, question: ChatRequest) -> Any:
         self.asked["link"] += 1
         pairs = int(re.search(r"There are (\d+) pairs", question.user)[1])  # type: ignore[index]
         return {"pairs": [{"pair": n, "explanation": "x", "relation": "SameTopic"} for n in range(1, pairs + 1)]}
 
-    def operations(self, question: Question) -> Any:
+    def operations(self, question: ChatRequest) -> Any:
         self.asked["update"] += 1
         pairs = int(re.search(r"^The (\d+) pairs", question.user, re.MULTILINE)[1])  # type: ignore[index]
         append = {"reason": "x", "operation": "APPEND", "fused": ""}
         return {"pairs": [{"pair": n, **append} for n in range(1, pairs + 1)]}
 
-    def summaries(self, question: Question) -> Any:
+    def summaries(self, question: ChatRequest) -> Any:
         self.asked["tree"] += 1
         nodes = int(re.search(r"^(\d+) nodes", question.user, re.MULTILINE)[1])  # type: ignore[index]
         return {"summaries": [{"node": n, "summary": "Ann saw many things."} for n in range(1, nodes + 1)]}
 
-    def question(self, question: Question) -> Any:
+    def question(self, question: ChatRequest) -> Any:
         self.asked["blend"] += 1
         return {"question": "What did Ann see at the harbour?"}
 
-    def insights(self, question: Question) -> Any:
+    def insights(self, question: ChatRequest) -> Any:
         self.asked["blend"] += 1
         last, speaker = re.findall(r"^\[(\d+)\] (\w+)", question.user, re.MULTILINE)[-1]
         self.told += 1
         text = f"{speaker} heard of number {self.told}."
         return {"insights": [{"kind": "New", "speaker": speaker, "text": text, "cites": [int(last)], "replaces": []}]}
 
-    def reply(self, question: Question) -> Any:
+    def reply(self, question: ChatRequest) -> Any:
         self.asked["respond"] += 1
         return {"notes": [], "cited": [], "text": "I see."}
 

@@ -20,7 +20,7 @@ from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.models.retrying import RetryPolicy, Surroundings
+from eunoe.workers.models.retrying import RetryEnvironment, RetryPolicy
 from eunoe.workers.stores.answers import MemoryAnswers
 from eunoe.workers.text.tokens import count_tokens
 from tests.support.model_server.faults import MIXED, Fault, by_rate, by_schedule
@@ -62,7 +62,7 @@ def settings_for(server: ModelServer, naps: Naps | None = None, **endpoint: obje
         endpoint=replace(Endpoint(model="test-model", base_url=server.base_url, key=SECRET, timeout_s=10), **endpoint),
         retry=RetryPolicy(attempts=4),
         prices=Prices(prompt=1.0, completion=2.0),
-        world=Surroundings(sleep=naps or Naps()),
+        world=RetryEnvironment(sleep=naps or Naps()),
     )
 
 
@@ -321,7 +321,7 @@ async def embedder(request: pytest.FixtureRequest) -> AsyncIterator[Embedder]:
 
 def embedder_settings(server: ModelServer, **changes: object) -> EndpointEmbedderSettings:
     endpoint = Endpoint(model="test-embedding", base_url=server.base_url, key=SECRET, timeout_s=5)
-    settings = EndpointEmbedderSettings(endpoint, dimensions=64, world=Surroundings(sleep=Naps()))
+    settings = EndpointEmbedderSettings(endpoint, dimensions=64, world=RetryEnvironment(sleep=Naps()))
     return replace(settings, **changes)
 
 

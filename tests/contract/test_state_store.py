@@ -25,7 +25,7 @@ from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import ConversationList, ParkingLot, StateStore
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisLogBook, RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
 
 KEY = conversation_key("acme", "c1")
 SCOPE = Scope("segment", KEY)
@@ -285,7 +285,7 @@ async def test_the_list_of_conversations_holds_each_once_and_nothing_else(
         await parking.park(Scope("update", key), 2, "slot", "{}")
     await store.commit(Scope("respond", names[0], "request/1"), Commit(expect=0, applied=1))
     if redis is not None:
-        await RedisLogBook(redis, keys).remember(0, 7)
+        await RedisLogPositions(redis, keys).remember(0, 7)
         other = RedisStore(redis, Keys(keys.prefix, f"{keys.generation}x"))
         await other.park(Scope("update", "acme/elsewhere"), 1, "slot", "{}")
         assert await other.conversations() == ["acme/elsewhere"]

@@ -4,7 +4,7 @@ import pytest
 
 from eunoe.schemas.decisions import Commit, Ledger, Outbox, Put, Scope
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import Standing, Transplants
+from eunoe.schemas.ports import StoredConversation, Transplants
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryStore
@@ -34,7 +34,7 @@ async def live(store: Store, key: str) -> None:
     await store.park(update, 12, "slot", "late")
 
 
-EXPECTED = Standing(
+EXPECTED = StoredConversation(
     ledgers={"intake": Ledger(2**41), "update": Ledger(2, frozenset({2})), "tree": Ledger()},
     tables={("intake", "head"): {}, ("intake", "lines"): {"1": "{}"}, ("update", "memories"): {"m": "old"}},
     parked={"intake": {}, "update": {3: {"slot": "event {안녕}"}, 12: {"slot": "late"}}, "tree": {}},
@@ -52,7 +52,7 @@ async def test_what_is_put_in_is_all_that_is_there(store: Store, transplants: Tr
     await live(store, OTHER)
     scope = Scope("update", KEY)
     many = {f"m{number}": f"text {number}" for number in range(3_000)}
-    standing = Standing(
+    standing = StoredConversation(
         ledgers={"intake": Ledger(2**42 + 1), "tree": Ledger(7, frozenset({4, 5}), lates=2)},
         tables={("update", "memories"): many},
         parked={"update": {9: {"a": "1", "b": "2"}}},
@@ -80,7 +80,7 @@ async def test_it_comes_back_as_it_was_and_work_goes_on(store: Store, transplant
 async def test_nothing_is_put_over_work_that_went_on(store: Store, transplants: Transplants) -> None:
     await live(store, KEY)
     scope = Scope("intake", KEY)
-    nothing = Standing({}, {}, {})
+    nothing = StoredConversation({}, {}, {})
     assert not await transplants.swap(KEY, TABLES, nothing, Ledger(2**41 - 1))
     assert not await transplants.swap(KEY, TABLES, nothing, Ledger())
     unsent = Outbox(number=2**41 + 1)

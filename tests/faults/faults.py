@@ -15,7 +15,7 @@ from pathlib import Path
 
 from eunoe.deploy.local.servers import ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.faults.house import SESSION_TIMEOUT_S, House, Plan
 from tests.faults.run import Fault
 from tests.faults.workers import Worker, start_apart
@@ -40,7 +40,7 @@ async def nothing(house: House, chance: random.Random) -> None:
 async def kill_workers(house: House, chance: random.Random) -> None:
     """SIGKILL to the process of each stage, twice, at random moments."""
     for _ in range(2):
-        for stage in chance.sample(sorted(ROWS), len(ROWS)):
+        for stage in chance.sample(sorted(STAGES), len(STAGES)):
             await asyncio.sleep(chance.uniform(0.1, 1.0))
             house.worker(stage).send(signal.SIGKILL)
         await asyncio.sleep(chance.uniform(2.0, 5.0))
@@ -48,9 +48,9 @@ async def kill_workers(house: House, chance: random.Random) -> None:
 
 async def scale_workers(house: House, chance: random.Random) -> None:
     """A second process of each stage joins; then the first or the second of each leaves, and joins again."""
-    seconds = {stage: house.begin(stage) for stage in chance.sample(sorted(ROWS), len(ROWS))}
+    seconds = {stage: house.begin(stage) for stage in chance.sample(sorted(STAGES), len(STAGES))}
     await asyncio.gather(*(house.joined(worker) for worker in seconds.values()))
-    for stage in chance.sample(sorted(ROWS), len(ROWS)):
+    for stage in chance.sample(sorted(STAGES), len(STAGES)):
         await asyncio.sleep(chance.uniform(0.1, 0.8))
         chance.choice([house.worker(stage), seconds[stage]]).send(signal.SIGTERM)
 
@@ -58,7 +58,7 @@ async def scale_workers(house: House, chance: random.Random) -> None:
 async def terminate_workers(house: House, chance: random.Random) -> None:
     """SIGTERM to the process of each stage, at random moments: each finishes or gives back within its deadline."""
     ends = []
-    for stage in chance.sample(sorted(ROWS), len(ROWS)):
+    for stage in chance.sample(sorted(STAGES), len(STAGES)):
         await asyncio.sleep(chance.uniform(0.1, 1.0))
         ends.append(asyncio.create_task(_terminate(house.worker(stage))))
     await asyncio.gather(*ends)
@@ -90,7 +90,7 @@ async def pause_workers(house: House, chance: random.Random) -> None:
 
 
 def _halves(chance: random.Random) -> Sequence[Sequence[str]]:
-    stages = chance.sample(sorted(ROWS), len(ROWS))
+    stages = chance.sample(sorted(STAGES), len(STAGES))
     return stages[: len(stages) // 2], stages[len(stages) // 2 :]
 
 
@@ -104,7 +104,7 @@ async def jump_clocks(house: House, chance: random.Random) -> None:
         "FAKETIME_CACHE_DURATION": "1",
         "DONT_FAKE_MONOTONIC": "1",
     }
-    chosen = {"intake", *chance.sample(sorted(set(ROWS) - {"intake"}), 3)}
+    chosen = {"intake", *chance.sample(sorted(set(STAGES) - {"intake"}), 3)}
     workers = [house.begin(stage, start_apart, variables) for stage in sorted(chosen)]
     for worker in workers:
         first = house.worker(worker.stage)

@@ -20,8 +20,8 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.faults.house import House
 from tests.faults.load import Letter, Load
@@ -50,9 +50,9 @@ class Finish:
     def __init__(self, house: House, load: Load) -> None:
         self._house = house
         self._waiting = [
-            (Scope(name, key), load.turns[key] if row.order is Order.TURN else load.sessions[key])
+            (Scope(name, key), load.turns[key] if row.order is ApplyOrder.TURN else load.sessions[key])
             for key in load.sessions
-            for name, row in ROWS.items()
+            for name, row in STAGES.items()
             if row.order.is_dense
         ]
 
@@ -73,7 +73,7 @@ class Finish:
     async def drained(self) -> bool:
         """True: every record of every topic is handled and committed too."""
         settings = self._house.settings
-        inputs = {name: row.inputs for name, row in ROWS.items()}
+        inputs = {name: row.inputs for name, row in STAGES.items()}
         try:
             return not any((await lag(settings.kafka_settings, settings.names, inputs)).values())
         except Unavailable:

@@ -16,7 +16,7 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.record import Message
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.redis import RedisStore
 from tests.faults.workers import Nursery, Starter, Worker
 from tests.support.command import until
@@ -163,7 +163,7 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
         house = House(directory, settings, variables, model, nursery, redis, cluster, index, kafka, store)
         closing.push_async_callback(house._disconnect)
         closing.push_async_callback(house.stop_workers)
-        for stage in ROWS:
+        for stage in STAGES:
             house.begin(stage)
         await asyncio.gather(*(house.joined(worker) for worker in house.workers))
         yield house

@@ -11,7 +11,7 @@ from eunoe.streams.codec import encode
 from eunoe.streams.record import Message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SPEAKERS = ("Ann", "Ben")
@@ -58,7 +58,7 @@ class Bad:
     def letters(self) -> set[Letter]:
         """The dead letters that it becomes."""
         digest = hashlib.sha256(self.message.value).hexdigest()
-        return {(name, self.reason.value, digest) for name, row in ROWS.items() if self.message.topic in row.inputs}
+        return {(name, self.reason.value, digest) for name, row in STAGES.items() if self.message.topic in row.inputs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pytest
 
 from eunoe.schemas.decisions import Outcome, Work
 from eunoe.schemas.events import Ask, ConversationEvent
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Lease, Record
-from eunoe.workers.registry import ROWS, build_stage
+from eunoe.workers.registry import STAGES, build_stage
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace
@@ -102,10 +102,10 @@ class Plant:
         for event in conversation():
             self.log.append(as_message(event))
 
-    def processes(self, wires: Mapping[str, Wire] | None = None) -> Pump:
+    def processes(self, wires: Mapping[str, Wire] | None = None) -> MemoryConsumer:
         """A process for each stage, those of ``wires`` with a wire across each step; they begin where none has."""
-        pump = Pump(self.log)
-        for name, row in ROWS.items():
+        pump = MemoryConsumer(self.log)
+        for name, row in STAGES.items():
             pump.subscribe(name, row.inputs, self._handler(name, (wires or {}).get(name)))
         return pump
 
@@ -117,7 +117,7 @@ class Plant:
             ports = (Wired(port, wire) for port in (self.stores.state, self.stores.index))
             sender = Sender(*ports, self.stores.logbook, Wired(self.log, wire))  # type: ignore[arg-type, call-arg]
         place = LogPlace(epoch=0, partitions=self.log.partitions)
-        runner = Runner(ROWS[name], stage, sender, self.stores.state, place, RunnerSettings(attempts=1))
+        runner = Runner(STAGES[name], stage, sender, self.stores.state, place, RunnerSettings(attempts=1))
         handled = False
 
         async def handle(record: Record, lease: Lease) -> None:
@@ -162,7 +162,7 @@ def undisturbed() -> tuple[object, ...]:
 
 
 def test_every_stage_has_its_points():
-    assert set(STEPS) == set(ROWS)
+    assert set(STEPS) == set(STAGES)
 
 
 @pytest.mark.parametrize(("stage", "step", "when"), POINTS)

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eunoe.deploy.datasets.loaded import LoadedConversation, Question
+from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.answering import Said, replier_of
 from eunoe.deploy.evaluate.corpus import answerable
-from eunoe.deploy.evaluate.library import Library
-from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.deploy.evaluate.textscores import token_f1
 from eunoe.schemas.events import DEFAULT_AGENT, Line
@@ -71,7 +71,7 @@ async def ablate(
     rows = list(variants(plan.blend_every))
     found: dict[int, list[_Judged]] = {place: [] for place in range(len(rows))}
     for loaded in conversations:
-        libraries: dict[str, Library] = {}
+        libraries: dict[str, IndexedConversation] = {}
         for place, variant in enumerate(rows):
             library = await _library(loaded, embedder, plan, variant, libraries)
             found[place] += await _judge(adjusted(library, variant.changed), variant, plan)
@@ -80,17 +80,23 @@ async def ablate(
 
 
 async def _library(
-    loaded: LoadedConversation, embedder: Embedder, plan: AblationPlan, variant: Variant, known: dict[str, Library]
-) -> Library:
+    loaded: LoadedConversation,
+    embedder: Embedder,
+    plan: AblationPlan,
+    variant: Variant,
+    known: dict[str, IndexedConversation],
+) -> IndexedConversation:
     """The conversation remembered as the variant wants it, each way once."""
     how = variant.how
     if how.name not in known:
         baselines = next((library.baselines for library in known.values()), None)
-        known[how.name] = await Library.grown(loaded, embedder, plan.settings, plan.language, how, baselines)
+        known[how.name] = await IndexedConversation.grown(
+            loaded, embedder, plan.settings, plan.language, how, baselines
+        )
     return known[how.name]
 
 
-async def _judge(library: Library, variant: Variant, plan: AblationPlan) -> list[_Judged]:
+async def _judge(library: IndexedConversation, variant: Variant, plan: AblationPlan) -> list[_Judged]:
     asked = answerable(library.loaded)[: plan.limit]
     if variant.third is not None:
         ages = _thirds(library.loaded)
@@ -104,7 +110,7 @@ def _thirds(loaded: LoadedConversation) -> Mapping[str, int]:
     return {one.utterance_id: 3 * sessions[one.session_id] // len(sessions) for one in loaded.utterances}
 
 
-async def _one(library: Library, variant: Variant, plan: AblationPlan, question: Question) -> _Judged:
+async def _one(library: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion) -> _Judged:
     context = await variant.find(library, question, plan.budget)
     gold = set(question.evidence)
     cited = {id_ for row in context.rows for id_ in row.cites}
@@ -126,7 +132,7 @@ def dcg(ranked: Sequence[str], gold: set[str]) -> float:
 
 
 async def _f1(
-    library: Library, variant: Variant, plan: AblationPlan, question: Question, context: Context
+    library: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion, context: Context
 ) -> float | None:
     if not plan.replies or not question.answer or (variant.needs_model and library.kit.language is None):
         return None
@@ -152,11 +158,11 @@ def _row(variant: Variant, judged: Sequence[_Judged]) -> AblationRow:
     )
 
 
-def ablation_bars(rows: Sequence[AblationRow]) -> Bars:
+def ablation_bars(rows: Sequence[AblationRow]) -> BarChart:
     """Recall and DCG, a group for each variant."""
     groups = tuple(f"{row.paper}: {row.variant}" for row in rows)
     series = {"recall": [row.recall or 0.0 for row in rows], "DCG": [row.dcg or 0.0 for row in rows]}
-    return Bars("Ablation", "percent", groups, series)
+    return BarChart("Ablation", "percent", groups, series)
 
 
 def told_what(rows: Sequence[AblationRow]) -> tuple[str, ...]:

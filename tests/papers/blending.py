@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from functools import partial
 
-from eunoe.deploy.datasets.loaded import Question
-from eunoe.deploy.evaluate.library import Library
+from eunoe.deploy.datasets.loaded import EvalQuestion
+from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Ask, Insight, Line, ReplyContext, ReplyRequested, Strategy
 from eunoe.workers.blend.reads import known_session
@@ -13,18 +13,18 @@ from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query
 
 
-async def infused(library: Library, question: Question, budget: int) -> Context:
+async def infused(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     """Memory with the insights of the open session, the question's turn included."""
     asked = await _asked(library, question)
     return await _shown(library, asked, budget, await _insights(library, asked))
 
 
-async def uninfused(library: Library, question: Question, budget: int) -> Context:
+async def uninfused(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     """Memory of the sessions before, alone."""
     return await _shown(library, await _asked(library, question), budget, ())
 
 
-async def _asked(library: Library, question: Question) -> ReplyRequested:
+async def _asked(library: IndexedConversation, question: EvalQuestion) -> ReplyRequested:
     """The question as intake would hand it on: in the session after the last one that is remembered."""
     utterances = library.loaded.utterances
     last = utterances[-1]
@@ -44,7 +44,7 @@ def _line(utterance_id: str, speaker: str, text: str, at: datetime) -> Line:
     return Line(utterance_id=utterance_id, speaker=speaker, text=text, at=at)
 
 
-async def _insights(library: Library, asked: ReplyRequested) -> tuple[Insight, ...]:
+async def _insights(library: IndexedConversation, asked: ReplyRequested) -> tuple[Insight, ...]:
     """What the stage gives the reply; its proposal is not written, so that questions do not hear of each other."""
     stage = library.how.instead.get("blend", partial(build_stage, "blend"))(library.kit)
     work = Work(library.key, (asked,), asked.session, asked.question.at)
@@ -54,7 +54,9 @@ async def _insights(library: Library, asked: ReplyRequested) -> tuple[Insight, .
     return next(event.insights for event in decision.events if isinstance(event, ReplyContext))
 
 
-async def _shown(library: Library, asked: ReplyRequested, budget: int, insights: tuple[Insight, ...]) -> Context:
+async def _shown(
+    library: IndexedConversation, asked: ReplyRequested, budget: int, insights: tuple[Insight, ...]
+) -> Context:
     query = Query(
         key=library.key,
         text=asked.question.text,

@@ -25,7 +25,7 @@ from eunoe.deploy.cli.output import Json
 from eunoe.deploy.clients.models import open_embedder, open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
-from eunoe.deploy.evaluate.report import OFFLINE, Report, check_folder, hashes
+from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.workers.stores.answers import MemoryAnswers
 from tests.papers.ablation import AblationPlan, AblationRow, ablate, ablation_bars, told_what
@@ -54,7 +54,7 @@ def memory(
     corpus = read_corpus(data, sample or ())
     rows, models = asyncio.run(_memory(corpus, settings, ask_every, as_json))
     shown = [{name: value for name, value in row.items() if name != "left"} for row in fields(rows)]
-    made = Report(
+    made = EvalReport(
         name="memory",
         rows=shown,
         settings={"ask_every": ask_every, **stage_settings(settings)},
@@ -102,7 +102,7 @@ def ablation(
     conversations = with_questions(data, sample or ())
     plan = AblationPlan(budget, questions, with_replies, settings.stages, blend_every=blend_every)
     rows, models = asyncio.run(_ablation(conversations, settings, plan, as_json))
-    made = Report(
+    made = EvalReport(
         name="ablation",
         rows=[{name: value for name, value in row.items() if name != "what"} for row in fields(rows)],
         settings={

@@ -51,7 +51,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MultihopQuestion:
     """A question and the facts that it needs, as texts."""
 
     text: str
@@ -94,7 +94,7 @@ async def evaluate_multihop(path: Path, embedder: Embedder) -> list[MultihopRow]
     return [_row(name, kind, questions, found[name]) for name in RETRIEVERS for kind in kinds]
 
 
-def read_multihop(path: Path) -> tuple[list[Fact], list[Question]]:
+def read_multihop(path: Path) -> tuple[list[Fact], list[MultihopQuestion]]:
     """The facts by date, equal ones once, and the questions that have evidence."""
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -106,9 +106,9 @@ def read_multihop(path: Path) -> tuple[list[Fact], list[Question]]:
     return sorted((Fact(text, at) for text, at in first.items()), key=lambda fact: (fact.at, fact.text)), questions
 
 
-def _question(query: Mapping[str, Any]) -> Question:
+def _question(query: Mapping[str, Any]) -> MultihopQuestion:
     evidence = frozenset(part["fact"].strip() for part in query["evidence_list"])
-    return Question(query["question"], query["question_type"], evidence)
+    return MultihopQuestion(query["question"], query["question_type"], evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _event(fact: Fact, session: int) -> MemoriesChanged:
     )
 
 
-def _row(name: str, kind: str, questions: Sequence[Question], found: Sequence[list[Found]]) -> MultihopRow:
+def _row(name: str, kind: str, questions: Sequence[MultihopQuestion], found: Sequence[list[Found]]) -> MultihopRow:
     chosen = [place for place, question in enumerate(questions) if kind in (ALL, question.kind)]
     at_k = [_recall(questions[place], found[place][:K]) for place in chosen]
     at_tokens = [_recall(questions[place], within(found[place], BUDGET_TOKENS)) for place in chosen]
@@ -200,7 +200,7 @@ def _row(name: str, kind: str, questions: Sequence[Question], found: Sequence[li
     return MultihopRow(name, kind, len(chosen), round(100 * sum(at_k) / n, 1), round(100 * sum(at_tokens) / n, 1))
 
 
-def _recall(question: Question, found: Sequence[Found]) -> float:
+def _recall(question: MultihopQuestion, found: Sequence[Found]) -> float:
     seen = frozenset[str]().union(*(one.facts for one in found))
     return len(seen & question.evidence) / len(question.evidence)
 

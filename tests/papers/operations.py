@@ -15,7 +15,7 @@ import orjson
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.update.operations import next_memory
-from eunoe.workers.update.operator import Operation, Verdict
+from eunoe.workers.update.operator import Operation, OperationVerdict
 from eunoe.workers.update.reading import read
 from eunoe.workers.update.rules import decide
 from eunoe.workers.update.suspecting import SUSPECT, suspect
@@ -156,10 +156,10 @@ def score_pairs(rows: Sequence[Row]) -> PairScores:
     )
 
 
-def operate(memory: str, summary: str) -> Verdict:
+def operate(memory: str, summary: str) -> OperationVerdict:
     """The strict rules' verdict on two sentences about the same person."""
     found = decide(read(memory, _SPEAKER), read(summary, _SPEAKER))
-    return found or Verdict(Operation.APPEND, "nothing says otherwise")
+    return found or OperationVerdict(Operation.APPEND, "nothing says otherwise")
 
 
 def _set_f1(gold: Sequence[Operation], told: Sequence[Operation]) -> float:
@@ -171,5 +171,5 @@ def _set_f1(gold: Sequence[Operation], told: Sequence[Operation]) -> float:
 
 
 def _staying(operation: Operation) -> tuple[str, ...]:
-    sets = next_memory(["m"], ["s"], {("m", "s"): Verdict(operation)})
+    sets = next_memory(["m"], ["s"], {("m", "s"): OperationVerdict(operation)})
     return (*sets.memories, *sets.sentences)

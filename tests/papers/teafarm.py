@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 
 from eunoe.deploy.evaluate.answering import Said, answer, replier_of
 from eunoe.deploy.evaluate.judges import Correct, judge
-from eunoe.deploy.evaluate.library import Library
-from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.report import BarChart
 from eunoe.schemas.base import Identifier, Name, Text, Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line
@@ -137,7 +137,7 @@ class Farm:
     strategies: tuple[str, ...]
     told: Callable[[], None] = lambda: None
 
-    async def items(self, library: Library) -> list[Item]:
+    async def items(self, library: IndexedConversation) -> list[Item]:
         """The conversation's two items, made where the dataset does not hold them yet."""
         kept = {item.name: item for item in read_lines(self.folder / DATASET, Item)}
         name = library.loaded.conversation_id
@@ -161,7 +161,7 @@ class Farm:
                     f" not with seed {self.seed} by {self.model.name}; take another folder"
                 )
 
-    async def _questions(self, library: Library) -> Sequence[Tricky]:
+    async def _questions(self, library: IndexedConversation) -> Sequence[Tricky]:
         speakers = _two(library)
         memories = await all_memories(library.kit.store, library.key)
         summary = "\n".join(f"{write_day(memory.at)}: {fold(memory.text)}" for memory in memories)
@@ -176,7 +176,7 @@ class Farm:
         asked = await ask_checked(self.model, prompt, TrickyPair, fault)
         return asked.answer.questions if asked.answer is not None else ()
 
-    async def _item(self, library: Library, tricky: Tricky) -> Item | None:
+    async def _item(self, library: IndexedConversation, tricky: Tricky) -> Item | None:
         speakers = _two(library)
         other = next(name for name in speakers if name != tricky.speaker)
         sessions = [list(group) for _, group in groupby(library.loaded.utterances, lambda one: one.session_id)]
@@ -201,7 +201,7 @@ class Farm:
             model=self.model.name,
         )
 
-    async def ask(self, library: Library, items: Sequence[Item]) -> None:
+    async def ask(self, library: IndexedConversation, items: Sequence[Item]) -> None:
         """Every item by every strategy; what the folder holds already is not asked again."""
         kept = {(one.conversation, one.speaker, one.strategy) for one in self.outcomes()}
         replier = replier_of(library)
@@ -253,13 +253,13 @@ def chosen(names: Sequence[str], limit: int | None, seed: int) -> list[str]:
     return [name for place, name in enumerate(names) if place in drawn]
 
 
-def _two(library: Library) -> tuple[str, str]:
+def _two(library: IndexedConversation) -> tuple[str, str]:
     if len(library.speakers) != 2:
         raise Refused(f"{library.loaded.conversation_id}: TeaFarm needs two speakers, it has {len(library.speakers)}")
     return library.speakers[0], library.speakers[1]
 
 
-def _lines(library: Library, item: Item) -> tuple[Line, ...]:
+def _lines(library: IndexedConversation, item: Item) -> tuple[Line, ...]:
     """The made session up to the question, a day after the conversation."""
     start = library.loaded.utterances[-1].at + timedelta(days=1)
     return tuple(
@@ -297,7 +297,7 @@ def teafarm_rows(outcomes: Sequence[Outcome], strategies: Sequence[str]) -> list
     return rows
 
 
-def teafarm_bars(rows: Sequence[TeafarmRow]) -> Bars:
+def teafarm_bars(rows: Sequence[TeafarmRow]) -> BarChart:
     """Success by strategy."""
     groups = tuple(row.strategy for row in rows)
-    return Bars("TeaFarm: not misled", "share", groups, {"success": [row.success_rate or 0.0 for row in rows]})
+    return BarChart("TeaFarm: not misled", "share", groups, {"success": [row.success_rate or 0.0 for row in rows]})

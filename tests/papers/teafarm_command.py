@@ -27,7 +27,7 @@ from eunoe.deploy.clients.models import open_language, uses_endpoint
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import read_corpus
 from eunoe.deploy.evaluate.judges import SYSTEMS
-from eunoe.deploy.evaluate.report import Report, check_folder, hashes
+from eunoe.deploy.evaluate.report import EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.stores.answers import MemoryAnswers
@@ -75,7 +75,7 @@ def teafarm(
     names = set(chosen([loaded.conversation_id for loaded in corpus], conversations, seed))
     drawn = [loaded for loaded in corpus if loaded.conversation_id in names]
     rows, models = asyncio.run(_teafarm(drawn, settings, out, ways, (judge or settings.model, seed, budget), as_json))
-    made = Report(
+    made = EvalReport(
         name="teafarm",
         rows=fields(rows),
         settings={"seed": seed, "budget": budget, "conversations": sorted(names), **stage_settings(settings)},

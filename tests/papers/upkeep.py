@@ -7,8 +7,8 @@ from itertools import combinations
 
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.library import asking
-from eunoe.deploy.evaluate.rehearsal import STAGES, Rehearsal
-from eunoe.deploy.evaluate.report import Bars
+from eunoe.deploy.evaluate.rehearsal import MEMORY_UPDATES, Rehearsal
+from eunoe.deploy.evaluate.report import BarChart
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.codec import decode
@@ -58,7 +58,7 @@ async def evaluate_upkeep(
     """Every conversation through the stages; each ``ask_every``-th turn (0: none) is blended as if asked for."""
     rows = []
     for loaded in conversations:
-        house = Rehearsal(embedder, settings, (*STAGES, "blend"), language)
+        house = Rehearsal(embedder, settings, (*MEMORY_UPDATES, "blend"), language)
         await house.play(asking(loaded, ask_every))
         rows.append(row_of(loaded.conversation_id, house.changes(), proposals(house)))
         told()
@@ -122,8 +122,8 @@ def told_left(rows: Sequence[UpkeepRow]) -> tuple[str, ...]:
     return (f"Look like contradictions (the first {SHOWN} of each conversation):", "\n".join(pairs)) if pairs else ()
 
 
-def upkeep_bars(rows: Sequence[UpkeepRow]) -> Bars:
+def upkeep_bars(rows: Sequence[UpkeepRow]) -> BarChart:
     """Operations by conversation."""
     kinds = ("added", "reinforced", "superseded", "retired", "suspected")
     series = {kind: [float(getattr(row, kind)) for row in rows] for kind in kinds}
-    return Bars("Operations on memories", "share", tuple(row.conversation for row in rows), series)
+    return BarChart("Operations on memories", "share", tuple(row.conversation for row in rows), series)

@@ -4,16 +4,16 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from eunoe.deploy.datasets.loaded import Question
+from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, context_of
-from eunoe.deploy.evaluate.library import Growing, Library
-from eunoe.deploy.evaluate.rehearsal import STAGES
+from eunoe.deploy.evaluate.library import IndexedConversation, IngestOptions
+from eunoe.deploy.evaluate.rehearsal import MEMORY_UPDATES
 from eunoe.schemas.events import Strategy
 from eunoe.workers.registry import StageSettings, recall_sources
 from eunoe.workers.respond.context import Context, make_context, memory_row, write_day, write_row
 from eunoe.workers.respond.memories import MemorySearch, lay_out_memories, show_memory
 from eunoe.workers.respond.settings import Refine, Retriever
-from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import (
     ShownTimeline,
     TimelineSource,
@@ -34,11 +34,11 @@ KEEPS = (1.0, 0.9, 0.75, 0.5)
 """Keep rates of denoising; 1: none."""
 RELATIVES = ("oldest third", "middle third", "latest third")
 
-Contexts = Callable[[Library, Question, int], Awaitable[Context]]
+Contexts = Callable[[IndexedConversation, EvalQuestion, int], Awaitable[Context]]
 """(library, question, budget) → memory."""
 Changed = Callable[[StageSettings], StageSettings]
 
-WHOLE = Growing()
+WHOLE = IngestOptions()
 SEGMENTED = ("intake", "segment", "compress")
 
 
@@ -51,7 +51,7 @@ class Variant:
     what: str
     """What exactly it is, in a line."""
     find: Contexts
-    how: Growing = WHOLE
+    how: IngestOptions = WHOLE
     """How the conversation becomes memory; those of one name share it."""
     changed: Changed = lambda settings: settings
     """The settings of the reply, memory being made."""
@@ -73,8 +73,8 @@ def variants(blend_every: int = 5) -> Iterator[Variant]:
 
 def _secom() -> Iterator[Variant]:
     units = {
-        "turns": Growing("turns", SEGMENTED, {"segment": turns_stage}),
-        "sessions": Growing("sessions", SEGMENTED, {"segment": sessions_stage}),
+        "turns": IngestOptions("turns", SEGMENTED, {"segment": turns_stage}),
+        "sessions": IngestOptions("sessions", SEGMENTED, {"segment": sessions_stage}),
         "segments": WHOLE,
     }
     said = {
@@ -89,14 +89,14 @@ def _secom() -> Iterator[Variant]:
             yield Variant("SeCom", f"{unit}, {retriever}", what, _strategy(Strategy.SEGMENT), how, changed)
     for keep in KEEPS:
         name = "segments, rrf, " + ("no denoising" if keep == 1 else f"keep rate {keep:g}")
-        how = Growing(f"keep {keep:g}", SEGMENTED, changed=_keeping(keep))
+        how = IngestOptions(f"keep {keep:g}", SEGMENTED, changed=_keeping(keep))
         what = f"memory made with EUNOE_COMPRESS__KEEP={keep:g}"
         yield Variant("SeCom", name, what, _strategy(Strategy.SEGMENT), how, _respond(retriever=Retriever.RRF))
 
 
 def _theanine() -> Iterator[Variant]:
     paper, timelines = "THEANINE", _strategy(Strategy.TIMELINE)
-    unrelated = Growing("no relations", (*STAGES, "compress"), {"link": unrelating_stage})
+    unrelated = IngestOptions("no relations", (*MEMORY_UPDATES, "compress"), {"link": unrelating_stage})
     yield Variant(paper, "timelines", "strategy timeline", timelines, changed=_respond(refine=Refine.FUSED))
     off = _respond(refine=Refine.OFF)
     yield Variant(paper, "no refinement", "EUNOE_RESPOND__REFINE=off", timelines, changed=off, needs_model=True)
@@ -121,7 +121,7 @@ def _memtree() -> Iterator[Variant]:
 
 def _keep_me_updated() -> Iterator[Variant]:
     paper, current = "Keep Me Updated", _strategy(Strategy.CURRENT)
-    appended = Growing("append only", (*STAGES, "compress"), {"update": appending_stage})
+    appended = IngestOptions("append only", (*MEMORY_UPDATES, "compress"), {"update": appending_stage})
     yield Variant(paper, "no memory", "nothing is shown", _simple(NOTHING))
     yield Variant(paper, "full history", "the whole conversation, whatever it costs", _simple(EVERYTHING))
     what = "stage update with an operator that says APPEND of every pair; strategy current"
@@ -130,9 +130,9 @@ def _keep_me_updated() -> Iterator[Variant]:
 
 
 def _creem(every: int) -> Iterator[Variant]:
-    paper, stages = "CREEM", (*STAGES, "compress", "blend")
+    paper, stages = "CREEM", (*MEMORY_UPDATES, "compress", "blend")
     said = f"each {every}th utterance is blended; questions are asked in the last session, still open"
-    whole = Growing(f"blended {every}", stages, ask_every=every, is_open=True)
+    whole = IngestOptions(f"blended {every}", stages, ask_every=every, is_open=True)
     unasked = replace(whole, name="no question", instead={"blend": unquestioning_stage})
     unrefined = replace(whole, name="no refining", instead={"blend": unrefining_stage})
     yield Variant(paper, "question, refinement, infusion", f"{said}; strategy insight", infused, whole)
@@ -170,7 +170,7 @@ def _leaves(settings: StageSettings) -> StageSettings:
     return settings.model_copy(update={"tree_recall": recall})
 
 
-def adjusted(library: Library, changed: Changed) -> Library:
+def adjusted(library: IndexedConversation, changed: Changed) -> IndexedConversation:
     """The same memory, asked with other settings."""
     kit = replace(library.kit, settings=changed(library.kit.settings))
     return replace(library, kit=kit, sources=recall_sources(kit))
@@ -180,14 +180,14 @@ def adjusted(library: Library, changed: Changed) -> Library:
 
 
 def _strategy(strategy: Strategy) -> Contexts:
-    async def find(library: Library, question: Question, budget: int) -> Context:
+    async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
         return await library.context(strategy, question.question, budget)
 
     return find
 
 
 def _simple(way: str) -> Contexts:
-    async def find(library: Library, question: Question, budget: int) -> Context:
+    async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
         return await context_of(library, way, question.question, budget)
 
     return find
@@ -196,9 +196,9 @@ def _simple(way: str) -> Contexts:
 def _timelines(lay_out: Callable[[str], TimelinesWritten]) -> Contexts:
     """Strategy timeline, shown otherwise; ``lay_out`` is given the question."""
 
-    async def find(library: Library, question: Question, budget: int) -> Context:
+    async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
         kit = library.kit
-        finder = Finder(kit.index, kit.embedder, kit.settings.respond)
+        finder = HybridSearch(kit.index, kit.embedder, kit.settings.respond)
         source = TimelineSource(kit.store, finder, kit.settings.timeline, lay_out(question.question))
         return await source.recall(Query(library.key, question.question, library.speakers, budget))
 
@@ -224,9 +224,9 @@ def _broken(question: str) -> TimelinesWritten:
     return lay_out
 
 
-async def _as_many(library: Library, question: Question, budget: int) -> Context:
+async def _as_many(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     limit = len((await library.context(Strategy.TIMELINE, question.question, budget)).rows)
-    finder = Finder(library.kit.index, library.kit.embedder, library.kit.settings.respond)
+    finder = HybridSearch(library.kit.index, library.kit.embedder, library.kit.settings.respond)
     query = Query(library.key, question.question, library.speakers, budget)
     found = (await MemorySearch(library.kit.store, finder).find(query))[:limit]
     return lay_out_memories([show_memory(memory, score, Strategy.TIMELINE) for memory, score in found])

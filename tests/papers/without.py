@@ -13,15 +13,15 @@ from eunoe.workers.blend.offline import OfflineBlender
 from eunoe.workers.blend.reads import Recall
 from eunoe.workers.blend.scene import LAST, Blend, Scene
 from eunoe.workers.blend.stage import BlendStage
-from eunoe.workers.link.judge import Judgement as LinkJudgement
-from eunoe.workers.link.judge import Pair as LinkPair
-from eunoe.workers.link.judge import Verdict as LinkVerdict
+from eunoe.workers.link.judge import RelationJudgement as LinkJudgement
+from eunoe.workers.link.judge import RelationPair as LinkPair
+from eunoe.workers.link.judge import RelationVerdict as LinkVerdict
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.registry import Kit
+from eunoe.workers.registry import Dependencies
 from eunoe.workers.segment.segmenter import Segmentation
 from eunoe.workers.segment.stage import SegmentStage
 from eunoe.workers.stage import Stage
-from eunoe.workers.update.operator import APPENDED, Judgement, Pair
+from eunoe.workers.update.operator import APPENDED, OperationJudgement, OperationPair
 from eunoe.workers.update.stage import UpdateStage
 
 NOBODY = Provenance(code="ablation/1", model="none")
@@ -48,9 +48,9 @@ class Appending:
 
     reads_meaning = False
 
-    async def operate(self, pairs: Sequence[Pair]) -> Judgement:
+    async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
         """Nothing ends."""
-        return Judgement((APPENDED,) * len(pairs), NOBODY)
+        return OperationJudgement((APPENDED,) * len(pairs), NOBODY)
 
 
 class Unrelating:
@@ -94,43 +94,43 @@ class Unrefining:
         return replace(found, insights=tuple(fresh))
 
 
-def turns_stage(kit: Kit) -> Stage:
+def turns_stage(kit: Dependencies) -> Stage:
     """Stage segment that cuts after each utterance."""
     del kit
     return SegmentStage(EveryLine())
 
 
-def sessions_stage(kit: Kit) -> Stage:
+def sessions_stage(kit: Dependencies) -> Stage:
     """Stage segment that never cuts."""
     del kit
     return SegmentStage(WholeSession())
 
 
-def appending_stage(kit: Kit) -> Stage:
+def appending_stage(kit: Dependencies) -> Stage:
     """Stage update that ends nothing."""
     return UpdateStage(kit.store, kit.index, kit.embedder, Appending(), kit.settings.update)
 
 
-def unrelating_stage(kit: Kit) -> Stage:
+def unrelating_stage(kit: Dependencies) -> Stage:
     """Stage link that asks for no relation."""
     return LinkStage(kit.store, kit.index, kit.embedder, Unrelating(), kit.settings.link)
 
 
-def unquestioning_stage(kit: Kit) -> Stage:
+def unquestioning_stage(kit: Dependencies) -> Stage:
     """Stage blend that asks memory no question."""
     return _blending(kit, Unquestioning(_blender(kit)))
 
 
-def unrefining_stage(kit: Kit) -> Stage:
+def unrefining_stage(kit: Dependencies) -> Stage:
     """Stage blend that refines nothing."""
     return _blending(kit, Unrefining(_blender(kit)))
 
 
-def _blender(kit: Kit) -> Blender:
+def _blender(kit: Dependencies) -> Blender:
     offline = OfflineBlender(kit.settings.blend)
     return offline if kit.language is None else ModelBlender(kit.language, offline, kit.settings.blend)
 
 
-def _blending(kit: Kit, blender: Blender) -> Stage:
+def _blending(kit: Dependencies, blender: Blender) -> Stage:
     recall = Recall(kit.store, kit.index, kit.embedder, kit.settings.blend)
     return BlendStage(kit.store, recall, blender, kit.settings.blend)

@@ -7,7 +7,7 @@ from eunoe.schemas.decisions import Commit, Scope
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
-from eunoe.workers.link.graph import NAME, Order, Related, choose_links
+from eunoe.workers.link.graph import NAME, AgeKey, Related, choose_links
 from eunoe.workers.link.growth import grow
 from eunoe.workers.link.reads import read_known
 from eunoe.workers.stores.memory import MemoryStore
@@ -17,9 +17,9 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 MADE_BY = Provenance(code="drawn", model="drawn")
 
 
-def order(name: str) -> Order:
+def order(name: str) -> AgeKey:
     """``3b`` is the second memory of session 3; the name is the id."""
-    return Order(int(name[:-1]), ord(name[-1]) - ord("a"), name)
+    return AgeKey(int(name[:-1]), ord(name[-1]) - ord("a"), name)
 
 
 class DrawnGraph:

@@ -10,17 +10,17 @@ import numpy as np
 from eunoe.schemas.events import ConversationEvent, Reply, SessionEnded, Utterance
 from eunoe.schemas.ports import LanguageModel, Vectors
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -58,11 +58,11 @@ class Stores:
 
     state: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
-    logbook: MemoryLogBook = field(default_factory=MemoryLogBook)
+    logbook: MemoryLogPositions = field(default_factory=MemoryLogPositions)
 
 
-def make_kit(stores: Stores, settings: StageSettings, language: LanguageModel | None = None) -> Kit:
-    return Kit(
+def make_kit(stores: Stores, settings: StageSettings, language: LanguageModel | None = None) -> Dependencies:
+    return Dependencies(
         store=stores.state,
         index=stores.index,
         embedder=HashEmbedder(),
@@ -85,15 +85,15 @@ class House:
         generation: str = "v1",
         partitions: int = 4,
         epoch: int = 0,
-        moments: Moments | None = None,
+        moments: RecordedOutcomes | None = None,
     ) -> None:
         self.log = MemoryLog(partitions, clock=Clock())
         self.stores = Stores()
-        self.pump = Pump(self.log)
+        self.pump = MemoryConsumer(self.log)
         kit = make_kit(self.stores, settings or StageSettings(), language)
         sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
         place = LogPlace(epoch, self.log.partitions, generation, is_first=generation == "v1")
-        for name, row in ROWS.items():
+        for name, row in STAGES.items():
             stage = wrap(name, build_stage(name, kit))
             bounds = runner_settings or RunnerSettings()
             runner = Runner(row, stage, sender, self.stores.state, place, bounds, moments=moments)

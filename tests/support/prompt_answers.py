@@ -13,7 +13,7 @@ from typing import Any
 
 from eunoe.workers.models.asking import CLOSING, OPENING, REFUSED_NOTE
 from eunoe.workers.summarize.prompt import FROM_MEMORY
-from tests.support.model_server.server import Question
+from tests.support.model_server.server import ChatRequest
 
 HOPELESS = 0.05
 """The share of questions that are answered badly twice."""
@@ -52,7 +52,7 @@ class PromptAnswers:
 
     malformed: float = 0.0
 
-    def __call__(self, question: Question) -> Any:
+    def __call__(self, question: ChatRequest) -> Any:
         """The answer of the form that is asked for, or prose that is of no form."""
         user = question.user.partition(f"\n\n{REFUSED_NOTE}")[0]
         digest = hashlib.sha256(f"{question.form}\n{question.system}\n{user}".encode()).digest()

@@ -17,7 +17,7 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.failure_limit import FailureLimit
@@ -108,7 +108,7 @@ class Plant:
         self._settings = settings or PATIENT
         self._language = language
         self._wrap = wrap
-        self.owners = {name: self._start(name) for name in ROWS}
+        self.owners = {name: self._start(name) for name in STAGES}
         self.zombies: list[Process] = []
         self.crashes = 0
 
@@ -116,19 +116,19 @@ class Plant:
         process = Process(stage)
         process.taken = {
             (topic, partition): self.committed.get((stage, topic, partition), 0)
-            for topic in ROWS[stage].inputs
+            for topic in STAGES[stage].inputs
             for partition in range(self.log.partitions)
         }
         return process
 
     def _runner(self, process: Process) -> Runner:
         stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
-        kit: Kit = make_kit(stores, self._settings, self._language)
+        kit: Dependencies = make_kit(stores, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
         sender = Sender(stores.state, stores.index, stores.logbook, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, build_stage(process.stage, kit))
-        return Runner(ROWS[process.stage], stage, sender, stores.state, place, RELENTLESS)
+        return Runner(STAGES[process.stage], stage, sender, stores.state, place, RELENTLESS)
 
     def _take(self, process: Process) -> None:
         for (topic, partition), offset in process.taken.items():
@@ -199,7 +199,7 @@ class Plant:
     def _finished(self) -> bool:
         return all(
             self.committed.get((stage, topic, partition), 0) == len(self._partition(topic, partition))
-            for stage, row in ROWS.items()
+            for stage, row in STAGES.items()
             for topic in row.inputs
             for partition in range(self.log.partitions)
         )

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from eunoe.streams.group.dispatcher import one_by_one
-from eunoe.streams.group.stage_consumer import StageApp
+from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.topics import TopicNames
 from tests.support.tansu import settings
@@ -24,7 +24,9 @@ async def main(bootstrap: str, prefix: str, path: Path) -> None:
             key = (record.key or b"").decode()
             out.write(f"{key} {record.value.decode()} {record.partition} {record.offset} {time.time()}\n")
 
-        app = StageApp("kill", ["conversations"], settings(bootstrap), TopicNames(prefix=prefix), one_by_one(handle))
+        app = StageConsumer(
+            "kill", ["conversations"], settings(bootstrap), TopicNames(prefix=prefix), one_by_one(handle)
+        )
         asked = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
         await app.start()

@@ -8,13 +8,13 @@ from eunoe.schemas.events import Insight, InsightKind, Line, Provenance, Session
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed, Memory, MemoryDraft
 from eunoe.schemas.ports import Prompt
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.rows import Order, StageRow, skip_session
+from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
@@ -30,15 +30,15 @@ from tests.support.house import START, HashEmbedder, Stores
 
 KEY = "default/c"
 MADE = Provenance(code="summarize/1", model="m")
-UPDATE = StageRow(
+UPDATE = StageSpec(
     "update",
     (MemoriesFormed, InsightsProposed),
     (MemoriesChanged,),
-    Order.SESSION,
+    ApplyOrder.SESSION,
     skip_session("update"),
     gathers=True,
 )
-LINK = StageRow("link", (MemoriesChanged,), (), Order.SESSION, skip_session("link"))
+LINK = StageSpec("link", (MemoriesChanged,), (), ApplyOrder.SESSION, skip_session("link"))
 Gathered = MemoriesFormed | InsightsProposed | SessionSkipped
 
 Script = Mapping[tuple[str, str], str]
@@ -111,14 +111,14 @@ class Updates:
         chosen = operator or (OfflineOperator() if script is None else ModelOperator(self.model, OfflineOperator()))
         self.store = self.stores.state
         self.stage = UpdateStage(self.store, self.stores.index, HashEmbedder(), chosen, settings or UpdateSettings())
-        self.pump = Pump(self.log)
+        self.pump = MemoryConsumer(self.log)
         self._subscribe(UPDATE, self.stage)
         if linked:
             settings_ = LinkSettings()
             judge = OfflineJudge(settings_)
             self._subscribe(LINK, LinkStage(self.store, self.stores.index, HashEmbedder(), judge, settings_))
 
-    def _subscribe(self, row: StageRow, stage: object) -> None:
+    def _subscribe(self, row: StageSpec, stage: object) -> None:
         sender = Sender(self.store, self.stores.index, self.stores.logbook, self.log)
         runner = Runner(row, stage, sender, self.store, LogPlace(0, 1), RunnerSettings())  # type: ignore[arg-type]
         self.pump.subscribe(row.name, row.inputs, runner.handle)

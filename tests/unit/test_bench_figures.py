@@ -11,7 +11,7 @@ from tests.bench.bench_peers import summary
 from tests.bench.commands import _numbers
 from tests.bench.growth import growth_plot
 from tests.bench.load import LoadPlan
-from tests.bench.pipeline import Difference, Reading, figures_of
+from tests.bench.pipeline import CounterDelta, CounterSnapshot, figures_of
 from tests.bench.scale import scale_plot
 from tests.bench.watch import Watch
 
@@ -23,8 +23,10 @@ def meter(events: int, calls: int, late: dict[str, int]) -> dict[str, Any]:
     return {"stages": {"link": stage}, "loop": loop, "models": {**models, "in_flight_peak": 9}}
 
 
-def reading(at: float, cpu: float, redis: dict[str, int], *meters: dict[str, Any]) -> Reading:
-    return Reading(at, cpu, {"tansu": cpu / 2}, Counter(redis), Counter({"PUT /points": int(at)}), list(meters), {})
+def reading(at: float, cpu: float, redis: dict[str, int], *meters: dict[str, Any]) -> CounterSnapshot:
+    return CounterSnapshot(
+        at, cpu, {"tansu": cpu / 2}, Counter(redis), Counter({"PUT /points": int(at)}), list(meters), {}
+    )
 
 
 BEFORE = reading(10.0, 1.0, {"hget": 5}, meter(2, 4, {"1": 5}), meter(1, 0, {"1": 1}))
@@ -36,7 +38,7 @@ def test_the_figures_of_a_run_are_differences_over_its_sessions():
     ended = {(key, number): 10.0 for key in load.keys for number in (1, 2)}
     durable = {place: 11.0 + 3 * place[1] for place in ended}
     watch = Watch(None, None, load.keys, durable=durable, commands=30)  # type: ignore[arg-type]
-    found = figures_of(load, Difference(BEFORE, AFTER), watch, ended)
+    found = figures_of(load, CounterDelta(BEFORE, AFTER), watch, ended)
     assert (found["seconds"], found["sessions_per_s"], found["utterances_per_s"]) == (7.0, 0.57, 2.9)
     assert found["session_latency_s_p99"] == pytest.approx(7.0, abs=0.1)
     assert found["model_calls_per_session"] == 4.0

@@ -12,8 +12,8 @@ from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
-from eunoe.workers.registry import ROWS, StageSettings
-from eunoe.workers.rows import Order
+from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.rows import ApplyOrder
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.update.reads import all_memories
 from tests.support.house import START, House, ended, utterance
@@ -261,10 +261,10 @@ async def test_a_turn_out_of_order_is_set_aside(turn: int | None, reason: DeadLe
 
 
 def test_blend_is_ordered_by_turns():
-    row = ROWS["blend"]
-    assert (row.order, row.order.is_dense) == (Order.TURN, True)
+    row = STAGES["blend"]
+    assert (row.order, row.order.is_dense) == (ApplyOrder.TURN, True)
     assert (row.inputs, row.outputs) == ((Topic.REPLY_REQUESTS,), (Topic.MEMORIES, Topic.REPLY_CONTEXTS))
-    assert [order for order in Order if order.is_dense] == [Order.SESSION, Order.TURN]
+    assert [order for order in ApplyOrder if order.is_dense] == [ApplyOrder.SESSION, ApplyOrder.TURN]
 
 
 async def test_an_ask_that_opens_a_session_waits_for_the_one_that_it_closes():

@@ -9,13 +9,13 @@ from eunoe.deploy.generations.diff.differences import (
     MEMORIES,
     NODES,
     SEGMENTS,
-    Difference,
+    GenerationDiff,
     Remembered,
-    Thing,
+    RememberedItem,
     compare,
     tally,
 )
-from eunoe.deploy.generations.diff.questions import Question, ask_both, overlap, read_questions
+from eunoe.deploy.generations.diff.questions import DiffQuestion, ask_both, overlap, read_questions
 from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
@@ -84,8 +84,8 @@ async def test_a_memory_that_ended_otherwise_is_shown_with_both_ends():
 
 
 def test_things_are_counted_one_by_one():
-    old = [Thing("a", "A"), Thing("a", "A"), Thing("b", "B", "1")]
-    new = [Thing("a", "A"), Thing("b", "B", "2"), Thing("c", "C")]
+    old = [RememberedItem("a", "A"), RememberedItem("a", "A"), RememberedItem("b", "B", "1")]
+    new = [RememberedItem("a", "A"), RememberedItem("b", "B", "2"), RememberedItem("c", "C")]
     found = tally("k", old, new, 2)
     assert (found.old, found.new, found.only_old, found.only_new, found.changed) == (3, 3, 1, 1, 1)
     assert len(found.examples) == 2
@@ -95,7 +95,7 @@ def test_things_are_counted_one_by_one():
 
 async def test_differences_of_conversations_add_up():
     one = compare(await remembered(), await remembered(), 3)
-    two = Difference().plus(one, 3).plus(one, 3)
+    two = GenerationDiff().plus(one, 3).plus(one, 3)
     assert (two.conversations, two.equal) == (2, 2)
     assert two.tallies[MEMORIES].old == 2 * one.tallies[MEMORIES].old
     assert two.trees[0].depth == one.trees[0].depth
@@ -104,7 +104,7 @@ async def test_differences_of_conversations_add_up():
 async def test_the_same_question_finds_the_same_in_equal_memories_and_nothing_in_an_empty_one():
     full, same, empty = await house_of(), await house_of(), House()
     kits = [make_kit(house.stores, StageSettings()) for house in (full, same, empty)]
-    question = Question(question="Where does Ann work?", conversation="c")
+    question = DiffQuestion(question="Where does Ann work?", conversation="c")
     (equal,) = await ask_both(kits[0], kits[1], [question], None)
     assert equal.shared == 1
     assert equal.utterances[0] == equal.utterances[1] != ()
@@ -117,7 +117,7 @@ def test_overlap_is_what_both_show_of_what_either_shows():
     def shown(*ids: str) -> Context:
         return Context(rows=tuple(Row(n, "Ann", id_, START, (id_,)) for n, id_ in enumerate(ids)), tokens=len(ids))
 
-    question = Question(question="Why?", conversation="c")
+    question = DiffQuestion(question="Why?", conversation="c")
     assert overlap(question, shown("a", "b"), shown("b", "c", "d")).shared == 0.25
     assert overlap(question, Context(), Context()).shared == 1
 

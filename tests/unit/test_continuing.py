@@ -10,24 +10,24 @@ import eunoe.workers.registry
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.events import ReplyRequested
 from eunoe.schemas.memory import InsightsProposed, MemoriesFormed
-from eunoe.schemas.ports import Standing
+from eunoe.schemas.ports import StoredConversation
 from eunoe.streams.codec import decode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.pipeline import STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES, Derived, Deriver
 from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, needed, what_was_told
 from eunoe.workers.link.settings import LinkSettings
-from eunoe.workers.registry import ROWS, StageSettings
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import House, Stores, make_kit, utterance
 from tests.support.talk import talk
 
 KEY = "default/c"
-DERIVED = {name: ROWS[name] for name in STAGES}
+DERIVED = {name: STAGES[name] for name in MEMORY_STAGES}
 
 
 def test_what_depends_on_a_stage():
@@ -37,21 +37,21 @@ def test_what_depends_on_a_stage():
     assert dependents("link") == {"link", "update", "tree", "blend", "respond"}
     assert made_again("summarize") == ("blend", "summarize", "update", "link", "tree")
     assert made_again("segment") == ("blend", "segment", "compress", "summarize", "update", "link", "tree")
-    assert made_again("intake") == STAGES
+    assert made_again("intake") == MEMORY_STAGES
 
 
 def test_every_stage_s_dependents_depend_on_no_stage_that_would_be_kept():
-    for stage in ROWS:
+    for stage in STAGES:
         again = dependents(stage)
-        for name, row in ROWS.items():
+        for name, row in STAGES.items():
             if name not in again:
                 assert not again & set(row.reads)
-                assert not any(set(row.consumes) & set(ROWS[other].emits) for other in again)
+                assert not any(set(row.consumes) & set(STAGES[other].emits) for other in again)
 
 
 def test_what_a_room_reads_of_others_is_declared():
     rooms = Path(eunoe.workers.registry.__file__).parent
-    for name, row in ROWS.items():
+    for name, row in STAGES.items():
         source = "".join(path.read_text() for path in (rooms / name).glob("*.py"))
         read = set(re.findall(r"from eunoe\.workers\.(\w+)\.reads import", source)) - {name}
         assert read <= set(row.reads), name
@@ -66,7 +66,7 @@ def test_what_is_needed_is_what_kept_stages_write_for_those_that_are_made_again(
     assert needed(made_again("tree")) == {Topic.CHANGES}
     assert needed(made_again("link")) == {Topic.MEMORIES, Topic.REPLY_REQUESTS}
     assert needed(made_again("segment")) == {Topic.SESSIONS, Topic.REPLY_REQUESTS}
-    assert needed(STAGES) == frozenset()
+    assert needed(MEMORY_STAGES) == frozenset()
 
 
 def test_where_a_topic_is_not_whole_an_earlier_stage_is_the_first():
@@ -87,8 +87,8 @@ async def live(settings: StageSettings | None = None) -> House:
 
 async def kept_of(house: House, again: Sequence[str]) -> Kept:
     stores = house.stores
-    kept = {name: TABLES[name] for name in STAGES if name not in again}
-    collections = [entry.collection for name in kept for entry in ROWS[name].keeping.indexed]
+    kept = {name: TABLES[name] for name in MEMORY_STAGES if name not in again}
+    collections = [entry.collection for name in kept for entry in STAGES[name].keeping.indexed]
     return Kept(
         standing=await stores.state.export(KEY, kept),
         points=tuple([point for one in collections for point in await stores.index.points(one, KEY)]),
@@ -101,20 +101,20 @@ def records_of(house: House) -> list[Record]:
 
 async def made(house: House, stage: str, settings: StageSettings | None = None) -> Derived:
     again = made_again(stage)
-    deriver = Deriver(make_kit(Stores(), settings or StageSettings()), RunnerSettings(), Moments())
+    deriver = Deriver(make_kit(Stores(), settings or StageSettings()), RunnerSettings(), RecordedOutcomes())
     kept = await kept_of(house, again)
     told = what_was_told(kept, records_of(house))
     assert not told.missing
     return await go_on(deriver, KEY, kept, told)
 
 
-async def state_of(standing: Standing) -> dict[str, object]:
+async def state_of(standing: StoredConversation) -> dict[str, object]:
     store = MemoryStore()
     assert await store.swap(KEY, TABLES, standing, Ledger())
     return (await read_digest(store, KEY, DERIVED, log_times=True)).state
 
 
-@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "intake"])
+@pytest.mark.parametrize("stage", [stage for stage in MEMORY_STAGES if stage != "intake"])
 async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
     house = await live()
     derived = await made(house, stage)
@@ -155,7 +155,7 @@ async def test_a_stage_that_is_behind_catches_up():
     for stage in ("segment", "summarize", "compress"):
         assert kept.standing.ledgers[stage].applied == 5
     behind = Kept(
-        Standing(
+        StoredConversation(
             {**kept.standing.ledgers, "summarize": Ledger(applied=3), "segment": Ledger(applied=4)},
             kept.standing.tables,
             kept.standing.parked,
@@ -166,7 +166,7 @@ async def test_a_stage_that_is_behind_catches_up():
     assert not told.missing
     assert (Topic.MEMORIES, 3) in told.records
     assert (Topic.MEMORIES, 4) not in told.records
-    deriver = Deriver(make_kit(Stores(), StageSettings()), RunnerSettings(), Moments())
+    deriver = Deriver(make_kit(Stores(), StageSettings()), RunnerSettings(), RecordedOutcomes())
     derived = await go_on(deriver, KEY, behind, told)
     assert (
         await state_of(derived.standing) == (await read_digest(house.stores.state, KEY, DERIVED, log_times=True)).state

@@ -10,7 +10,7 @@ from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage
 from eunoe.deploy.generations.rebuild.share import is_whole
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.ports import Standing
+from eunoe.schemas.ports import StoredConversation
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
 from tests.support.house import House, utterance
@@ -25,7 +25,7 @@ class Disturbed:
     def __init__(self, house: House, times: int) -> None:
         self.house, self.left = house, times
 
-    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
         found = await self.house.stores.state.export(key, tables)
         if self.left:
             self.left -= 1

@@ -17,7 +17,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import DeadLetterReason, Utterance
 from eunoe.schemas.versions import read_contract
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.support.kafka.jars import POM
 
 ROOT = Path(__file__).parents[2]
@@ -65,8 +65,8 @@ def pins(path: Path) -> dict[str, str]:
 
 
 def test_compose_has_the_servers_and_one_service_per_stage(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"kafka", "redis", "qdrant", "topics", *ROWS}
-    for stage in ROWS:
+    assert set(compose["services"]) == {"kafka", "redis", "qdrant", "topics", *STAGES}
+    for stage in STAGES:
         assert compose["services"][stage]["command"] == ["worker", stage]
         assert compose["services"][stage]["restart"] == "unless-stopped"
 
@@ -78,7 +78,7 @@ def test_compose_opens_ports_to_this_machine_only(compose: dict[str, Any]) -> No
 
 
 def test_compose_points_every_stage_to_its_servers_by_settings_that_exist(compose: dict[str, Any]) -> None:
-    for stage in ("topics", *ROWS):
+    for stage in ("topics", *STAGES):
         environment = compose["services"][stage]["environment"]
         assert environment.keys() <= settings()
         assert environment["EUNOE_KAFKA"] == "kafka:19092"
@@ -89,7 +89,7 @@ def test_compose_points_every_stage_to_its_servers_by_settings_that_exist(compos
 def test_the_stages_of_compose_start_when_the_topics_are_there(compose: dict[str, Any]) -> None:
     assert compose["services"]["topics"]["command"] == ["topics", "create"]
     assert compose["services"]["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
-    for stage in ROWS:
+    for stage in STAGES:
         needed = compose["services"][stage]["depends_on"]
         assert needed["topics"]["condition"] == "service_completed_successfully"
         grace = int(compose["services"][stage]["stop_grace_period"].removesuffix("s"))
@@ -322,7 +322,7 @@ def test_every_metric_and_every_exit_code_is_documented() -> None:
 
 
 def test_the_stages_of_compose_are_probed_where_they_listen(compose: dict[str, Any]) -> None:
-    for stage in ROWS:
+    for stage in STAGES:
         service = compose["services"][stage]
         host, _, port = service["environment"]["EUNOE_HEALTH"].rpartition(":")
         assert (host, service["expose"]) == ("0.0.0.0", [port])

@@ -8,16 +8,16 @@ from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.pipeline import STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
-from eunoe.workers.registry import ROWS, StageSettings
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import House, Stores, ended, make_kit, utterance
 
 KEY = "default/c"
-ROWS_DERIVED = {name: ROWS[name] for name in STAGES}
+ROWS_DERIVED = {name: STAGES[name] for name in MEMORY_STAGES}
 
 TOLD = (
     "I moved to Oslo last week and I work as a nurse at the hospital now.",
@@ -43,7 +43,7 @@ def conversation() -> list[ConversationEvent]:
 
 
 async def derive(house: House, settings: StageSettings) -> Derived:
-    deriver = Deriver(make_kit(Stores(), settings), RunnerSettings(), Moments())
+    deriver = Deriver(make_kit(Stores(), settings), RunnerSettings(), RecordedOutcomes())
     records = [record for record in house.log.records(Topic.CONVERSATIONS) if record.key == KEY.encode()]
     return await deriver.derive(KEY, records, epoch=0)
 

@@ -12,7 +12,7 @@ from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, read_digest
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.support.house import Clock, House, ended, utterance
 
 KEY = "default/c"
@@ -36,7 +36,7 @@ async def told(house: House, lines: tuple[str, ...] = LINES) -> House:
 
 
 async def hash_in(house: House, *, log_times: bool = False) -> str:
-    return (await read_digest(house.stores.state, KEY, ROWS, log_times=log_times)).sha256
+    return (await read_digest(house.stores.state, KEY, STAGES, log_times=log_times)).sha256
 
 
 async def test_the_same_events_give_the_same_digest_at_another_time() -> None:
@@ -58,14 +58,16 @@ async def test_another_word_anywhere_gives_another_digest(place: int) -> None:
 async def test_every_table_of_a_house_is_digested_or_left_out_with_a_reason() -> None:
     house = await told(House())
     kept = {(stage, table) for stage, _, table in house.stores.state._tables}
-    declared = {(name, table) for name, row in ROWS.items() for table in (*row.keeping.digested, *row.keeping.left_out)}
+    declared = {
+        (name, table) for name, row in STAGES.items() for table in (*row.keeping.digested, *row.keeping.left_out)
+    }
     assert kept
     assert kept <= declared
-    assert all(why for row in ROWS.values() for why in row.keeping.left_out.values())
+    assert all(why for row in STAGES.values() for why in row.keeping.left_out.values())
 
 
 async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:
-    digest = await read_digest((await told(House())).stores.state, KEY, ROWS)
+    digest = await read_digest((await told(House())).stores.state, KEY, STAGES)
     counts = digest.counts
     for table in ("compress/segments", "update/memories", "update/changes", "link/vertices", "tree/nodes"):
         assert counts[table] > 0, table
@@ -117,7 +119,7 @@ async def test_a_point_that_disagrees_is_found(
     points = _points(house, collection)
     id_ = min(points)
     harm(points, id_)
-    found: list[Finding] = await compare_index(house.stores.state, house.stores.index, KEY, ROWS)
+    found: list[Finding] = await compare_index(house.stores.state, house.stores.index, KEY, STAGES)
     assert [(finding.collection, finding.kind) for finding in found] == [(collection, kind)]
 
 
@@ -140,7 +142,7 @@ def test_rounding_has_no_two_zeros() -> None:
 
 
 async def test_the_hash_of_all_does_not_depend_on_their_order() -> None:
-    one = await read_digest((await told(House())).stores.state, KEY, ROWS)
+    one = await read_digest((await told(House())).stores.state, KEY, STAGES)
     two = replace(one, key="default/d")
     assert hash_of_all([one, two]) == hash_of_all([two, one])
     assert hash_of_all([one, two]) != hash_of_all([one])

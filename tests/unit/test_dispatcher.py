@@ -13,8 +13,8 @@ from pydantic import SecretStr, ValidationError
 
 from eunoe.streams.group.dispatcher import Dispatcher, DispatchLimits, one_by_one
 from eunoe.streams.group.log_throttle import Throttle
-from eunoe.streams.group.offset_tracker import Gate
-from eunoe.streams.record import GiveWay, Lease, Record
+from eunoe.streams.group.offset_tracker import OffsetTracker
+from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.streams.settings import KafkaSettings, Security, client_options, partition_of
 
 TOPIC = "conversations"
@@ -271,7 +271,7 @@ async def test_when_the_crowd_is_over_nobody_waits_for_those_in_work() -> None:
 async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
     async def handle(records: Sequence[Record], lease: Lease) -> None:
         if len(records) > 1:
-            raise GiveWay
+            raise Revoked
 
     stuck: list[tuple[str, int]] = []
     dispatcher = Dispatcher(
@@ -344,7 +344,7 @@ async def test_a_pause_gives_way_at_once_when_the_lease_is_revoked() -> None:
         seen.append("slept")
         try:
             await lease.pause(1000)
-        except GiveWay:
+        except Revoked:
             assert lease.revoked
             seen.append("gave way")
             raise
@@ -363,7 +363,7 @@ async def test_a_record_given_back_holds_its_key_and_the_acks_of_its_partition()
 
     async def handle(taken: Record, lease: Lease) -> None:
         if taken.offset == 1:
-            raise GiveWay
+            raise Revoked
         handled.append(taken.offset)
 
     dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, gave_way=lambda *place: stuck.append(place))
@@ -475,7 +475,7 @@ async def test_a_redelivered_record_is_not_taken_twice() -> None:
 
 @given(st.permutations(range(12)))
 def test_the_gate_lets_through_in_order(order: list[int]) -> None:
-    gate = Gate()
+    gate = OffsetTracker()
     for offset in range(12):
         assert gate.enter(offset)
     done: set[int] = set()

@@ -18,7 +18,7 @@ from eunoe.workers.derive.pipeline import Derived, Deriver
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.answers import MemoryAnswers
 from tests.support.house import HashEmbedder, House, Stores, make_kit
 from tests.support.talk import talk
@@ -54,7 +54,9 @@ async def live() -> tuple[House, MemoryAnswers, Refusing, int]:
 
 async def derive(house: House, model: CountingModel, settings: StageSettings | None = None) -> Derived:
     kit = replace(make_kit(Stores(), settings or StageSettings()), language=model)
-    return await Deriver(kit, RunnerSettings(), Moments()).derive(KEY, house.log.records(Topic.CONVERSATIONS), 0)
+    return await Deriver(kit, RunnerSettings(), RecordedOutcomes()).derive(
+        KEY, house.log.records(Topic.CONVERSATIONS), 0
+    )
 
 
 async def test_with_nothing_changed_nothing_would_be_asked():

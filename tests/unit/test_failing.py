@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import DeadLetterReason
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from tests.support.contracts import calm
 from tests.unit.test_runner import Bench, Script, closed
@@ -40,7 +40,7 @@ def test_a_share_of_one_is_no_limit(decisions: list[bool]):
 
 
 async def test_a_stage_that_always_fails_stops_before_it_drains_its_topic():
-    bench = Bench(Script(ValueError("bad deploy")), ROWS["segment"])
+    bench = Bench(Script(ValueError("bad deploy")), STAGES["segment"])
     with pytest.raises(TooManyFailures, match=r"segment failed at 6 of its last 6 events.*ValueError: bad deploy"):
         await bench.handle(*map(closed, range(1, 50)))
     assert bench.letters() == [DeadLetterReason.FAILED] * 5
@@ -48,7 +48,7 @@ async def test_a_stage_that_always_fails_stops_before_it_drains_its_topic():
 
 
 async def test_what_clients_did_wrong_is_no_failure_of_the_stage():
-    bench = Bench(Script(ValueError("never asked")), ROWS["segment"])
+    bench = Bench(Script(ValueError("never asked")), STAGES["segment"])
     for _ in range(50):
         await bench.runner.handle(bench.record(b"no json"), None)  # type: ignore[arg-type]
     assert bench.letters() == [DeadLetterReason.NOT_JSON] * 50

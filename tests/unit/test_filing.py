@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from eunoe.deploy.inspect.dead_letters import Choice, letter_id, why_not
+from eunoe.deploy.inspect.dead_letters import LetterFilter, letter_id, why_not
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import (
@@ -87,11 +87,13 @@ def test_what_cannot_be_sent_back_says_why(letter: Filed, why: str | None):
 
 def test_a_choice_takes_what_fits_all_that_it_names():
     letter = filed()
-    fitting = Choice(frozenset({letter_id(letter.letter)}), "segment", DeadLetterReason.FAILED, "default/c", "ODD")
+    fitting = LetterFilter(
+        frozenset({letter_id(letter.letter)}), "segment", DeadLetterReason.FAILED, "default/c", "ODD"
+    )
     assert fitting.takes(letter)
-    assert not Choice(stage="link").takes(letter)
-    assert not Choice(error="even").takes(letter)
-    assert not Choice(conversation="default/d").takes(letter)
+    assert not LetterFilter(stage="link").takes(letter)
+    assert not LetterFilter(error="even").takes(letter)
+    assert not LetterFilter(conversation="default/d").takes(letter)
 
 
 def test_a_retry_carries_the_same_bytes_and_names_the_stage():

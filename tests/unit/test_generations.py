@@ -7,11 +7,11 @@ from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.intake.idle import IdleCloser
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.answers import MemoryAnswers
-from eunoe.workers.stores.memory import MemoryLogBook
+from eunoe.workers.stores.memory import MemoryLogPositions
 from eunoe.workers.stores.promotions import last_promoted
 from tests.support.house import START, House, ended, utterance
 from tests.unit.test_idle import IDLE, Times, closer
@@ -50,7 +50,7 @@ async def test_all_generations_remember_the_same_whoever_answers():
     houses = [House(generation=name) for name in ("v1", "v2", "v3")]
     for house in houses:
         await replay(house)
-    digests = [await read_digest(house.stores.state, "default/c", ROWS) for house in houses]
+    digests = [await read_digest(house.stores.state, "default/c", STAGES) for house in houses]
     assert digests[0].state["update"]["tables"]["memories"]
     remembered = [{**digest.state, "respond": {}} for digest in digests]
     assert remembered[0] == remembered[1] == remembered[2]
@@ -65,7 +65,7 @@ async def test_only_the_generation_that_answers_closes_idle_sessions():
     times = Times(START + timedelta(hours=1))
     idle, _ = await closer(times, [0])
     logbook = idle.logbook
-    assert isinstance(logbook, MemoryLogBook)
+    assert isinstance(logbook, MemoryLogPositions)
     await logbook.promote(0, 5, "v2")
     for name, closes in (("v1", 0), ("v2", 1)):
         place = LogPlace(0, 1, name, is_first=name == "v1")
@@ -103,7 +103,7 @@ async def test_a_failure_is_recorded_and_a_rebuild_obeys_it():
     for record in live.log.records(Topic.ANSWERS):
         answer = RecordedAnswer.from_json(record.value)
         await kept.put(answer.request, answer.text)
-    rebuilt, anew = House(moments=Moments(kept)), House()
+    rebuilt, anew = House(moments=RecordedOutcomes(kept)), House()
     for house in (rebuilt, anew):
         await house.say(*events)
     skipped = [event for event in rebuilt.events(Topic.MEMORIES) if isinstance(event, SessionSkipped)]

@@ -17,9 +17,9 @@ from eunoe.schemas.ports import Prompt
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.models.forms import read_answer, strict_schema
 from eunoe.workers.models.recording import request_hash
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.support.house import House
-from tests.support.model_server.server import Question
+from tests.support.model_server.server import ChatRequest
 from tests.support.prompt_answers import PromptAnswers
 
 REQUESTS = {
@@ -60,7 +60,7 @@ class Listening:
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         self.hashes[prompt.name].add(request_hash(self.name, prompt, form))
         schema = strict_schema(form)
-        answer = self.answers(Question(prompt.system, prompt.user, schema, form.__name__, {}))
+        answer = self.answers(ChatRequest(prompt.system, prompt.user, schema, form.__name__, {}))
         return read_answer(answer if isinstance(answer, str) else json.dumps(answer), form)
 
 
@@ -83,7 +83,7 @@ async def played(language: Listening | None) -> House:
 
 async def digest_of(house: House) -> str:
     key = load_conversation(CONVERSATION).events[0].key
-    return (await read_digest(house.stores.state, key, ROWS)).sha256[:16]
+    return (await read_digest(house.stores.state, key, STAGES)).sha256[:16]
 
 
 async def test_what_models_are_asked() -> None:

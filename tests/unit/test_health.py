@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from eunoe.deploy.exits import Exit, code_of, meaning
 from eunoe.deploy.observability import probe
 from eunoe.deploy.observability.counters import WorkerMeter
-from eunoe.deploy.observability.metrics import METRICS, Watched, metrics_text
-from eunoe.deploy.observability.pulse import StagePulse
+from eunoe.deploy.observability.metrics import METRICS, MetricSources, metrics_text
+from eunoe.deploy.observability.pulse import StageProgress
 from eunoe.deploy.observability.server import parse_address, serve_health
-from eunoe.deploy.observability.vitals import CountingPublisher, Phase, Vitals
+from eunoe.deploy.observability.vitals import CountingPublisher, HealthState, Phase
 from eunoe.deploy.process.durability import broken_promises
 from eunoe.deploy.process.supervisor import LONGEST_PAUSE_S, restart_pause
 from eunoe.schemas.errors import Refused, Unavailable
@@ -24,7 +24,7 @@ from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.group.dispatcher import one_by_one
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.record import GiveWay, Lease, Message, Record
+from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.runner.errors import Fenced
 
@@ -46,11 +46,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def pulse(clock: Clock) -> StagePulse:
-    return StagePulse(clock)
+def pulse(clock: Clock) -> StageProgress:
+    return StageProgress(clock)
 
 
-def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, pulse: StagePulse):
+def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, pulse: StageProgress):
     pulse.sample({PLACE: 5, OTHER: 9}, {PLACE: 8, OTHER: 9}, rebalancing=False)
     assert pulse.lag() == {PLACE: 3, OTHER: 0}
     clock.now = 99
@@ -59,7 +59,7 @@ def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, pu
     assert pulse.stalled(100) == ["sessions/0: 3 to do, nothing done for 101 s"]
 
 
-def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock, pulse: StagePulse):
+def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock, pulse: StageProgress):
     for step in range(10):
         clock.now = step * 90
         pulse.sample({PLACE: step, OTHER: 9}, {PLACE: 50, OTHER: 9}, rebalancing=False)
@@ -71,7 +71,7 @@ def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock,
     assert pulse.stalled(100) == ["sessions/0: 41 to do, nothing done for 110 s"]
 
 
-def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, pulse: StagePulse):
+def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, pulse: StageProgress):
     pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
     clock.now = 200
     pulse.sample({}, {}, rebalancing=False)
@@ -80,13 +80,13 @@ def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, pu
     assert pulse.stalled(100) == []
 
 
-def test_a_broker_that_tells_less_than_before_takes_no_lag_away(pulse: StagePulse):
+def test_a_broker_that_tells_less_than_before_takes_no_lag_away(pulse: StageProgress):
     pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
     pulse.sample({PLACE: 5}, {}, rebalancing=False)
     assert pulse.lag() == {PLACE: 3}
 
 
-def test_a_rebalance_without_an_end_is_no_life(clock: Clock, pulse: StagePulse):
+def test_a_rebalance_without_an_end_is_no_life(clock: Clock, pulse: StageProgress):
     for clock.now in (0, 60, 120):
         pulse.sample({}, {}, rebalancing=True)
     assert pulse.stalled(100) == ["no partitions for 120 s: the rebalance does not end"]
@@ -106,7 +106,7 @@ class Sleeper:
         self.during()
 
 
-async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, pulse: StagePulse):
+async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, pulse: StageProgress):
     pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
 
     def long() -> None:
@@ -125,17 +125,17 @@ async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, pulse: S
     assert pulse.given_back == 0
 
 
-async def test_what_is_given_back_is_counted(pulse: StagePulse):
+async def test_what_is_given_back_is_counted(pulse: StageProgress):
     async def handle(record: Record, lease: Lease) -> None:
-        raise GiveWay
+        raise Revoked
 
-    with pytest.raises(GiveWay):
+    with pytest.raises(Revoked):
         await pulse.watched(one_by_one(handle))((RECORD,), Sleeper(lambda: None))
     assert pulse.given_back == 1
 
 
 def test_a_worker_is_ready_when_it_runs_and_waits_for_no_server():
-    vitals = Vitals()
+    vitals = HealthState()
     assert (vitals.report().live, vitals.report().ready, vitals.report().why) == (True, False, ("starting",))
     vitals.phase = Phase.RUNNING
     assert vitals.report().ready
@@ -148,7 +148,7 @@ def test_a_worker_is_ready_when_it_runs_and_waits_for_no_server():
 
 
 def test_a_stuck_worker_is_neither():
-    vitals = Vitals(stalled_s=-1.0, phase=Phase.RUNNING)
+    vitals = HealthState(stalled_s=-1.0, phase=Phase.RUNNING)
     vitals.pulse("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
     report = vitals.report()
     assert (report.live, report.ready, report.lag) == (False, False, {"segment": 3})
@@ -156,15 +156,15 @@ def test_a_stuck_worker_is_neither():
 
 
 async def test_dead_letters_are_counted_by_stage_and_reason_when_they_are_sent():
-    vitals = Vitals()
+    vitals = HealthState()
     publisher = CountingPublisher(MemoryLog(partitions=1), vitals)
     letter = dead_letter(RECORD, "segment", DeadLetterReason.INVALID, "x")
     await publisher.publish([letter, Message(Topic.SEGMENTS, b"default/c", b"{}"), letter])
     assert vitals.letters == {("segment", "invalid"): 2}
 
 
-def watched() -> Watched:
-    watched = Watched(WorkerMeter(), Vitals(phase=Phase.RUNNING))
+def watched() -> MetricSources:
+    watched = MetricSources(WorkerMeter(), HealthState(phase=Phase.RUNNING))
     watched.meter.stage("segment").events = 7
     watched.vitals.pulse("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
     watched.vitals.letters["segment", 'a"b\n'] += 3

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.holes import PATIENCE_S, Holes
+from eunoe.streams.holes import PATIENCE_S, Gaps
 
 PLACE = TopicPartition("log", 0)
 
@@ -23,7 +23,7 @@ class Clock:
         return self.seconds
 
 
-def fetch(holes: Holes, begin: int, offsets: list[int]) -> tuple[list[int], int]:
+def fetch(holes: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
     """What is handed out of a fetch that begins at ``begin``, and where the next one begins."""
     fetched: Any = SimpleNamespace(next_fetch_offset=begin)
 
@@ -37,7 +37,7 @@ def fetch(holes: Holes, begin: int, offsets: list[int]) -> tuple[list[int], int]
 
 @given(st.lists(st.sets(st.integers(0, 30)), max_size=20))
 def test_whatever_is_shown_when_each_record_is_handed_out_once_and_in_order(appearing: list[set[int]]):
-    holes, shown, given_out, position = Holes(), set[int](), list[int](), 0
+    holes, shown, given_out, position = Gaps(), set[int](), list[int](), 0
     for now in [*appearing, set(range(31))]:
         shown |= now
         found, position = fetch(holes, position, [offset for offset in sorted(shown) if offset >= position])
@@ -47,7 +47,7 @@ def test_whatever_is_shown_when_each_record_is_handed_out_once_and_in_order(appe
 
 def test_a_hole_in_which_nothing_comes_to_stand_is_passed_over_and_told(caplog):
     clock = Clock()
-    holes = Holes(clock=clock)
+    holes = Gaps(clock=clock)
     assert fetch(holes, 3, [3, 4, 7, 8]) == ([3, 4], 5)
     clock.seconds = PATIENCE_S * 0.9
     assert fetch(holes, 5, [7, 8]) == ([], 5)

@@ -10,7 +10,7 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.idle import REPEAT_S, IdleCloser
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.stores.memory import MemoryLogBook
+from eunoe.workers.stores.memory import MemoryLogPositions
 from tests.support.house import START
 
 IDLE = IntakeSettings(idle_seconds=60)
@@ -23,7 +23,7 @@ class Times:
 
 
 async def closer(times: Times, partitions: list[int]) -> tuple[IdleCloser, MemoryLog]:
-    logbook, log = MemoryLogBook(), MemoryLog()
+    logbook, log = MemoryLogPositions(), MemoryLog()
     await logbook.schedule(0, "default/a", Timer(after_utterance_id="u1", since=START))
     await logbook.schedule(1, "t/b%20c", Timer(after_utterance_id="u2", since=START + timedelta(seconds=30)))
     made = IdleCloser(logbook, log, lambda: partitions, IDLE, lambda: times.now, lambda: times.ticks)

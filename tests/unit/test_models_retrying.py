@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.models.endpoint import wish_of
-from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
+from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
 
 
 class World:
@@ -18,8 +18,8 @@ class World:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def surroundings(self, chance: float = 0.0) -> Surroundings:
-        return Surroundings(self.sleep, lambda: chance, lambda: 0.0)
+    def surroundings(self, chance: float = 0.0) -> RetryEnvironment:
+        return RetryEnvironment(self.sleep, lambda: chance, lambda: 0.0)
 
 
 def failing(*faults: Transient):

@@ -7,7 +7,7 @@ import pytest
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Memory
 from eunoe.workers.update.offline import OfflineOperator
-from eunoe.workers.update.operator import Operation, Pair
+from eunoe.workers.update.operator import Operation, OperationPair
 from eunoe.workers.update.suspecting import SUSPECT, suspect
 from tests.support.house import START
 
@@ -48,7 +48,7 @@ def memory(id_: str, text: str, session: int = 1) -> Memory:
 
 
 async def operation(old: str, new: str) -> Operation:
-    judgement = await OfflineOperator().operate([Pair(memory("m", old), memory("s", new, 2))])
+    judgement = await OfflineOperator().operate([OperationPair(memory("m", old), memory("s", new, 2))])
     return judgement.verdicts[0].operation
 
 
@@ -102,7 +102,7 @@ async def test_what_is_not_sure_is_kept(old: str, new: str):
 async def test_a_contradiction_that_is_not_sure_is_flagged():
     old = memory("m", "Ann Lee enjoys long walks in the forest with the neighbours on quiet sunday mornings in winter.")
     new = memory("s", "Ann Lee does not walk in the forest.", 2)
-    (verdict,) = (await OfflineOperator().operate([Pair(old, new)])).verdicts
+    (verdict,) = (await OfflineOperator().operate([OperationPair(old, new)])).verdicts
     assert (verdict.operation, verdict.suspect) == (A, True)
     assert "forest" in verdict.because
 

@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.workers.update.operations import next_memory, settle
-from eunoe.workers.update.operator import Operation, Verdict
+from eunoe.workers.update.operator import Operation, OperationVerdict
 
 P, R, A, D, F = Operation.PASS, Operation.REPLACE, Operation.APPEND, Operation.DELETE, Operation.FUSE
 LETTERS = {"P": P, "R": R, "A": A, "D": D, "F": F}
 
 
-def verdicts(**told: str) -> dict[tuple[str, str], Verdict]:
+def verdicts(**told: str) -> dict[tuple[str, str], OperationVerdict]:
     """``m1s2="R"``: REPLACE of the pair (m1, s2)."""
-    return {(name[:2], name[2:]): Verdict(LETTERS[letter], name, "fused text") for name, letter in told.items()}
+    return {
+        (name[:2], name[2:]): OperationVerdict(LETTERS[letter], name, "fused text") for name, letter in told.items()
+    }
 
 
 def test_figure_4s_updates():
@@ -23,7 +25,7 @@ def test_figure_4s_updates():
     told = ["Had a stomachache but recovered", "Sleeping well", "Goes to lake park"]
     first = next_memory([], [starving, sleeping], {})
     assert first.memories + first.sentences == (starving, sleeping)
-    answers = {(starving, told[0]): Verdict(D), (sleeping, told[1]): Verdict(P)}
+    answers = {(starving, told[0]): OperationVerdict(D), (sleeping, told[1]): OperationVerdict(P)}
     second = next_memory([starving, sleeping], told, answers)
     assert second.memories + second.sentences == ("Sleeping well", "Goes to lake park")
     more = ["Eating properly", "Receiving physiotherapy because of sore back"]
@@ -36,7 +38,7 @@ def test_figure_4s_updates():
     [(P, ("m1",), ()), (R, (), ("s1",)), (A, ("m1",), ("s1",)), (D, (), ())],
 )
 def test_each_operation_alone(operation: Operation, memories: tuple[str, ...], sentences: tuple[str, ...]):
-    sets = next_memory(["m1"], ["s1"], {("m1", "s1"): Verdict(operation)})
+    sets = next_memory(["m1"], ["s1"], {("m1", "s1"): OperationVerdict(operation)})
     assert (sets.memories, sets.sentences) == (memories, sentences)
 
 
@@ -71,9 +73,9 @@ def test_fusion_takes_each_memory_and_sentence_once_and_only_those_that_stay():
 
 def test_a_suspicion_is_noted_where_both_stay():
     suspicious = {
-        ("m1", "s1"): Verdict(A, "why", suspect=True),
-        ("m2", "s1"): Verdict(A, suspect=True),
-        ("m2", "s2"): Verdict(R),
+        ("m1", "s1"): OperationVerdict(A, "why", suspect=True),
+        ("m2", "s1"): OperationVerdict(A, suspect=True),
+        ("m2", "s2"): OperationVerdict(R),
     }
     settled = settle(["m1", "m2"], ["s1", "s2"], suspicious)
     assert [(noted.memory, noted.sentence, noted.because) for noted in settled.suspected] == [("m1", "s1", "why")]
@@ -82,14 +84,14 @@ def test_a_suspicion_is_noted_where_both_stay():
 MEMORIES, SENTENCES = ["m1", "m2", "m3"], ["s1", "s2", "s3"]
 ANSWERS = st.fixed_dictionaries(
     {
-        pair: st.sampled_from(list(Operation)).map(lambda op: Verdict(op, "x", "t"))
+        pair: st.sampled_from(list(Operation)).map(lambda op: OperationVerdict(op, "x", "t"))
         for pair in product(MEMORIES, SENTENCES)
     }
 )
 
 
 @given(ANSWERS)
-def test_the_lifecycle_says_what_the_sets_say(answers: dict[tuple[str, str], Verdict]):
+def test_the_lifecycle_says_what_the_sets_say(answers: dict[tuple[str, str], OperationVerdict]):
     sets, settled = next_memory(MEMORIES, SENTENCES, answers), settle(MEMORIES, SENTENCES, answers)
     assert {fate.id for fate in settled.ended} == set(MEMORIES) - set(sets.memories)
     assert {fate.id for fate in settled.dropped} == set(SENTENCES) - set(sets.sentences)

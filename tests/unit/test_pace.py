@@ -10,7 +10,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.pace import LONGEST_READING_MS, LONGEST_S, READING_MS, Pace, Reading, rest_s
+from eunoe.streams.pace import LONGEST_READING_MS, LONGEST_S, READING_MS, FetchWait, Pacing, delay_s
 
 SECONDS = st.floats(0, 10)
 LONG_S = 60.0
@@ -18,7 +18,7 @@ LONG_S = 60.0
 
 @given(SECONDS, st.booleans(), st.booleans())
 def test_who_asks_a_broker_that_waits_never_rests(late_s: float, hurried: bool, rung: bool):
-    assert rest_s(0.0, late_s, hurried=hurried, rung=rung) == 0.0
+    assert delay_s(0.0, late_s, hurried=hurried, rung=rung) == 0.0
 
 
 @given(st.floats(0.001, 1), SECONDS, SECONDS, st.booleans(), st.booleans())
@@ -26,15 +26,15 @@ def test_the_later_the_process_the_longer_the_rest_up_to_a_bound(
     least_s: float, late_s: float, later_s: float, hurried: bool, rung: bool
 ):
     soon, late = sorted((late_s, later_s))
-    first = rest_s(least_s, soon, hurried=hurried, rung=rung)
-    second = rest_s(least_s, late, hurried=hurried, rung=rung)
+    first = delay_s(least_s, soon, hurried=hurried, rung=rung)
+    second = delay_s(least_s, late, hurried=hurried, rung=rung)
     assert min(soon, LONGEST_S) <= first <= second <= max(5 * least_s, LONGEST_S)
 
 
 @given(st.floats(0.001, 1), SECONDS)
 def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, late_s: float):
     rung, hurried, other = (
-        rest_s(least_s, late_s, hurried=hurried, rung=rung)
+        delay_s(least_s, late_s, hurried=hurried, rung=rung)
         for hurried, rung in ((False, True), (True, False), (False, False))
     )
     assert rung <= hurried <= other
@@ -81,7 +81,7 @@ class Fetched:
 
 async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
     consumer = Fetched()
-    Pace(0.02).keep(consumer)
+    Pacing(0.02).keep(consumer)
     assert [await consumer.fetch(1), await consumer.fetch(2)] == [True, True]
     assert consumer.asked == [(1, 1), (2, 1)]
     assert consumer.at[1] - consumer.at[0] >= 0.02
@@ -89,7 +89,7 @@ async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
 
 async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
     consumer = Fetched(end=7)
-    Pace(LONG_S, lambda: LONG_S).keep(consumer)
+    Pacing(LONG_S, lambda: LONG_S).keep(consumer)
     async with asyncio.timeout(LONG_S / 2):
         for offset in (2, 6):
             await consumer.fetch(offset)
@@ -98,7 +98,7 @@ async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
 
 async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it():
     consumer = Fetched(end=7)
-    Pace(0.02).keep(consumer)
+    Pacing(0.02).keep(consumer)
     await consumer.fetch(5)
     await consumer.fetch(5)
     await consumer.fetch(6)
@@ -108,7 +108,7 @@ async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it()
 
 async def test_who_has_read_to_the_end_rests():
     consumer = Fetched(end=7)
-    Pace(0.02).keep(consumer)
+    Pacing(0.02).keep(consumer)
     await consumer.fetch(6)
     await consumer.fetch(7)
     assert consumer.asked == [(6, 20), (7, 1)]
@@ -117,7 +117,7 @@ async def test_who_has_read_to_the_end_rests():
 
 async def test_a_broker_that_finds_nothing_in_its_time_is_given_more_at_once_until_it_finds():
     consumer = Fetched(end=7, reads_ms=70)
-    Pace(LONG_S).keep(consumer)
+    Pacing(LONG_S).keep(consumer)
     async with asyncio.timeout(LONG_S / 2):
         brought = [await consumer.fetch(6) for _ in range(3)]
     assert brought == [False, False, True]
@@ -125,7 +125,7 @@ async def test_a_broker_that_finds_nothing_in_its_time_is_given_more_at_once_unt
 
 
 def test_the_time_for_reading_has_an_end_and_shrinks_again():
-    consumer, reading = Fetched(end=100), Reading()
+    consumer, reading = Fetched(end=100), FetchWait()
 
     def fetch(offset: int, *, brings: bool) -> int:
         wait_ms = reading.wait_ms(consumer, asked := FetchRequest(1, 1, 1, 0, [("t", [(0, offset, 1)])]))
@@ -142,7 +142,7 @@ def test_the_time_for_reading_has_an_end_and_shrinks_again():
 
 async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
     consumer = Fetched(end=7, reads_ms=None)
-    Pace(0.02).keep(consumer)
+    Pacing(0.02).keep(consumer)
     await consumer.fetch(6)
     await consumer.fetch(6)
     assert consumer.asked == [(6, 20), (6, 1)]
@@ -150,7 +150,7 @@ async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
 
 
 async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_lets_the_next_follow_at_once():
-    consumer, pace = Fetched(), Pace(LONG_S)
+    consumer, pace = Fetched(), Pacing(LONG_S)
     pace.keep(consumer)
     await consumer.fetch(1)
     resting = asyncio.create_task(consumer.fetch(2))
@@ -164,7 +164,7 @@ async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_l
 
 
 async def test_a_ring_for_a_late_process_waits_until_it_is_time():
-    consumer, pace = Fetched(), Pace(0.001, lambda: 0.03)
+    consumer, pace = Fetched(), Pacing(0.001, lambda: 0.03)
     pace.keep(consumer)
     await consumer.fetch(1)
     pace.ring()
@@ -174,7 +174,7 @@ async def test_a_ring_for_a_late_process_waits_until_it_is_time():
 
 async def test_a_consumer_that_stops_ends_its_rest_without_a_fetch():
     consumer = Fetched()
-    Pace(LONG_S).keep(consumer)
+    Pacing(LONG_S).keep(consumer)
     await consumer.fetch(1)
     resting = asyncio.create_task(consumer.fetch(2))
     await asyncio.sleep(0)
@@ -184,7 +184,7 @@ async def test_a_consumer_that_stops_ends_its_rest_without_a_fetch():
 
 
 def test_a_ring_after_the_end_is_no_fault():
-    pace = Pace(LONG_S)
+    pace = Pacing(LONG_S)
     pace.ring()
 
     async def live() -> None:

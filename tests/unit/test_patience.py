@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.streams.record import GiveWay
+from eunoe.streams.record import Revoked
 from eunoe.workers.runner.backoff import FIRST_QUIET_S, Backoff, Outages
 
 REDIS, MODEL = "Redis at r:1", "m at http://m"
@@ -32,7 +32,7 @@ class Lease:
     async def pause(self, seconds: float) -> None:
         self.left -= 1
         if self.left < 0:
-            raise GiveWay
+            raise Revoked
         self.paused.append(seconds)
         self.clock.now += seconds
 
@@ -123,7 +123,7 @@ async def test_a_rebalance_ends_the_waiting_without_a_word_that_it_is_over(
     clock: Clock, outages: Outages, caplog: pytest.LogCaptureFixture
 ):
     lease = Lease(clock, pauses=2)
-    with pytest.raises(GiveWay), outages.patience(lease, Backoff(), 1e9) as patience:  # noqa: PT012
+    with pytest.raises(Revoked), outages.patience(lease, Backoff(), 1e9) as patience:  # noqa: PT012
         while True:
             await patience.wait(away())
     assert outages.waiting() == {}

@@ -8,13 +8,13 @@ import pytest
 from eunoe.deploy.process.positions import remember_position, start_position
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.position import position
-from eunoe.streams.record import GiveWay
+from eunoe.streams.record import Revoked
 from eunoe.workers.runner.backoff import Outages
-from eunoe.workers.stores.memory import MemoryLogBook
+from eunoe.workers.stores.memory import MemoryLogPositions
 
 
 @dataclass
-class Shaky(MemoryLogBook):
+class Shaky(MemoryLogPositions):
     """Away for the first ``away`` requests."""
 
     away: int
@@ -48,7 +48,7 @@ class Brief:
         await asyncio.sleep(0)
         if self.pauses < 0:
             self.revoked = True
-            raise GiveWay
+            raise Revoked
 
 
 async def test_a_position_is_remembered_once_the_store_is_back() -> None:
@@ -59,7 +59,7 @@ async def test_a_position_is_remembered_once_the_store_is_back() -> None:
 
 async def test_nothing_is_remembered_when_a_rebalance_comes_first() -> None:
     logbook = Shaky(away=5)
-    with pytest.raises(GiveWay):
+    with pytest.raises(Revoked):
         await remember_position(logbook, 1, Outages(), 600)("conversations", 2, 7, Brief(1))
     logbook.away = 0
     assert await logbook.position(2) is None
@@ -72,7 +72,7 @@ async def test_a_store_that_stays_away_ends_the_wait() -> None:
 
 async def test_a_partition_starts_where_it_was_handled_even_if_the_store_was_away() -> None:
     logbook = Shaky(away=1)
-    await MemoryLogBook.remember(logbook, 2, position(1, 7))
+    await MemoryLogPositions.remember(logbook, 2, position(1, 7))
     start = start_position(logbook, 1, Outages())
     assert await start("conversations", 2, 20) == 8
     assert await start("conversations", 2, 8) is None

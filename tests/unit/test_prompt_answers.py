@@ -9,7 +9,7 @@ from eunoe.schemas.events import Ask
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from tests.support import prompt_answers
 from tests.support.house import House, ended, utterance
 from tests.support.model_server.server import ModelServer, ServerSettings
@@ -31,7 +31,7 @@ async def _remember(script: PromptAnswers, word: str = "dog") -> tuple[str, dict
         await house.say(ended("s2"))
         await model.aclose()
         assert len(house.replies()) == 4
-    digest = await read_digest(house.stores.state, KEY, ROWS)
+    digest = await read_digest(house.stores.state, KEY, STAGES)
     return digest.sha256, digest.counts, str(digest.state)
 
 

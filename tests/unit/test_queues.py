@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.group.fair_queues import KeyQueues
+from eunoe.streams.group.fair_queues import FairQueues
 
 CHAINS = st.sampled_from([b"a", b"b", b"c", ("topic", 0)])
 STEPS = st.lists(
@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_each_chain_is_taken_in_order_and_once_at_a_time(steps):
-    queues = KeyQueues()
+    queues = FairQueues()
     added, taken = defaultdict(list), defaultdict(list)
     in_work, halted = [], set()
     for number, (step, what) in enumerate(steps):
@@ -51,7 +51,7 @@ def test_each_chain_is_taken_in_order_and_once_at_a_time(steps):
 
 
 def test_who_comes_anew_takes_turns_with_who_has_waited():
-    queues = KeyQueues()
+    queues = FairQueues()
     for number in range(4):
         queues.add(b"import", number)
     taken = list(queues.take(1))

@@ -15,10 +15,10 @@ from eunoe.deploy.clients.connect import kept_stack
 from eunoe.deploy.clients.live_settings import client_settings, settings_in
 from eunoe.deploy.generations.promotion import check_same_log
 from eunoe.deploy.local.stack import StackUrls
-from eunoe.deploy.process.retired_log import Doorkeeper, where_to
-from eunoe.deploy.repartition.moving import LogMove, ReadLog, Side
+from eunoe.deploy.process.retired_log import RetiredLogHandler, where_to
+from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
 from eunoe.deploy.repartition.records import source_of
-from eunoe.deploy.repartition.run import Change, Move, check_goes_on, next_name, unfinished
+from eunoe.deploy.repartition.run import Move, RepartitionJob, check_goes_on, next_name, unfinished
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import Ask, DeadLetterReason, Utterance
@@ -27,11 +27,11 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import COPIED_HEADER, copy_headers, is_copy, record_log_time, record_position
-from eunoe.streams.record import GiveWay, Message, Record
+from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 from tests.support.house import Clock, House, as_message, ended, utterance
 
@@ -74,8 +74,8 @@ class Failing:
 def move(source: MemoryLog, target: MemoryLog, takes: int = 10**6) -> LogMove:
     broker = Broker(takes)
     sides = (
-        Side(0, source.partitions, reader(source), broker.to(source)),
-        Side(1, target.partitions, reader(target), broker.to(target)),
+        LogEnd(0, source.partitions, reader(source), broker.to(source)),
+        LogEnd(1, target.partitions, reader(target), broker.to(target)),
     )
     return LogMove(*sides, epoch=0, generation="v2")
 
@@ -185,8 +185,8 @@ async def test_a_change_over_that_was_stopped_ends_as_if_it_had_not_been(takes: 
     assert await book.closed_log(0) == dict(Counter(r.partition for r in source.records(Topic.CONVERSATIONS)))
 
 
-def change(book: MemoryGenerations, made: Generation, log: LogMove) -> Change:
-    return Change(Move(Settings(), Settings(log=1), BEFORE, AFTER, made), book, lambda _progress: None, 1, log)
+def change(book: MemoryGenerations, made: Generation, log: LogMove) -> RepartitionJob:
+    return RepartitionJob(Move(Settings(), Settings(log=1), BEFORE, AFTER, made), book, lambda _progress: None, 1, log)
 
 
 async def move_on(one: LogMove) -> None:
@@ -239,7 +239,7 @@ async def test_the_new_generation_remembers_the_same_and_each_ask_is_answered_on
     answered = sorted(["there", *(f"{n}-{i}" for n in NAMES for i in (2, 3))])
     assert sorted(reply.request_id for reply in new.replies()) == answered
     for name in NAMES:
-        digests = [await read_digest(house.stores.state, f"default/{name}", ROWS) for house in (old, new)]
+        digests = [await read_digest(house.stores.state, f"default/{name}", STAGES) for house in (old, new)]
         memories = [digest.state["update"]["tables"]["memories"] for digest in digests]
         assert memories[0] == memories[1] != {}
 
@@ -250,16 +250,16 @@ class Once:
     revoked = False
 
     async def pause(self, seconds: float) -> None:
-        raise GiveWay
+        raise Revoked
 
 
 async def test_what_comes_too_late_is_set_aside_with_the_way_and_an_ask_is_told_at_once():
     log, book = MemoryLog(BEFORE), MemoryGenerations()
     told = where_to(TopicNames(), TopicNames(log=1))
-    keeper = Doorkeeper(lambda: book.closed_log(0), log, told)
+    keeper = RetiredLogHandler(lambda: book.closed_log(0), log, told)
     first = log.append(as_message(utterance(1)))
     last = log.append(as_message(utterance(2, ask=Ask(request_id="r", speak_as="bot"))))
-    with pytest.raises(GiveWay):
+    with pytest.raises(Revoked):
         await keeper.handle(first, Once())
     await book.close_log(0, {first.partition: last.offset})
     await book.close_log(0, {})

@@ -12,9 +12,9 @@ from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, us
 from eunoe.deploy.evaluate.corpus import with_questions
 from eunoe.deploy.evaluate.extras import extra
 from eunoe.deploy.evaluate.judges import prefer
-from eunoe.deploy.evaluate.library import Library
-from eunoe.deploy.evaluate.replies import ReplyPlan, evaluate_replies
-from eunoe.deploy.evaluate.report import Bars, Report, write_report
+from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.replies import ReplyEvalOptions, evaluate_replies
+from eunoe.deploy.evaluate.report import BarChart, EvalReport, write_report
 from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Insight, InsightKind, Line
@@ -88,7 +88,7 @@ def model_at(server):
 
 async def grown(data, language=None):
     (loaded,) = with_questions(data)
-    library = await Library.grown(loaded, HashEmbedder(), StageSettings())
+    library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings())
     return replace(library, kit=replace(library.kit, language=language))  # the stages decided offline
 
 
@@ -110,7 +110,7 @@ async def test_a_model_replies_and_judges_and_is_paid_for(data):
     async with ModelServer(ServerSettings(scripts=scripts())) as server:
         model, judge = model_at(server), model_at(server)
         library = await grown(data, model)
-        plan = ReplyPlan(("fused", EVERYTHING, PLAIN, NOTHING), judge=judge, prices=Prices(1.0, 2.0))
+        plan = ReplyEvalOptions(("fused", EVERYTHING, PLAIN, NOTHING), judge=judge, prices=Prices(1.0, 2.0))
         rows = {row.memory: row for row in await evaluate_replies([library], plan)}
         assert set(rows) == set(plan.ways)
         for row in rows.values():
@@ -187,7 +187,7 @@ async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infus
     (tmp_path / "data.json").write_text(json.dumps([told]))
     (loaded,) = with_questions(tmp_path / "data.json")
     rows = [one for one in variants(1) if one.paper == "CREEM"]
-    library = await Library.grown(loaded, HashEmbedder(), StageSettings(), None, rows[0].how)
+    library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), None, rows[0].how)
     last = loaded.utterances[-1].session_id
     said = {one.utterance_id for one in loaded.utterances if one.session_id == last}
     question = loaded.questions[1]
@@ -205,7 +205,7 @@ async def test_only_the_row_without_question_asks_none(data):
         counts = {}
         for row in [one for one in variants(1) if one.paper == "CREEM"]:
             asked.clear()
-            library = await Library.grown(loaded, HashEmbedder(), StageSettings(), model, row.how)
+            library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), model, row.how)
             await row.find(library, loaded.questions[0], 400)
             counts[row.name] = len(asked)
         await model.aclose()
@@ -217,7 +217,7 @@ async def test_stages_without_an_idea_decide_without_it(data):
     (loaded,) = with_questions(data)
     found = {one.name: one for one in variants()}
     for name, segments in (("turns, dense", len(loaded.utterances)), ("sessions, dense", 3)):
-        library = await Library.grown(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
+        library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
         assert (await read_stats(library.kit.store, library.key)).segments == segments
     scene = Scene((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
     updated = Insight(kind=InsightKind.UPDATED, speaker="Ann", text="x", evidence=scene.lines, replaces=("m",))
@@ -283,7 +283,9 @@ def test_gain_falls_with_the_rank():
 
 def test_tables_say_little_numbers_and_leave_out_what_is_empty(tmp_path):
     rows = [{"memory": "fused", "dollars": 0.000276, "share": 0.5, "grade": None}]
-    write_report(tmp_path, Report("replies", rows, {}, {}, {}, Bars("t", "share", ("fused",), {"share": [0.5]})))
+    write_report(
+        tmp_path, EvalReport("replies", rows, {}, {}, {}, BarChart("t", "share", ("fused",), {"share": [0.5]}))
+    )
     told = (tmp_path / "replies.md").read_text()
     assert "| fused | 0.00028 | 0.5 |" in told
     assert "grade" not in told

@@ -11,7 +11,7 @@ from eunoe.schemas.ports import Hit
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.timelines import Timeline
 from eunoe.workers.respond.context import Context, Row, latest, line_row, pack, write_row
-from eunoe.workers.respond.fused.packing import Unit, choose, lay_out_units, tokens_of
+from eunoe.workers.respond.fused.packing import PackedUnit, choose, lay_out_units, tokens_of
 from eunoe.workers.respond.histories import histories, only_outdated, outdated
 from eunoe.workers.respond.memories import lay_out_memories, show_memory
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
@@ -92,7 +92,7 @@ def timelines(draw: st.DrawFn) -> list[ShownTimeline]:
 
 
 @st.composite
-def units(draw: st.DrawFn) -> list[Unit]:
+def units(draw: st.DrawFn) -> list[PackedUnit]:
     found = []
     for number in range(draw(st.integers(0, 8))):
         session = draw(st.integers(1, 3))
@@ -101,7 +101,7 @@ def units(draw: st.DrawFn) -> list[Unit]:
         source = Source(
             kind=Strategy.SEGMENT, id=f"s{number}", session=session, at=rows[0].at, utterance_ids=ids, score=1
         )
-        found.append(Unit(draw(st.floats(-2, 2)), (session, number, 0, 0), rows, source, tokens_of(rows)))
+        found.append(PackedUnit(draw(st.floats(-2, 2)), (session, number, 0, 0), rows, source, tokens_of(rows)))
     return found
 
 
@@ -171,7 +171,7 @@ def test_the_latest_lines_of_the_dialogue_fit_their_budget(texts, budget):
 def test_the_day_stands_once_while_it_stays_the_same():
     rows = [line_row(0, line(number, "hello there", day=day)) for number, day in ((1, 1), (2, 1), (3, 2))]
     found = [
-        Unit(1.0, (day, number, 0, 0), (row,), _source(row, day), tokens_of([row]))
+        PackedUnit(1.0, (day, number, 0, 0), (row,), _source(row, day), tokens_of([row]))
         for number, (row, day) in enumerate(zip(rows, (1, 1, 2), strict=True))
     ]
     assert lay_out_units(found).text.splitlines() == [

@@ -14,19 +14,19 @@ from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
 from eunoe.workers.compress.reads import read_readings, read_segments, read_stats
 from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.compress.segments import SEGMENTS, Stats
+from eunoe.workers.compress.segments import SEGMENTS, SegmentStats
 from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
 from eunoe.workers.compress.segments import build_point as segment_point
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.respond.asked import AskedTime, nearness, read_question, read_times
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.fused.scoring import FusionWeights, Material, Sought, score_turns
+from eunoe.workers.respond.fused.scoring import FeatureWeights, Material, QuestionFeatures, score_turns
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parses import Parses
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.turns import REACH, WORTH, blend_neighbours, places
 from eunoe.workers.respond.wordings import Wordings
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
@@ -101,7 +101,7 @@ class Shelf:
         )
 
     async def fill(self) -> None:
-        stats = Stats(segments=len(self.segments), session=9, speakers=SPEAKERS)
+        stats = SegmentStats(segments=len(self.segments), session=9, speakers=SPEAKERS)
         writes = [Put.of(SEGMENTS, one.segment_id, one) for one in self.segments]
         await self._commit(COMPRESS, [*writes, Put.of(SEGMENT_STATS, SEGMENT_STATS, stats)])
         kept = MemoryStats(memories=len(self.memories), session=9, speakers=SPEAKERS)
@@ -120,7 +120,7 @@ class Shelf:
         assert await self.store.commit(Scope(name, KEY), Commit(expect=0, applied=1, writes=tuple(writes)))
 
     async def ask(self, kind: Strategy, text: str, budget: int = 500, insights: tuple[Insight, ...] = ()) -> Context:
-        finder = Finder(self.index, self.embedder, RespondSettings())
+        finder = HybridSearch(self.index, self.embedder, RespondSettings())
         search = MemorySearch(self.store, finder)
         source = {
             Strategy.CURRENT: CurrentSource(search, 5),
@@ -252,9 +252,9 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     (read,) = await Wordings(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
     alike = np.ones((3, 4), dtype=np.float32) / 2
     material = Material(read.turns, places(shelf.segments), alike, read.facts, np.zeros(3))
-    sought = Sought(read_question("Soup?", SPEAKERS), ["soup"], alike[0], 2)
-    assert score_turns(material, sought, FusionWeights(length=0)).argmax() == 1
-    nothing = FusionWeights(length=0, worth=0, particulars=0, reaction=0, question=0, answer=0)
+    sought = QuestionFeatures(read_question("Soup?", SPEAKERS), ["soup"], alike[0], 2)
+    assert score_turns(material, sought, FeatureWeights(length=0)).argmax() == 1
+    nothing = FeatureWeights(length=0, worth=0, particulars=0, reaction=0, question=0, answer=0)
     assert score_turns(material, sought, nothing).tolist() == [0, 0, 0]
 
 

@@ -9,17 +9,17 @@ from eunoe.schemas.errors import AnswerInvalid, Unavailable
 from eunoe.schemas.events import Ask, Line, Provenance, Reply, ReplyContext, Source, Strategy
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.compress.segments import STATS, Stats
+from eunoe.workers.compress.segments import STATS, SegmentStats
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.respond.asked import read_question
 from eunoe.workers.respond.context import Context, Row, make_context, write_row
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import NOTHING, OfflineReplier, choose_lines
 from eunoe.workers.respond.prompt import Note, RefineAnswer, RefinedReplyAnswer, ReplyAnswer
-from eunoe.workers.respond.replier import Answer, ReplyTask
+from eunoe.workers.respond.replier import DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine, RespondSettings
 from eunoe.workers.respond.sources import Query
-from eunoe.workers.respond.stage import CITED, NAME, Cited, RespondStage, apologize
+from eunoe.workers.respond.stage import CITED, NAME, Cited, RespondStage, error_reply
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import HashEmbedder
 
@@ -147,7 +147,7 @@ async def test_notes_at_fault_twice_leave_the_raw_timelines():
 # ---- offline
 
 
-async def offline(asked: str, *rows: Row) -> Answer:
+async def offline(asked: str, *rows: Row) -> DraftReply:
     return await OfflineReplier(HashEmbedder()).reply(task(*rows, asked=asked))
 
 
@@ -205,8 +205,8 @@ class Fixed:
 class Echo:
     """Cites every row."""
 
-    async def reply(self, task: ReplyTask) -> Answer:
-        return Answer("so it is", tuple(task.rows.values()), Provenance(code="test", model="test"))
+    async def reply(self, task: ReplyTask) -> DraftReply:
+        return DraftReply("so it is", tuple(task.rows.values()), Provenance(code="test", model="test"))
 
 
 def asked(dialogue: tuple[Line, ...] = (), **ask: object) -> Work[ReplyContext]:
@@ -217,7 +217,7 @@ def asked(dialogue: tuple[Line, ...] = (), **ask: object) -> Work[ReplyContext]:
 
 async def stage(sources: dict[Strategy, Fixed], **settings: object) -> RespondStage:
     store = MemoryStore()
-    stats = Stats(segments=3, session=3, speakers=SPEAKERS)
+    stats = SegmentStats(segments=3, session=3, speakers=SPEAKERS)
     await commit(store, COMPRESS, (Put.of(STATS, STATS, stats),))
     await commit(store, NAME, (Put.of(CITED, "r1", Cited(utterance_ids=("u5", "u6"))),))
     return RespondStage(store, sources, Echo(), RespondSettings(**settings))
@@ -257,7 +257,7 @@ async def test_the_dialogue_is_numbered_on_from_the_memory():
 
 
 def test_an_apology_answers_the_request_without_a_text():
-    (reply,) = apologize(asked(strategy=Strategy.TREE), "x" * 900)
+    (reply,) = error_reply(asked(strategy=Strategy.TREE), "x" * 900)
     assert isinstance(reply, Reply)
     assert (reply.request_id, reply.text, reply.strategy) == ("r9", "", Strategy.TREE)
     assert reply.error == "x" * 500

@@ -19,10 +19,10 @@ from eunoe.schemas.events import (
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.record import GiveWay, Message, Record
+from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order, StageRow, skip_session
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
@@ -44,7 +44,7 @@ class Lease:
     async def pause(self, seconds: float) -> None:
         self.left -= 1
         if self.left < 0:
-            raise GiveWay
+            raise Revoked
 
 
 class Script:
@@ -72,7 +72,7 @@ def closed(session: int) -> SessionClosed:
 class Bench:
     """One stage on a log, its records handed over by hand."""
 
-    def __init__(self, stage: object, row: StageRow = ROWS["segment"], topic: Topic = Topic.SESSIONS) -> None:
+    def __init__(self, stage: object, row: StageSpec = STAGES["segment"], topic: Topic = Topic.SESSIONS) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
         sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
         self.runner = Runner(row, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ async def test_waiting_asks_again_and_gives_way_to_a_rebalance():
     bench = Bench(stage)
     await bench.handle(closed(1), pauses=2)
     assert len(stage.asked) == 3
-    with pytest.raises(GiveWay):
+    with pytest.raises(Revoked):
         await Bench(Script(Wait("never"))).handle(closed(1), pauses=5)
 
 
@@ -154,7 +154,7 @@ async def test_a_server_that_is_away_is_waited_for_and_never_makes_a_dead_letter
 async def test_an_internal_event_of_a_newer_version_waits_for_the_deploy():
     bench = Bench(Script(Decision()))
     newer = encode(closed(1)).replace(b'"schema_version":1', b'"schema_version":2')
-    with pytest.raises(GiveWay):
+    with pytest.raises(Revoked):
         await bench.runner.handle(bench.record(newer), Lease(pauses=4))
     assert bench.letters() == []
     assert issubclass(NewerSchema, Unavailable)
@@ -169,7 +169,7 @@ async def test_a_commit_that_another_process_overtook_is_fenced():
             return Decision()
 
     slow = Runner(
-        ROWS["segment"],
+        STAGES["segment"],
         Overtaken(),
         Sender(bench.stores.state, bench.stores.index, bench.stores.logbook, bench.log),
         bench.stores.state,
@@ -194,8 +194,8 @@ class Together:
         return Decision()
 
 
-GATHERING = StageRow(
-    "gather", (SessionClosed, SessionSegmented), (SessionSegmented,), Order.SESSION, skip_session("gather"), True
+GATHERING = StageSpec(
+    "gather", (SessionClosed, SessionSegmented), (SessionSegmented,), ApplyOrder.SESSION, skip_session("gather"), True
 )
 
 

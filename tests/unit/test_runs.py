@@ -14,11 +14,11 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, Erase
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.record import GiveWay, Message, Record
+from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import IntakeStage
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.batches import MOST_BYTES, fold_writes, join_outboxes, split_run
 from eunoe.workers.runner.decider import RunnerSettings
@@ -30,7 +30,7 @@ from eunoe.workers.stores.memory import MemoryStore
 from tests.support.house import START, Clock, Stores, as_message, ended, utterance
 from tests.unit.test_runner import Lease
 
-INTAKE, ROW, PLACE = Scope("intake", "default/c"), ROWS["intake"], LogPlace(0, 1)
+INTAKE, ROW, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)
 SMALL = IntakeSettings(max_utterances=3, remembered_ids=4, blend_unasked=True)
 QUICK = RunnerSettings(attempts=1, patience_s=1e9, backoff=Backoff(first=0.001))
 
@@ -203,7 +203,7 @@ async def test_a_rebalance_does_not_wait_for_what_of_a_run_is_not_begun() -> Non
     desk = Desk()
     asks = [utterance(number, ask=Ask(request_id=f"r{number}")) for number in (1, 3)]
     records = desk.take([asks[0], utterance(2), asks[1]])
-    with pytest.raises(GiveWay):
+    with pytest.raises(Revoked):
         await desk.runner.handle_run(records, Taken())
     assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[0])
     await desk.runner.handle_run(records, Lease())

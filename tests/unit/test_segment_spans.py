@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import Line, Span
-from eunoe.workers.segment.spans import Piece, check_tiling, exchanges, spans_from, stitch, windows
+from eunoe.workers.segment.spans import NumberedSpan, check_tiling, exchanges, spans_from, stitch, windows
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -21,8 +21,8 @@ def pairs(spans: tuple[Span, ...]) -> list[tuple[int, int]]:
     return [(span.first, span.last) for span in spans]
 
 
-def pieces(spans: tuple[Span, ...]) -> list[Piece]:
-    return [Piece(span.first + 1, span.last + 1, span.last - span.first + 1) for span in spans]
+def pieces(spans: tuple[Span, ...]) -> list[NumberedSpan]:
+    return [NumberedSpan(span.first + 1, span.last + 1, span.last - span.first + 1) for span in spans]
 
 
 def tiles(spans: tuple[Span, ...], n: int) -> bool:
@@ -32,7 +32,7 @@ def tiles(spans: tuple[Span, ...], n: int) -> bool:
 
 
 def test_a_tiling_has_no_fault():
-    assert check_tiling([Piece(1, 3, 3), Piece(4, 4, 1), Piece(5, 9, 5)], 9) is None
+    assert check_tiling([NumberedSpan(1, 3, 3), NumberedSpan(4, 4, 1), NumberedSpan(5, 9, 5)], 9) is None
     assert check_tiling([], 0) is None
 
 
@@ -55,7 +55,7 @@ def test_a_tiling_has_no_fault():
     ],
 )
 def test_the_first_fault_is_named(claimed, fault):
-    assert check_tiling([Piece(*piece) for piece in claimed], 6) == fault
+    assert check_tiling([NumberedSpan(*piece) for piece in claimed], 6) == fault
 
 
 @given(st.integers(0, 60), st.sets(st.integers(-5, 70)))
@@ -67,7 +67,7 @@ def test_starts_give_a_tiling(n, starts):
 
 @given(st.lists(st.tuples(st.integers(-2, 9), st.integers(-2, 9), st.integers(-2, 9)), max_size=5), st.integers(0, 8))
 def test_no_fault_means_that_it_tiles(claimed, n):
-    found = [Piece(*piece) for piece in claimed]
+    found = [NumberedSpan(*piece) for piece in claimed]
     covered = [i for piece in found for i in range(piece.start, piece.end + 1)]
     exact = covered == list(range(1, n + 1)) and all(p.count == p.end - p.start + 1 > 0 for p in found)
     assert (check_tiling(found, n) is None) == exact

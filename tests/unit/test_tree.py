@@ -12,7 +12,7 @@ from eunoe.workers.tree.aggregates import tasks_of
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.retrieve import ancestors_of
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import Entry, Growth, base_threshold, best_child, insert, mark_ended, threshold
+from eunoe.workers.tree.tree import Growth, LeafEntry, base_threshold, best_child, insert, mark_ended, threshold
 from tests.support.house import START
 from tests.support.tree import check_tree
 
@@ -29,8 +29,8 @@ def rows(max_size: int = 20) -> st.SearchStrategy[list[np.ndarray]]:
     return st.lists(one, max_size=max_size)
 
 
-def entry(number: int) -> Entry:
-    return Entry(f"e{number}", f"text {number}", ("Ann" if number % 2 else "Ben",), START)
+def entry(number: int) -> LeafEntry:
+    return LeafEntry(f"e{number}", f"text {number}", ("Ann" if number % 2 else "Ben",), START)
 
 
 def fresh_growth(session: int = 1) -> Growth:

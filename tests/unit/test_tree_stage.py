@@ -10,15 +10,15 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import MemoriesChanged, Segment
 from eunoe.streams.codec import encode
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.rows import Order, StageRow, skip_session
+from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stores.memory import MemoryLogBook, MemoryStore
+from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
 from eunoe.workers.tree.entries import SegmentEntries
 from eunoe.workers.tree.nodes import ROOT
 from eunoe.workers.tree.reads import entries_below, read_tree, read_tree_stats
@@ -27,7 +27,7 @@ from tests.support.house import START, Clock
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
 
 TOPICS = ("garden roses tulips soil", "train ticket Oslo night", "violin lesson concert bow", "bread oven flour yeast")
-ROW = StageRow("tree", (MemoriesChanged,), (), Order.SESSION, skip_session("tree"))
+ROW = StageSpec("tree", (MemoriesChanged,), (), ApplyOrder.SESSION, skip_session("tree"))
 
 
 def some_text(number: int) -> str:
@@ -80,10 +80,10 @@ async def test_replaying_every_event_twice_changes_nothing():
 async def run_stage(events):
     """All documents and points after the runner has handled the events."""
     log, grove = MemoryLog(clock=Clock()), Grove()
-    sender = Sender(grove.store, grove.index, MemoryLogBook(), log)
+    sender = Sender(grove.store, grove.index, MemoryLogPositions(), log)
     place = LogPlace(epoch=0, partitions=log.partitions)
     runner = Runner(ROW, grove.stage, sender, grove.store, place, RunnerSettings())
-    pump = Pump(log)
+    pump = MemoryConsumer(log)
     pump.subscribe("tree", ROW.inputs, runner.handle)
     for event in events:
         await log.publish([Message(Topic.CHANGES, event.key.encode(), encode(event))])

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eunoe.streams.memory_log import MemoryLog, Pump, Stuck
+from eunoe.streams.memory_log import Deadlock, MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 
@@ -57,7 +57,7 @@ async def test_a_given_partition_is_kept_and_a_wrong_one_refused():
 
 async def test_the_pump_runs_until_nothing_is_left():
     log, trail = MemoryLog(4), []
-    pump = Pump(log)
+    pump = MemoryConsumer(log)
     pump.subscribe("intake", [Topic.CONVERSATIONS], forward(log, Topic.SESSIONS, trail))
     pump.subscribe("segment", [Topic.SESSIONS], forward(log, Topic.SEGMENTS, trail))
     pump.subscribe("compress", [Topic.SEGMENTS], forward(log, None, trail))
@@ -73,7 +73,7 @@ async def test_the_pump_runs_until_nothing_is_left():
 async def test_every_run_has_the_same_order():
     async def run():
         log, trail = MemoryLog(4, lambda: START), []
-        pump = Pump(log)
+        pump = MemoryConsumer(log)
         pump.subscribe("intake", [Topic.CONVERSATIONS], forward(log, Topic.SESSIONS, trail))
         pump.subscribe("segment", [Topic.SESSIONS], forward(log, None, trail))
         await log.publish([message(Topic.CONVERSATIONS, b"key%d" % i, b"%d" % i) for i in range(50)])
@@ -87,7 +87,7 @@ async def test_every_run_has_the_same_order():
 
 async def test_every_stage_has_all_records_of_its_topics():
     log, one, other = MemoryLog(4), [], []
-    pump = Pump(log)
+    pump = MemoryConsumer(log)
     pump.subscribe("one", [Topic.SESSIONS, Topic.SEGMENTS], forward(log, None, one))
     pump.subscribe("other", [Topic.SESSIONS], forward(log, None, other))
     await log.publish([message(Topic.SESSIONS, b"k", b"s"), message(Topic.SEGMENTS, b"k", b"g")])
@@ -98,7 +98,7 @@ async def test_every_stage_has_all_records_of_its_topics():
 
 async def test_what_a_handler_did_not_finish_comes_again():
     log, tries = MemoryLog(1), []
-    pump = Pump(log)
+    pump = MemoryConsumer(log)
 
     async def fails_once(record, lease):
         tries.append(record.offset)
@@ -115,7 +115,7 @@ async def test_what_a_handler_did_not_finish_comes_again():
 
 async def test_a_handler_that_waits_lets_the_others_go_on():
     log, done = MemoryLog(1), []
-    pump = Pump(log)
+    pump = MemoryConsumer(log)
 
     async def waits(record, lease):
         assert not lease.revoked
@@ -143,9 +143,9 @@ async def test_a_handler_that_waits_for_nothing_is_told():
         while True:
             await lease.pause(0.05)
 
-    pump = Pump(log, sleep, max_pauses=100)
+    pump = MemoryConsumer(log, sleep, max_pauses=100)
     pump.subscribe("respond", [Topic.SESSIONS], waits)
     await log.publish([message(Topic.SESSIONS, b"k")])
-    with pytest.raises(Stuck, match="respond paused 100 times"):
+    with pytest.raises(Deadlock, match="respond paused 100 times"):
         await pump.run_until_idle()
     assert slept == [0.05] * 100

@@ -13,11 +13,11 @@ from eunoe.schemas.events import Line, Provenance, SessionSegmented, SessionSkip
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, MemoriesFormed, MemoryDraft, MemoryStatus
 from eunoe.schemas.ports import Search
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import BUILDERS, ROWS
-from eunoe.workers.rows import Order, StageRow, skip_session
+from eunoe.workers.registry import BUILDERS, STAGES
+from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
@@ -40,8 +40,12 @@ from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 from tests.support.house import START, HashEmbedder, House, Stores, ended, utterance
 
-SUMMARIZE = StageRow("summarize", (SessionSegmented,), (MemoriesFormed,), Order.SESSION, skip_session("summarize"))
-ROW = StageRow("update", (MemoriesFormed,), (MemoriesChanged,), Order.SESSION, skip_session("update"), gathers=True)
+SUMMARIZE = StageSpec(
+    "summarize", (SessionSegmented,), (MemoriesFormed,), ApplyOrder.SESSION, skip_session("summarize")
+)
+ROW = StageSpec(
+    "update", (MemoriesFormed,), (MemoriesChanged,), ApplyOrder.SESSION, skip_session("update"), gathers=True
+)
 KEY = "default/c"
 MADE = Provenance(code="summarize/1", model="m")
 
@@ -74,7 +78,7 @@ class Room:
         settings = settings or UpdateSettings()
         stage = UpdateStage(self.stores.state, self.stores.index, HashEmbedder(), OfflineOperator(), settings)
         self.runner = Runner(ROW, stage, sender, self.stores.state, LogPlace(0, 1), RunnerSettings())
-        self.pump = Pump(self.log)
+        self.pump = MemoryConsumer(self.log)
         self.pump.subscribe("update", ROW.inputs, self.runner.handle)
 
     async def hear(self, *events: MemoriesFormed | SessionSkipped) -> None:
@@ -219,7 +223,7 @@ async def test_counts_are_those_of_all_memories(sessions: list[list[str]]):
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both rooms stand in the house."""
     for row in (SUMMARIZE, ROW):
-        monkeypatch.setitem(ROWS, row.name, row)  # type: ignore[arg-type]
+        monkeypatch.setitem(STAGES, row.name, row)  # type: ignore[arg-type]
     summarizer = OfflineSummarizer(SummarizeSettings())
     monkeypatch.setitem(BUILDERS, "summarize", lambda kit: SummarizeStage(summarizer))  # type: ignore[arg-type]
     monkeypatch.setitem(

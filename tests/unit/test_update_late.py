@@ -8,7 +8,7 @@ from eunoe.workers.update.applying import apply_summary
 from eunoe.workers.update.late import add_outdated, as_told, late_verdicts, without_claims
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import born
-from eunoe.workers.update.operator import Operation, Pair, Verdict
+from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 from tests.support.updates import formed, insight
 
 
@@ -18,8 +18,8 @@ def memory(session: int, text: str) -> Memory:
 
 def settle(older: Memory, newer: Memory, late: Memory, judged: dict[tuple[str, str], Operation]) -> Lifecycle:
     """What a late session's one sentence comes to beside an older and a newer memory."""
-    pairs = [Pair(older, late), Pair(newer, late)]
-    verdicts = {ids: Verdict(operation, "judged", fused="both") for ids, operation in judged.items()}
+    pairs = [OperationPair(older, late), OperationPair(newer, late)]
+    verdicts = {ids: OperationVerdict(operation, "judged", fused="both") for ids, operation in judged.items()}
     found = late_verdicts(pairs, verdicts)
     life = Lifecycle(late.session, [older, newer])
     add_outdated(life, [late], found.outdated)
@@ -31,8 +31,8 @@ OLDER, LATE, NEWER = memory(1, "Ann lives in Lyon."), memory(2, "Ann lives in Os
 
 
 def test_a_newer_memory_is_the_new_one_of_a_pair():
-    assert as_told(Pair(NEWER, LATE)) == Pair(LATE, NEWER)
-    assert as_told(Pair(OLDER, LATE)) == Pair(OLDER, LATE)
+    assert as_told(OperationPair(NEWER, LATE)) == OperationPair(LATE, NEWER)
+    assert as_told(OperationPair(OLDER, LATE)) == OperationPair(OLDER, LATE)
 
 
 @pytest.mark.parametrize("operation", list(Operation))

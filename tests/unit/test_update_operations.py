@@ -9,12 +9,12 @@ from eunoe.schemas.decisions import Commit, Decision, Put, Scope, Wait, Work
 from eunoe.schemas.events import InsightKind
 from eunoe.schemas.memory import ChangeKind, MemoryOrigin, MemoryStatus
 from eunoe.schemas.relations import Relation
-from eunoe.workers.link.graph import STATS, Related, Stats
-from eunoe.workers.link.growth import Known, grow, order_of
+from eunoe.workers.link.graph import STATS, GraphStats, Related
+from eunoe.workers.link.growth import StoredNeighbours, grow, order_of
 from eunoe.workers.update.memories import insight_id
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
-from eunoe.workers.update.operator import Pair
+from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.prompt import OperationAnswer, OperationsAnswer
 from eunoe.workers.update.reads import all_memories, history_of
 from eunoe.workers.update.settings import UpdateSettings
@@ -101,8 +101,8 @@ async def link(updates: Updates, old: str, *new: str) -> None:
     known = await updates.memories()
     older = order_of(known[old])
     links = [Related(older, order_of(known[text]), Relation.SAME_TOPIC) for text in new]
-    writes = grow([order_of(memory) for memory in known.values()], links, Known(), MADE)
-    stats = Put.of(STATS, STATS, Stats(session=4, memories=4))
+    writes = grow([order_of(memory) for memory in known.values()], links, StoredNeighbours(), MADE)
+    stats = Put.of(STATS, STATS, GraphStats(session=4, memories=4))
     assert await updates.store.commit(Scope("link", KEY), Commit(0, 4, (*writes, stats)))
 
 
@@ -282,7 +282,7 @@ async def test_two_bad_answers_leave_it_to_the_rules_and_are_marked(answer: tupl
     retired = [change for change in updates.told()[1].changes if change.kind is ChangeKind.RETIRED]
     assert len(retired) == 2
     memories = await all_memories(updates.store, KEY)
-    judgement = await ModelOperator(model, OfflineOperator()).operate([Pair(memories[0], memories[1])])
+    judgement = await ModelOperator(model, OfflineOperator()).operate([OperationPair(memories[0], memories[1])])
     assert (judgement.made_by.fallback, judgement.made_by.prompt) == (True, "update/1")
 
 

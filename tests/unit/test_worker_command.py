@@ -4,16 +4,16 @@ import pytest
 
 from eunoe.deploy.cli.worker import choose_stages
 from eunoe.schemas.errors import Refused
-from eunoe.workers.registry import GROUPS, ROWS
+from eunoe.workers.registry import GROUPS, STAGES
 
 
 def test_two_groups_share_out_all_stages_and_what_answers_stands_apart():
-    assert sorted(GROUPS["replies"] + GROUPS["memory"]) == sorted(GROUPS["all"]) == sorted(ROWS)
+    assert sorted(GROUPS["replies"] + GROUPS["memory"]) == sorted(GROUPS["all"]) == sorted(STAGES)
     assert GROUPS["replies"] == ("intake", "blend", "respond")
 
 
 def test_stages_are_named_by_themselves_or_as_a_group_and_run_once():
-    assert choose_stages(["all"]) == list(ROWS)
+    assert choose_stages(["all"]) == list(STAGES)
     assert choose_stages(["tree", "replies", "intake"]) == ["tree", "intake", "blend", "respond"]
 
 

@@ -16,7 +16,7 @@ DIGITS = 2
 """Digits of a worth that are kept."""
 
 
-class Reading(Value):
+class LineFeatures(Value):
     """A segment's lines as retrieval sees them; it holds for one embedder and one set of names."""
 
     embedder: str
@@ -40,17 +40,17 @@ def worth_of(lines: Sequence[Line], speakers: Sequence[str]) -> list[float]:
 
 
 def as_kept(vectors: Vectors) -> NDArray[np.float32]:
-    """The vectors with the digits that a `Reading` keeps, so that all ways to a line give the same."""
+    """The vectors with the digits that a `LineFeatures` keeps, so that all ways to a line give the same."""
     return vectors.astype("<f2").astype(np.float32)
 
 
 def build_reading(
     lines: Sequence[Line], vectors: Vectors, worth: Sequence[float], embedder: str, speakers: tuple[str, ...]
-) -> Reading:
+) -> LineFeatures:
     """The reading of a segment; ``vectors`` has a row for each of its evidence lines."""
     wide = np.zeros((len(lines), vectors.shape[1]), dtype="<f2")
     wide[[place for place, line in enumerate(lines) if line.is_evidence]] = vectors.astype("<f2")
-    return Reading(
+    return LineFeatures(
         embedder=embedder,
         speakers=speakers,
         worth=tuple(worth),

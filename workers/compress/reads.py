@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.readings import Reading
-from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, Stats
+from eunoe.workers.compress.readings import LineFeatures
+from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats
 from eunoe.workers.stores.term_counts import read_numbers
 
 
-async def read_stats(store: StateStore, key: str) -> Stats:
+async def read_stats(store: StateStore, key: str) -> SegmentStats:
     """What compress knows of a conversation; empty where it knows nothing."""
     (text,) = await store.fetch(NAME, key, STATS, [STATS])
-    return Stats() if text is None else Stats.from_json(text)
+    return SegmentStats() if text is None else SegmentStats.from_json(text)
 
 
 async def read_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
@@ -33,9 +33,9 @@ async def read_segments(
     return [parse(row) for row in rows if row is not None]
 
 
-async def read_readings(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, Reading]:
+async def read_readings(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, LineFeatures]:
     """Segment id → how its lines were read, for those that have a reading."""
     if not ids:
         return {}
     rows = await store.fetch(NAME, key, READINGS, ids)
-    return {id_: Reading.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+    return {id_: LineFeatures.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}

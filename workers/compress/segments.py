@@ -10,7 +10,7 @@ from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.compress.settings import CompressSettings
-from eunoe.workers.keeping import Indexed, IndexEntry, Keeping
+from eunoe.workers.keeping import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.terms import document_vector, terms
 
 NAME = "compress"
@@ -24,7 +24,7 @@ class Frequency(Value):
     segments: int
 
 
-class Stats(Value):
+class SegmentStats(Value):
     """What compress knows of a whole conversation."""
 
     segments: int = 0
@@ -63,7 +63,7 @@ def build_segments(
     ]
 
 
-def speakers_of(stats: Stats, event: SessionSegmented) -> tuple[str, ...]:
+def speakers_of(stats: SegmentStats, event: SessionSegmented) -> tuple[str, ...]:
     """All who ever spoke, in order of appearance, bounded."""
     names = dict.fromkeys((*stats.speakers, *(line.speaker for line in event.lines)))
     return tuple(names)[:MAX_SPEAKERS]
@@ -103,7 +103,7 @@ def index_entry(document: str) -> IndexEntry | None:
     return IndexEntry(segment.segment_id, segment.denoised, segment.session, segment.session)
 
 
-KEEPING = Keeping(
+KEEPING = StageTables(
     digested=(SEGMENTS, TERMS, STATS),
     left_out={READINGS: "vectors, which endpoints do not give twice alike; what they are of stands in segments"},
     indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),),

@@ -6,7 +6,7 @@ from itertools import chain
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
 from eunoe.schemas.ports import Compressor, Embedder, StateStore, Vectors
-from eunoe.workers.compress.readings import Reading, build_reading, worth_of
+from eunoe.workers.compress.readings import LineFeatures, build_reading, worth_of
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (
     READINGS,
@@ -14,7 +14,7 @@ from eunoe.workers.compress.segments import (
     STATS,
     TERMS,
     Frequency,
-    Stats,
+    SegmentStats,
     build_point,
     build_segments,
     cut,
@@ -24,7 +24,7 @@ from eunoe.workers.compress.segments import (
     term_lists,
 )
 from eunoe.workers.compress.settings import CompressSettings
-from eunoe.workers.models.offload import aside
+from eunoe.workers.models.offload import offload
 from eunoe.workers.stores.term_counts import frequency_writes
 from eunoe.workers.text.names import without_names
 
@@ -57,7 +57,9 @@ class CompressStage:
             build_point(work.key, segments[index], vectors[row], listed[index], self._settings)
             for row, index in enumerate(findable)
         ]
-        after = Stats(segments=stats.segments + len(findable), session=max(stats.session, work.seq), speakers=speakers)
+        after = SegmentStats(
+            segments=stats.segments + len(findable), session=max(stats.session, work.seq), speakers=speakers
+        )
         known = await read_frequencies(self._store, work.key, set(chain.from_iterable(listed)))
         writes = [
             *(Put.of(SEGMENTS, segment.segment_id, segment) for segment in segments),
@@ -69,11 +71,11 @@ class CompressStage:
 
     async def _read(
         self, parts: Sequence[tuple[Line, ...]], texts: Sequence[str], speakers: tuple[str, ...]
-    ) -> tuple[Vectors, list[Reading]]:
+    ) -> tuple[Vectors, list[LineFeatures]]:
         """The vectors of ``texts``, and each part's lines read for retrieval; one call for the whole session."""
         said = [[without_names(line.text, speakers) for line in evidence(lines)] for lines in parts]
         vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
-        worth = await aside(sum(map(len, parts)), _worth, parts, speakers)
+        worth = await offload(sum(map(len, parts)), _worth, parts, speakers)
         readings, start = [], len(texts)
         for lines, own, tells in zip(parts, said, worth, strict=True):
             rows = vectors[start : start + len(own)]

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import ConversationEvent, ReplyRequested, SessionEvent, SessionSkipped
 from eunoe.streams.topics import Topic
-from eunoe.workers.derive.pipeline import STAGES
-from eunoe.workers.registry import ROWS
-from eunoe.workers.rows import Order, StageRow
+from eunoe.workers.derive.pipeline import MEMORY_STAGES
+from eunoe.workers.registry import STAGES
+from eunoe.workers.rows import ApplyOrder, StageSpec
 
 ROOMS: Mapping[str, str | None] = {
-    **{name: name for name in STAGES},
+    **{name: name for name in MEMORY_STAGES},
     "compression": "compress",
     "embedding": "segment",
     "language": "segment",
@@ -22,7 +22,7 @@ ROOMS: Mapping[str, str | None] = {
 """What a setting belongs to → the first stage that it changes; None: only what replies find in the same memory."""
 
 
-def dependents(stage: str, rows: Mapping[str, StageRow] = ROWS) -> frozenset[str]:
+def dependents(stage: str, rows: Mapping[str, StageSpec] = STAGES) -> frozenset[str]:
     """The stage, and all that must be made again when it decides otherwise.
 
     A stage depends on those that emit what it consumes, and on those whose state it reads; and so on.
@@ -35,14 +35,14 @@ def dependents(stage: str, rows: Mapping[str, StageRow] = ROWS) -> frozenset[str
     return frozenset(found)
 
 
-def _follows(row: StageRow, before: StageRow) -> bool:
+def _follows(row: StageSpec, before: StageSpec) -> bool:
     return before.name in row.reads or bool(set(row.consumes) & set(before.emits))
 
 
 def made_again(stage: str) -> tuple[str, ...]:
     """`dependents` among those that make memory, in the order of the house."""
     wanted = dependents(stage)
-    return tuple(name for name in STAGES if name in wanted)
+    return tuple(name for name in MEMORY_STAGES if name in wanted)
 
 
 def changed_stages(changes: Iterable[str]) -> frozenset[str]:
@@ -51,10 +51,10 @@ def changed_stages(changes: Iterable[str]) -> frozenset[str]:
     return frozenset(stage for stage in found if stage is not None)
 
 
-def producer_of(topic: Topic, event: Contract, rows: Mapping[str, StageRow] = ROWS) -> str | None:
+def producer_of(topic: Topic, event: Contract, rows: Mapping[str, StageSpec] = STAGES) -> str | None:
     """The stage that wrote an event of a derived topic; None where none writes such."""
     for row in rows.values():
-        passes_on = isinstance(event, SessionSkipped) and row.order is Order.SESSION
+        passes_on = isinstance(event, SessionSkipped) and row.order is ApplyOrder.SESSION
         if topic in row.outputs and (type(event) in row.emits or passes_on):
             return row.name
     return None

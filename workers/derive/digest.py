@@ -12,7 +12,7 @@ from typing import Any
 
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.rows import StageRow
+from eunoe.workers.rows import StageSpec
 
 LOG_TIMES = frozenset({"known_from", "last_log_time"})
 """Fields that hold the log's time: equal in two readings of one log, not in two logs of the same events."""
@@ -70,14 +70,14 @@ def canonical(value: object, *, log_times: bool = False) -> Any:  # noqa: ANN401
 
 
 async def read_digest(
-    store: StateStore, key: str, rows: Mapping[str, StageRow], *, log_times: bool = False
+    store: StateStore, key: str, rows: Mapping[str, StageSpec], *, log_times: bool = False
 ) -> StateDigest:
     """The digest of a conversation as the store has it now; raises `Unavailable` when the store is."""
     parts = {name: await _read_stage(store, key, row, log_times=log_times) for name, row in rows.items()}
     return StateDigest(key, {name: part for name, part in parts.items() if part})
 
 
-async def _read_stage(store: StateStore, key: str, row: StageRow, *, log_times: bool) -> Document:
+async def _read_stage(store: StateStore, key: str, row: StageSpec, *, log_times: bool) -> Document:
     part: Document = {}
     if row.order.is_dense:
         ledger = await store.ledger(Scope(row.name, key))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.ports import ParkingLot, StateStore, VectorIndex
 from eunoe.workers.keeping import IndexEntry
-from eunoe.workers.rows import Order, StageRow
+from eunoe.workers.rows import ApplyOrder, StageSpec
 
 
 class Disagreement(StrEnum):
@@ -33,7 +33,9 @@ class Finding:
     detail: str
 
 
-async def compare_index(store: StateStore, index: VectorIndex, key: str, rows: Mapping[str, StageRow]) -> list[Finding]:
+async def compare_index(
+    store: StateStore, index: VectorIndex, key: str, rows: Mapping[str, StageSpec]
+) -> list[Finding]:
     """Every disagreement about a conversation, by collection and id; raises `Unavailable` when a server is."""
     expected: dict[Collection, dict[str, IndexEntry]] = {collection: {} for collection in Collection}
     for row in rows.values():
@@ -74,12 +76,12 @@ class Unfinished:
 
 
 async def unfinished(
-    store: StateStore, parking: ParkingLot, key: str, rows: Mapping[str, StageRow]
+    store: StateStore, parking: ParkingLot, key: str, rows: Mapping[str, StageSpec]
 ) -> Sequence[Unfinished]:
     """What is under way: decisions that are not sent, events that wait for others. Raises `Unavailable`."""
     found = []
     for row in rows.values():
-        if row.order is Order.REQUEST:
+        if row.order is ApplyOrder.REQUEST:
             continue
         scope = Scope(row.name, key)
         ledger = await store.ledger(scope)

@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from eunoe.schemas.decisions import Collection, Point, Timer
-from eunoe.schemas.ports import LogBook, Standing
-from eunoe.streams.memory_log import MemoryLog, Pump
+from eunoe.schemas.ports import LogPositions, StoredConversation
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.position import copy_headers
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.workers.registry import ROWS, Kit, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.recorded_outcomes import Moments, tells_failure
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes, tells_failure
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogBook, MemoryStore
+from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 
-STAGES = tuple(name for name in ROWS if name != "respond")
+MEMORY_STAGES = tuple(name for name in STAGES if name != "respond")
 """Who makes memory; replies were given when they were asked for."""
 
 TABLES: Mapping[str, Sequence[str]] = {
-    name: (*ROWS[name].keeping.digested, *ROWS[name].keeping.left_out) for name in STAGES
+    name: (*STAGES[name].keeping.digested, *STAGES[name].keeping.left_out) for name in MEMORY_STAGES
 }
 """Stage → its tables; intake, whose ledger says how far a conversation is, comes first."""
 
@@ -39,7 +39,7 @@ class Derived:
     """All that was made of one conversation."""
 
     key: str
-    standing: Standing
+    standing: StoredConversation
     points: tuple[Point, ...]
     timer: Timer | None
     """When its open session goes idle; None: none is open."""
@@ -59,10 +59,10 @@ class Bench:
     """One conversation's stages at work in memory."""
 
     log: MemoryLog
-    pump: Pump
+    pump: MemoryConsumer
     store: MemoryStore
     index: MemoryIndex
-    logbook: MemoryLogBook
+    logbook: MemoryLogPositions
 
     async def made(self, key: str) -> Derived:
         """All that stands there now."""
@@ -84,10 +84,10 @@ class Deriver:
     ``kit`` gives models and settings; its stores are not used.
     """
 
-    kit: Kit
+    kit: Dependencies
     settings: RunnerSettings
-    moments: Moments
-    stages: Sequence[str] = STAGES
+    moments: RecordedOutcomes
+    stages: Sequence[str] = MEMORY_STAGES
 
     async def derive(
         self, key: str, records: Sequence[Record], epoch: int, done: Callable[[], None] = lambda: None
@@ -96,7 +96,7 @@ class Deriver:
 
         ``epoch`` is that of the log they were read from; ``done`` is called after each record. Nobody is answered:
         ``replayed`` holds for each. Raises `Unavailable` when a model's endpoint stays away,
-        `eunoe.streams.memory_log.Stuck` when a stage waits for ever.
+        `eunoe.streams.memory_log.Deadlock` when a stage waits for ever.
         """
         bench = self.set_up()
         for record in records:
@@ -107,26 +107,26 @@ class Deriver:
 
     def set_up(self) -> "Bench":
         """The stages over stores and a log that hold nothing yet."""
-        log, store, index, logbook = MemoryLog(partitions=1), MemoryStore(), MemoryIndex(), MemoryLogBook()
-        pump = Pump(log)
+        log, store, index, logbook = MemoryLog(partitions=1), MemoryStore(), MemoryIndex(), MemoryLogPositions()
+        pump = MemoryConsumer(log)
         kit = replace(self.kit, store=store, index=index, settings=_patient(self.kit))
         sender = Sender(store, index, logbook, log)
         place = LogPlace(epoch=0, partitions=1, is_first=False)
         for name in self.stages:
             runner = Runner(
-                ROWS[name], build_stage(name, kit), sender, store, place, self.settings, moments=self.moments
+                STAGES[name], build_stage(name, kit), sender, store, place, self.settings, moments=self.moments
             )
-            pump.subscribe(name, ROWS[name].inputs, runner.handle)
+            pump.subscribe(name, STAGES[name].inputs, runner.handle)
         return Bench(log, pump, store, index, logbook)
 
 
-def _patient(kit: Kit) -> StageSettings:
+def _patient(kit: Dependencies) -> StageSettings:
     """The settings with which no turn goes on without memory: nobody waits for it."""
     return kit.settings.model_copy(
         update={"blend": kit.settings.blend.model_copy(update={"wait_s": None, "wait_unasked_s": None})}
     )
 
 
-async def _timer(logbook: LogBook) -> Timer | None:
+async def _timer(logbook: LogPositions) -> Timer | None:
     due = await logbook.due(0, _EVER, 1)
     return due[0].timer if due else None

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 
 from eunoe.schemas.decisions import Ledger, Point, Timer
 from eunoe.schemas.events import ConversationEvent
-from eunoe.schemas.ports import Standing
+from eunoe.schemas.ports import StoredConversation
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.dependents import made_again, number_of, producer_of
-from eunoe.workers.derive.pipeline import STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES, Derived, Deriver
 from eunoe.workers.intake.book import HEAD, Head
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 
 TAKEN: tuple[Topic, ...] = tuple(
     topic for topic, spec in TOPICS.items() if spec.derived and topic is not Topic.REPLY_CONTEXTS
@@ -26,7 +26,7 @@ TAKEN: tuple[Topic, ...] = tuple(
 class Kept:
     """What is taken over of a conversation: it fits together, nothing is unsent."""
 
-    standing: Standing
+    standing: StoredConversation
     """Of the stages that are not made again."""
     points: tuple[Point, ...] = ()
     timer: Timer | None = None
@@ -34,10 +34,10 @@ class Kept:
     def without(self, again: Sequence[str]) -> "Kept":
         """What is left of it where more stages are made again."""
         standing, names = self.standing, [name for name in self.standing.ledgers if name not in again]
-        collections = {entry.collection for name in names for entry in ROWS[name].keeping.indexed}
+        collections = {entry.collection for name in names for entry in STAGES[name].keeping.indexed}
         return replace(
             self,
-            standing=Standing(
+            standing=StoredConversation(
                 {name: standing.ledgers[name] for name in names},
                 {place: rows for place, rows in standing.tables.items() if place[0] in names},
                 {name: rows for name, rows in standing.parked.items() if name in names},
@@ -62,7 +62,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KeptMessages:
     """What kept stages have told the others, by topic and number."""
 
     records: Mapping[tuple[Topic, int], tuple[Record, ...]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Told:
     """Topics that lack an event which a kept stage had written: their retention has passed."""
 
 
-def what_was_told(kept: Kept, records: Sequence[Record]) -> Told:
+def what_was_told(kept: Kept, records: Sequence[Record]) -> KeptMessages:
     """Of the records of derived topics those that kept stages wrote, as far as their state reaches. Pure.
 
     What stands behind that is left to the generation's own stages: they write it again.
@@ -84,11 +84,11 @@ def what_was_told(kept: Kept, records: Sequence[Record]) -> Told:
         number = number_of(event)
         if number is not None and number <= kept.reach(stage, topic):
             found[topic, number].append(record)
-    return Told({place: tuple(rows) for place, rows in found.items()}, frozenset(_missing(kept, found)))
+    return KeptMessages({place: tuple(rows) for place, rows in found.items()}, frozenset(_missing(kept, found)))
 
 
 def _missing(kept: Kept, found: Mapping[tuple[Topic, int], Sequence[Record]]) -> Iterator[Topic]:
-    for row in ROWS.values():
+    for row in STAGES.values():
         for topic in row.outputs:
             numbers = range(1, kept.reach(row.name, topic) + 1) if row.name != "blend" else ()
             if topic in TAKEN and not all(found.get((topic, number)) for number in numbers):
@@ -108,22 +108,22 @@ def needed(again: Sequence[str]) -> frozenset[Topic]:
     return frozenset(
         topic
         for stage in again
-        for topic in ROWS[stage].inputs
-        if any(topic in ROWS[other].outputs for other in STAGES if other not in again)
+        for topic in STAGES[stage].inputs
+        if any(topic in STAGES[other].outputs for other in MEMORY_STAGES if other not in again)
     )
 
 
 def earliest(stage: str, missing: Iterable[Topic]) -> str:
     """The stage to begin with where these topics are not whole: the given one, or an earlier one; at last intake."""
     wanted, lacking = set(made_again(stage)), set(missing)
-    for candidate in sorted(STAGES, key=lambda name: len(made_again(name))):
+    for candidate in sorted(MEMORY_STAGES, key=lambda name: len(made_again(name))):
         again = made_again(candidate)
         if (candidate == stage or wanted < set(again)) and not needed(again) & lacking:
             return candidate
-    return STAGES[0]
+    return MEMORY_STAGES[0]
 
 
-async def go_on(deriver: Deriver, key: str, kept: Kept, told: Told) -> Derived:
+async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> Derived:
     """Run the stages over what is kept and what was told, session by session; the same as from the log.
 
     Raises what `Deriver.derive` raises.
@@ -143,7 +143,7 @@ async def go_on(deriver: Deriver, key: str, kept: Kept, told: Told) -> Derived:
     return replace(made, records=records)
 
 
-def _in_order(head: Head, told: Told) -> Iterator[Record]:
+def _in_order(head: Head, told: KeptMessages) -> Iterator[Record]:
     """As they came: of each session first its turns, then the session itself, stage by stage."""
     turns = {number: rows for (topic, number), rows in told.records.items() if topic is Topic.REPLY_REQUESTS}
     by_session: defaultdict[int, list[Record]] = defaultdict(list)

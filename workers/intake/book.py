@@ -17,12 +17,12 @@ from eunoe.schemas.events import (
 )
 from eunoe.schemas.identity import content_digest
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.intake.turns import Turn, is_blended, line_of, turn_events
-from eunoe.workers.keeping import Keeping
+from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, turn_events
+from eunoe.workers.keeping import StageTables
 
 HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
 
-KEEPING = Keeping(
+KEEPING = StageTables(
     digested=(HEAD, LINES, CLOSED, ERASURES),
     left_out={
         SEEN: "a window over the log that finds repeated utterances; nothing is derived from it",
@@ -76,7 +76,7 @@ class RingSlot(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IntakeState:
     """What was read of the conversation for one event."""
 
     head: Head = field(default_factory=Head)
@@ -91,7 +91,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class IncomingLine:
     """An utterance and its line, as it will be kept."""
 
     utterance: Utterance
@@ -102,7 +102,7 @@ class Told:
     """Bytes of it."""
 
     @classmethod
-    def of(cls, utterance: Utterance) -> "Told":
+    def of(cls, utterance: Utterance) -> "IncomingLine":
         """The utterance with its line."""
         line = line_of(utterance)
         text = line.model_dump_json()
@@ -114,7 +114,7 @@ def digest_of(utterance: Utterance) -> str:
     return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
 
 
-def closing_reason(head: Head, told: Told, settings: IntakeSettings) -> CloseReason | None:
+def closing_reason(head: Head, told: IncomingLine, settings: IntakeSettings) -> CloseReason | None:
     """Why the open session must end before this utterance; None: it goes on, or none is open."""
     if not head.is_open:
         return None
@@ -126,7 +126,7 @@ def closing_reason(head: Head, told: Told, settings: IntakeSettings) -> CloseRea
 
 
 def on_utterance(
-    known: Known, told: Told, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
+    known: IntakeState, told: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
 ) -> Decision:
     """Admit an utterance: remember its id, open or close sessions, ask for the reply it wants."""
     utterance = told.utterance
@@ -150,14 +150,16 @@ def _rejected(reason: DeadLetterReason, error: str) -> Decision:
     return Decision(rejection=Rejection(reason=reason, error=error))
 
 
-def _probe(known: Known, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
+def _probe(known: IntakeState, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
     head, writes = _remember(known, known.head, utterance, settings)
     session = head.session if head.is_open else head.session + 1
-    events = turn_events(utterance, Turn(session, known.lines), settings, replayed=replayed)
+    events = turn_events(utterance, TurnPosition(session, known.lines), settings, replayed=replayed)
     return Decision(writes=(*writes, Put.of(HEAD, HEAD, head)), events=events)
 
 
-def _recorded(known: Known, told: Told, log_time: datetime, settings: IntakeSettings, *, replayed: bool) -> Decision:
+def _recorded(
+    known: IntakeState, told: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool
+) -> Decision:
     utterance = told.utterance
     reason = closing_reason(known.head, told, settings)
     closing = _closing(known, utterance, reason, log_time) if reason else Decision()
@@ -173,7 +175,7 @@ def _recorded(known: Known, told: Told, log_time: datetime, settings: IntakeSett
         }
     )
     head, remembering = _remember(known, head, utterance, settings)
-    asks = turn_events(utterance, Turn(head.session, before, head.turn), settings, replayed=replayed)
+    asks = turn_events(utterance, TurnPosition(head.session, before, head.turn), settings, replayed=replayed)
     return Decision(
         writes=(
             *closing.writes,
@@ -186,7 +188,7 @@ def _recorded(known: Known, told: Told, log_time: datetime, settings: IntakeSett
     )
 
 
-def _opened(known: Known, utterance: Utterance, reason: CloseReason | None) -> Head:
+def _opened(known: IntakeState, utterance: Utterance, reason: CloseReason | None) -> Head:
     """The head of the session that the utterance belongs to, before it is added."""
     head = known.head
     if head.is_open and reason is None:
@@ -207,7 +209,7 @@ def _opened(known: Known, utterance: Utterance, reason: CloseReason | None) -> H
 
 
 def _remember(
-    known: Known, head: Head, utterance: Utterance, settings: IntakeSettings
+    known: IntakeState, head: Head, utterance: Utterance, settings: IntakeSettings
 ) -> tuple[Head, tuple[Write, ...]]:
     slot = ring_slot(head, settings)
     writes: list[Write] = [Drop(table=SEEN, id=known.evicted)] if known.evicted else []
@@ -223,7 +225,7 @@ def ring_slot(head: Head, settings: IntakeSettings) -> str:
     return str(head.remembered % settings.remembered_ids)
 
 
-def on_session_ended(known: Known, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
+def on_session_ended(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
     """Close the session that ended; an end that comes again, or too late, changes nothing."""
     head = known.head
     if event.after_utterance_id is not None:
@@ -235,7 +237,7 @@ def on_session_ended(known: Known, event: SessionEnded, log_time: datetime, sett
     return _rejected(DeadLetterReason.UNKNOWN_SESSION, f"no session {event.session_id!r} was ever opened")
 
 
-def _closed_idle(known: Known, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
+def _closed_idle(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
     head = known.head
     if not head.is_open or head.last_log_time is None:
         return Decision(timer=Timer(after_utterance_id=None, since=log_time))
@@ -246,7 +248,7 @@ def _closed_idle(known: Known, event: SessionEnded, log_time: datetime, settings
     return Decision(timer=Timer(after_utterance_id=head.last_utterance_id, since=head.last_log_time))
 
 
-def _closing(known: Known, event: Utterance | SessionEnded, reason: CloseReason, log_time: datetime) -> Decision:
+def _closing(known: IntakeState, event: Utterance | SessionEnded, reason: CloseReason, log_time: datetime) -> Decision:
     head = known.head
     writes: list[Write] = [Clear(table=LINES)]
     if head.session_id is not None:

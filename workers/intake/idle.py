@@ -10,12 +10,12 @@ from time import monotonic
 
 from eunoe.schemas.events import SessionEnded
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.ports import DueTimer, LogBook
+from eunoe.schemas.ports import DueTimer, LogPositions
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.runner.backoff import Backoff, Outages, Unhurried
+from eunoe.workers.runner.backoff import Backoff, Outages, UnboundedLease
 
 BATCH = 256
 REPEAT_S = 30.0
@@ -30,7 +30,7 @@ class IdleCloser:
     An end names the utterance that it follows, so it is void if another has come; it may be produced twice.
     """
 
-    logbook: LogBook
+    logbook: LogPositions
     publisher: Publisher
     caught_up: Callable[[], Iterable[int]]
     """The partitions that are this process's and read to their end."""
@@ -46,7 +46,9 @@ class IdleCloser:
     async def run(self) -> None:
         """Sweep for ever; a server that is away only delays the next sweep."""
         while True:
-            await self.outages.insist(self.sweep, Unhurried(), Backoff(first=self.settings.sweep_seconds), math.inf)
+            await self.outages.insist(
+                self.sweep, UnboundedLease(), Backoff(first=self.settings.sweep_seconds), math.inf
+            )
             await asyncio.sleep(self.settings.sweep_seconds)
 
     async def sweep(self) -> int:

@@ -17,10 +17,10 @@ from eunoe.workers.intake.book import (
     SEEN,
     Digest,
     Head,
-    Known,
+    IncomingLine,
+    IntakeState,
     Number,
     RingSlot,
-    Told,
     closing_reason,
     on_erase,
     on_session_ended,
@@ -69,7 +69,7 @@ class IntakeStage:
             known = await reader.known(event.session_id, None)
             known = await reader.with_lines(known, needed=known.head.is_open)
             return on_session_ended(known, event, work.log_time, self._settings)
-        told = Told.of(event)
+        told = IncomingLine.of(event)
         known = await reader.known(event.session_id, event.utterance_id)
         carried = needs_lines(event, self._settings) or closing_reason(known.head, told, self._settings) is not None
         known = await reader.with_lines(known, needed=carried and known.head.is_open)
@@ -84,7 +84,7 @@ class _Reader:
     key: str
     settings: IntakeSettings
 
-    async def known(self, session_id: str | None, utterance_id: str | None) -> Known:
+    async def known(self, session_id: str | None, utterance_id: str | None) -> IntakeState:
         head = await self._one(HEAD, HEAD, Head) or Head()
         seen = await self._one(SEEN, utterance_id, Digest)
         closed = await self._one(CLOSED, session_id, Number)
@@ -92,7 +92,7 @@ class _Reader:
         is_full = head.remembered >= self.settings.remembered_ids
         place = ring_slot(head, self.settings) if utterance_id and is_full else None
         evicted = await self._one(RING, place, RingSlot)
-        return Known(
+        return IntakeState(
             head=head,
             seen=None if seen is None else seen.digest,
             evicted=None if evicted is None else evicted.utterance_id,
@@ -105,7 +105,7 @@ class _Reader:
         (text,) = await self.draft.fetch(NAME, self.key, table, [id_])
         return None if text is None else form.from_json(text)
 
-    async def with_lines(self, known: Known, *, needed: bool) -> Known:
+    async def with_lines(self, known: IntakeState, *, needed: bool) -> IntakeState:
         if not needed:
             return known
         rows = await self.draft.scan(NAME, self.key, LINES)

@@ -10,7 +10,7 @@ from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnPosition:
     """Where an utterance stands."""
 
     session: int
@@ -48,7 +48,9 @@ def needs_lines(utterance: Utterance, settings: IntakeSettings) -> bool:
     return utterance.ask is not None or is_blended(utterance, settings)
 
 
-def turn_events(utterance: Utterance, turn: Turn, settings: IntakeSettings, *, replayed: bool) -> tuple[Contract, ...]:
+def turn_events(
+    utterance: Utterance, turn: TurnPosition, settings: IntakeSettings, *, replayed: bool
+) -> tuple[Contract, ...]:
     """What goes to the responder and to blend. What was answered long ago is blended again, not answered again."""
     blended = is_blended(utterance, settings)
     waits = blended and settings.blend is BlendMode.BEFORE_REPLY and utterance.ask is not None and not replayed
@@ -57,7 +59,7 @@ def turn_events(utterance: Utterance, turn: Turn, settings: IntakeSettings, *, r
     return (*contexts, _reply_requested(utterance, carried, reply_wanted=waits)) if blended else contexts
 
 
-def _reply_contexts(utterance: Utterance, turn: Turn) -> tuple[ReplyContext, ...]:
+def _reply_contexts(utterance: Utterance, turn: TurnPosition) -> tuple[ReplyContext, ...]:
     """What the responder gets without blend's help; nothing where the utterance asks for nothing."""
     if utterance.ask is None:
         return ()
@@ -72,7 +74,7 @@ def _reply_contexts(utterance: Utterance, turn: Turn) -> tuple[ReplyContext, ...
     return (context,)
 
 
-def _reply_requested(utterance: Utterance, turn: Turn, *, reply_wanted: bool) -> ReplyRequested:
+def _reply_requested(utterance: Utterance, turn: TurnPosition, *, reply_wanted: bool) -> ReplyRequested:
     return ReplyRequested(
         tenant=utterance.tenant,
         conversation_id=utterance.conversation_id,

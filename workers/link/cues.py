@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from eunoe.schemas.events import Line
 from eunoe.schemas.relations import Relation
-from eunoe.workers.link.judge import Pair, Verdict
+from eunoe.workers.link.judge import RelationPair, RelationVerdict
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
@@ -61,14 +61,14 @@ _CAUSE_FIRST = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class CueWord:
     """A word of a sentence with its place; ``stems`` is empty where it tells little."""
 
     start: int
     stems: frozenset[str]
 
 
-def judge_by_cues(pair: Pair, names: Sequence[str], settings: LinkSettings) -> Verdict:
+def judge_by_cues(pair: RelationPair, names: Sequence[str], settings: LinkSettings) -> RelationVerdict:
     """Changed, Cause, SameTopic or None, in this order: the surest sign that a cue gives, else None.
 
     The words of ``names`` (the speakers) tell nothing.
@@ -82,7 +82,7 @@ def judge_by_cues(pair: Pair, names: Sequence[str], settings: LinkSettings) -> V
     return _same_topic(pair, names, settings)
 
 
-def names_in(pairs: Iterable[Pair]) -> list[str]:
+def names_in(pairs: Iterable[RelationPair]) -> list[str]:
     """All who speak in some pairs, sorted."""
     memories = [memory for pair in pairs for memory in (pair.older, pair.newer)]
     lines = [line.speaker for memory in memories for line in memory.evidence]
@@ -93,7 +93,7 @@ def _told(text: str, lines: Iterable[Line]) -> list[str]:
     return [text, *(line.text for line in lines)]
 
 
-def _changed(pair: Pair, shared: frozenset[str], names: Sequence[str]) -> Verdict | None:
+def _changed(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -> RelationVerdict | None:
     """The same speaker tells of a change right beside a word of the older memory, which told of none such."""
     if pair.older.speaker != pair.newer.speaker:
         return None
@@ -103,18 +103,18 @@ def _changed(pair: Pair, shared: frozenset[str], names: Sequence[str]) -> Verdic
         for cue in _CHANGE.finditer(sentence):
             close = _near(sentence, cue, shared, names)
             if close and cue.group().casefold() not in old_cues:
-                return Verdict(Relation.CHANGED, f"'{cue.group()}' beside {_list(close)}")
+                return RelationVerdict(Relation.CHANGED, f"'{cue.group()}' beside {_list(close)}")
     return None
 
 
-def _caused(pair: Pair, shared: frozenset[str], names: Sequence[str]) -> Verdict | None:
+def _caused(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -> RelationVerdict | None:
     """The newer memory names a cause with a connective, and the cause is what the older one tells: half its words."""
     for sentence in _sentences(_told(pair.newer.text, pair.newer.evidence)):
         for connective, cause in _causes(sentence):
             stems = _stems([cause], names)
             told = stems & shared
             if len(told) >= max(_LEAST_SHARED, len(stems) / 2):
-                return Verdict(Relation.CAUSE, f"'{connective}' with {_list(told)}")
+                return RelationVerdict(Relation.CAUSE, f"'{connective}' with {_list(told)}")
     return None
 
 
@@ -126,12 +126,12 @@ def _causes(sentence: str) -> Iterator[tuple[str, str]]:
         yield cue.group(), sentence[: cue.start()]
 
 
-def _same_topic(pair: Pair, names: Sequence[str], settings: LinkSettings) -> Verdict:
+def _same_topic(pair: RelationPair, names: Sequence[str], settings: LinkSettings) -> RelationVerdict:
     common = _stems([pair.older.text], names) & _stems([pair.newer.text], names)
     least = settings.same_topic_words - (pair.similarity >= settings.same_topic_cosine)
     if common and len(common) >= least:
-        return Verdict(Relation.SAME_TOPIC, f"both tell of {_list(common)}")
-    return Verdict(None)
+        return RelationVerdict(Relation.SAME_TOPIC, f"both tell of {_list(common)}")
+    return RelationVerdict(None)
 
 
 def _sentences(texts: Iterable[str]) -> Iterator[str]:
@@ -139,9 +139,9 @@ def _sentences(texts: Iterable[str]) -> Iterator[str]:
         yield from (part.group() for part in _SENTENCE.finditer(text))
 
 
-def _words(sentence: str, names: Sequence[str]) -> list[Word]:
+def _words(sentence: str, names: Sequence[str]) -> list[CueWord]:
     known = tuple(names)
-    return [Word(found.start(), _stems_of(found.group(), known)) for found in _WORD.finditer(sentence)]
+    return [CueWord(found.start(), _stems_of(found.group(), known)) for found in _WORD.finditer(sentence)]
 
 
 @lru_cache(maxsize=65_536)

@@ -14,12 +14,12 @@ from pydantic import Field
 from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.relations import Relation
-from eunoe.workers.keeping import Keeping
+from eunoe.workers.keeping import StageTables
 
 NAME = "link"
 VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS = "vertices", "newer", "edges", "parents", "components", "stats"
-"""The tables: see `Vertex`, `Page`, `Edges`, `Parent`, `Component` and `Stats`."""
-KEEPING = Keeping(digested=(VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS))
+"""The tables: see `Vertex`, `Page`, `Edges`, `Parent`, `Component` and `GraphStats`."""
+KEEPING = StageTables(digested=(VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS))
 
 MAX_EXPLANATION_CHARS = 300
 MAX_SPEAKERS = 64
@@ -27,7 +27,7 @@ PAGE = 64
 """Outgoing edges in one document."""
 
 
-class Order(NamedTuple):
+class AgeKey(NamedTuple):
     """Sorts memories by age in log order; ties by id."""
 
     session: int
@@ -89,11 +89,11 @@ class Component(Value):
 
     root: str
     size: int
-    oldest: Order
+    oldest: AgeKey
     """Θ of equation 9."""
 
 
-class Stats(Value):
+class GraphStats(Value):
     """What link knows of a whole conversation."""
 
     session: int = 0
@@ -109,8 +109,8 @@ class Stats(Value):
 class Related(NamedTuple):
     """A pair with a relation: a member of M*_a (equation 6) and the new memory."""
 
-    older: Order
-    newer: Order
+    older: AgeKey
+    newer: AgeKey
     relation: Relation
     explanation: str = ""
     suspected: bool = False
@@ -132,7 +132,7 @@ def choose_links(related: Iterable[Related], roots: Mapping[str, str]) -> tuple[
     does not know is a component by itself. Edges come sorted by the new memory, then the older one. Raises
     ``ValueError`` for a pair whose older memory is not of an earlier session.
     """
-    best: dict[tuple[Order, str], Related] = {}
+    best: dict[tuple[AgeKey, str], Related] = {}
     for pair in related:
         if pair.older.session >= pair.newer.session:
             raise ValueError(f"{pair.older} is not of an earlier session than {pair.newer}")

@@ -16,28 +16,28 @@ from eunoe.workers.link.graph import (
     NEWER,
     PARENTS,
     VERTICES,
+    AgeKey,
     Component,
     Edge,
     Edges,
-    Order,
+    GraphStats,
     Page,
     Parent,
     Related,
-    Stats,
     Vertex,
     append_newer,
     find,
     page_id,
     unite,
 )
-from eunoe.workers.link.judge import CODE, Judgement, Pair
+from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair
 
 SUSPICIOUS = Provenance(code=CODE, model="suspicion")
 """What decided an edge that stands for a suspicion of `update`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredNeighbours:
     """What is stored about the older memories of a session's pairs, before the session."""
 
     parents: Mapping[str, str] = field(default_factory=dict)
@@ -54,19 +54,19 @@ class Known:
         return {id_: find(id_, self.parents) for id_ in self.parents}
 
 
-def order_of(memory: Memory) -> Order:
+def order_of(memory: Memory) -> AgeKey:
     """A memory's place in log order."""
-    return Order(*memory.order)
+    return AgeKey(*memory.order)
 
 
-def related_pairs(pairs: Sequence[Pair], judgement: Judgement) -> Iterator[Related]:
+def related_pairs(pairs: Sequence[RelationPair], judgement: RelationJudgement) -> Iterator[Related]:
     """The pairs that were given a relation (equation 6)."""
     for pair, verdict in zip(pairs, judgement.verdicts, strict=True):
         if verdict.relation is not None:
             yield Related(order_of(pair.older), order_of(pair.newer), verdict.relation, verdict.explanation)
 
 
-def grow(new: Sequence[Order], links: Sequence[Related], known: Known, made_by: Provenance) -> list[Write]:
+def grow(new: Sequence[AgeKey], links: Sequence[Related], known: StoredNeighbours, made_by: Provenance) -> list[Write]:
     """The documents that change when the memories ``new`` and their ``links`` enter the graph.
 
     An older memory that the graph does not know (its session was skipped here) enters with its first edge; where its
@@ -117,7 +117,7 @@ def _vertex_writes(
         yield Put.of(VERTICES, id_, vertices[id_])
 
 
-def _component_writes(entering: Sequence[Order], links: Sequence[Related], known: Known) -> Iterator[Write]:
+def _component_writes(entering: Sequence[AgeKey], links: Sequence[Related], known: StoredNeighbours) -> Iterator[Write]:
     """Components after the session's last memory; whoever was looked at on the way now names its root."""
     fresh = {order.memory_id: Component(root=order.memory_id, size=1, oldest=order) for order in entering}
     roots = {**known.roots, **{id_: id_ for id_ in fresh}}
@@ -135,11 +135,11 @@ def _component_writes(entering: Sequence[Order], links: Sequence[Related], known
 
 
 def count(
-    stats: Stats, session: int, new: Sequence[Memory], links: Iterable[Related], made_by: Provenance | None
-) -> Stats:
+    stats: GraphStats, session: int, new: Sequence[Memory], links: Iterable[Related], made_by: Provenance | None
+) -> GraphStats:
     """The stats after a session."""
     counted = Counter(stats.edges) + Counter(link.relation for link in links)
-    return Stats(
+    return GraphStats(
         session=session,
         memories=stats.memories + len(new),
         speakers=add_speakers(stats.speakers, new),

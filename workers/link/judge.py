@@ -13,7 +13,7 @@ CODE = "link/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RelationPair:
     """A memory of an earlier session and a new one that is similar to it."""
 
     older: Memory
@@ -23,7 +23,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RelationVerdict:
     """How the older memory of a pair leads to the newer one; None: not at all."""
 
     relation: Relation | None
@@ -31,16 +31,16 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class RelationJudgement:
     """One verdict for each pair, in the order of the pairs, and what decided them."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RelationVerdict, ...]
     made_by: Provenance
 
 
 class Judge(Protocol):
     """Assigns relations (THEANINE, section 2.1, phase I-2: Υ of equation 6)."""
 
-    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+    async def judge(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
         """A verdict for every pair of a session. Raises `Unavailable` when a model endpoint is."""
         ...

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import LanguageModel
-from eunoe.workers.link.judge import CODE, Judgement, Pair, Verdict
+from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair, RelationVerdict
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.prompt import NAME, RelationsAnswer, batches, relations_prompt
 from eunoe.workers.link.settings import LinkSettings
@@ -24,26 +24,26 @@ class ModelJudge:
         self._offline = offline
         self._settings = settings
 
-    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+    async def judge(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
         """A verdict for every pair; nobody is asked where there is none. Raises `Unavailable` when the endpoint is."""
-        verdicts: list[Verdict] = []
+        verdicts: list[RelationVerdict] = []
         for batch in batches(pairs, self._settings.prompt_budget_tokens, self._settings.max_evidence_chars):
             told = await self._ask(batch)
             if told is None:
                 return await self._fall_back(pairs)
             verdicts.extend(told)
-        return Judgement(tuple(verdicts), Provenance(code=CODE, model=self._model.name, prompt=NAME))
+        return RelationJudgement(tuple(verdicts), Provenance(code=CODE, model=self._model.name, prompt=NAME))
 
-    async def _ask(self, batch: Sequence[Pair]) -> list[Verdict] | None:
+    async def _ask(self, batch: Sequence[RelationPair]) -> list[RelationVerdict] | None:
         prompt = relations_prompt(batch, self._settings.max_evidence_chars)
         form = one_each(RelationsAnswer, "pairs", "pair", len(batch))
         asked = await ask_checked(self._model, prompt, form, lambda answer: answer.fault(len(batch)))
         if asked.answer is None:
             return None
         told = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
-        return [Verdict(answer.related, answer.explanation) for answer in told]
+        return [RelationVerdict(answer.related, answer.explanation) for answer in told]
 
-    async def _fall_back(self, pairs: Sequence[Pair]) -> Judgement:
+    async def _fall_back(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
         found = await self._offline.judge(pairs)
         made_by = found.made_by.model_copy(update={"prompt": NAME, "fallback": True})
-        return Judgement(found.verdicts, made_by)
+        return RelationJudgement(found.verdicts, made_by)

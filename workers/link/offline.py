@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
 from eunoe.workers.link.cues import judge_by_cues, names_in
-from eunoe.workers.link.judge import CODE, Judgement, Pair
+from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair
 from eunoe.workers.link.settings import LinkSettings
 
 
@@ -14,8 +14,8 @@ class OfflineJudge:
     def __init__(self, settings: LinkSettings) -> None:
         self._settings = settings
 
-    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+    async def judge(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
         """A verdict for every pair; never raises."""
         names = names_in(pairs)
         verdicts = tuple(judge_by_cues(pair, names, self._settings) for pair in pairs)
-        return Judgement(verdicts, Provenance(code=CODE, model="cues"))
+        return RelationJudgement(verdicts, Provenance(code=CODE, model="cues"))

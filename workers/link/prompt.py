@@ -8,7 +8,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Prompt
 from eunoe.schemas.relations import Relation
-from eunoe.workers.link.judge import Pair
+from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.text.tokens import count_tokens
 
@@ -85,7 +85,7 @@ class RelationsAnswer(Value):
         return f"these pairs are not answered: {missing[:10]}" if missing else None
 
 
-def relations_prompt(pairs: Sequence[Pair], max_evidence_chars: int) -> Prompt:
+def relations_prompt(pairs: Sequence[RelationPair], max_evidence_chars: int) -> Prompt:
     """The question for ``pairs``, which are numbered from 1; those of one new memory stand together."""
     rows: list[str] = []
     for number, pair in enumerate(pairs, start=1):
@@ -120,12 +120,12 @@ def _fold(text: str, max_chars: int) -> str:
     return folded if len(folded) <= max_chars else folded[: max_chars - 1] + "…"
 
 
-def batches(pairs: Sequence[Pair], budget_tokens: int, max_evidence_chars: int) -> list[list[Pair]]:
+def batches(pairs: Sequence[RelationPair], budget_tokens: int, max_evidence_chars: int) -> list[list[RelationPair]]:
     """``pairs`` in order, cut where a question would pass the budget or `MOST_PAIRS`; one where all fits.
 
     The pairs of one new memory stay together where they fit.
     """
-    found: list[list[Pair]] = []
+    found: list[list[RelationPair]] = []
     spent = 0
     for group in _by_newer(pairs):
         cost = _cost(show(group[0].newer, "B", max_evidence_chars))
@@ -138,8 +138,8 @@ def batches(pairs: Sequence[Pair], budget_tokens: int, max_evidence_chars: int) 
     return found
 
 
-def _by_newer(pairs: Sequence[Pair]) -> list[list[Pair]]:
-    groups: list[list[Pair]] = []
+def _by_newer(pairs: Sequence[RelationPair]) -> list[list[RelationPair]]:
+    groups: list[list[RelationPair]] = []
     for pair in pairs:
         if not groups or groups[-1][-1].newer.memory_id != pair.newer.memory_id:
             groups.append([])

@@ -18,14 +18,14 @@ from eunoe.workers.link.graph import (
     Component,
     Edge,
     Edges,
+    GraphStats,
     Page,
     Parent,
-    Stats,
     Vertex,
     find,
     page_id,
 )
-from eunoe.workers.link.growth import Known
+from eunoe.workers.link.growth import StoredNeighbours
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.timelines import Reach, Timeline, alone, untangle
 
@@ -34,9 +34,9 @@ ValueT = TypeVar("ValueT", bound=Value)
 _TRIES = 5
 
 
-async def read_link_stats(store: StateStore, key: str) -> Stats:
+async def read_link_stats(store: StateStore, key: str) -> GraphStats:
     """What link knows of a conversation; empty where it knows nothing."""
-    return (await _read(store, key, STATS, Stats, [STATS])).get(STATS, Stats())
+    return (await _read(store, key, STATS, GraphStats, [STATS])).get(STATS, GraphStats())
 
 
 async def linked_session(store: StateStore, key: str) -> int:
@@ -44,14 +44,14 @@ async def linked_session(store: StateStore, key: str) -> int:
     return (await store.ledger(Scope(NAME, key))).applied
 
 
-async def read_known(store: StateStore, key: str, ids: Sequence[str]) -> Known:
+async def read_known(store: StateStore, key: str, ids: Sequence[str]) -> StoredNeighbours:
     """All that linking to the memories ``ids`` needs: a few documents for each of them."""
     vertices = await _read(store, key, VERTICES, Vertex, ids)
     parents = await _read_parents(store, key, sorted(vertices))
     roots = sorted({find(id_, parents) for id_ in vertices})
     last = {page_id(id_, vertex.further_pages[-1]): id_ for id_, vertex in vertices.items() if vertex.further_pages}
     pages = await _read(store, key, NEWER, Page, list(last))
-    return Known(
+    return StoredNeighbours(
         parents=parents,
         components=await _read(store, key, COMPONENTS, Component, roots),
         vertices=vertices,

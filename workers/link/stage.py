@@ -8,7 +8,7 @@ from eunoe.schemas.memory import MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
 from eunoe.workers.link.graph import STATS, Related, choose_links
 from eunoe.workers.link.growth import add_speakers, count, grow, order_of, related_pairs
-from eunoe.workers.link.judge import CODE, Judge, Judgement, Pair
+from eunoe.workers.link.judge import CODE, Judge, RelationJudgement, RelationPair
 from eunoe.workers.link.reads import read_known, read_link_stats
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
@@ -48,10 +48,12 @@ class LinkStage:
         after = count(stats, work.seq, new, links, judgement.made_by)
         return Decision(writes=(*writes, Put.of(STATS, STATS, after)), skipped=event.partial)
 
-    async def _judged(self, pairs: Sequence[Pair]) -> Judgement:
-        return await self._judge.judge(pairs) if pairs else Judgement((), Provenance(code=CODE, model="none"))
+    async def _judged(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
+        return await self._judge.judge(pairs) if pairs else RelationJudgement((), Provenance(code=CODE, model="none"))
 
-    async def _pairs(self, key: str, session: int, new: Sequence[Memory], speakers: Sequence[str]) -> list[Pair]:
+    async def _pairs(
+        self, key: str, session: int, new: Sequence[Memory], speakers: Sequence[str]
+    ) -> list[RelationPair]:
         """Each new memory with its top-j associative memories of earlier sessions, best first (Algorithm 1, line 5)."""
         if not new or session == 1:
             return []
@@ -59,7 +61,7 @@ class LinkStage:
         ids = sorted({hit.id for row in hits for hit in row})
         known = {memory.memory_id: memory for memory in await read_memories(self._store, key, ids)}
         return [
-            Pair(known[hit.id], memory, hit.score)
+            RelationPair(known[hit.id], memory, hit.score)
             for memory, row in zip(new, hits, strict=True)
             for hit in row
             if hit.id in known

@@ -18,7 +18,7 @@ from itertools import islice, pairwise
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.relations import Relation
-from eunoe.workers.link.graph import Order, Vertex
+from eunoe.workers.link.graph import AgeKey, Vertex
 from eunoe.workers.link.settings import TimelineSettings
 
 Steps = Mapping[str, Sequence[str]]
@@ -60,7 +60,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Direction:
     """One direction from the retrieved memory."""
 
     steps: Steps
@@ -92,9 +92,9 @@ def alone(retrieved: str) -> Timeline:
     return Timeline(memories=(retrieved,), relations=(), retrieved=retrieved)
 
 
-def _past(reach: Reach) -> Side:
+def _past(reach: Reach) -> Direction:
     steps = {id_: [older for older, _ in vertex.older] for id_, vertex in reach.past.items()}
-    return Side(steps, distances(steps, _starts(reach, steps)))
+    return Direction(steps, distances(steps, _starts(reach, steps)))
 
 
 def _starts(reach: Reach, steps: Steps) -> list[str]:
@@ -103,7 +103,7 @@ def _starts(reach: Reach, steps: Steps) -> list[str]:
         return [reach.oldest]
     if not _all_read(steps):
         return []
-    orders = {id_: Order(vertex.session, vertex.index, id_) for id_, vertex in reach.past.items()}
+    orders = {id_: AgeKey(vertex.session, vertex.index, id_) for id_, vertex in reach.past.items()}
     return [min(orders, key=orders.__getitem__)]
 
 
@@ -111,9 +111,9 @@ def _all_read(steps: Steps) -> bool:
     return all(step in steps for nexts in steps.values() for step in nexts)
 
 
-def _future(reach: Reach) -> Side:
+def _future(reach: Reach) -> Direction:
     ends = [id_ for id_, vertex in reach.future.items() if not vertex.degree]
-    return Side(reach.children, distances(reach.children, ends))
+    return Direction(reach.children, distances(reach.children, ends))
 
 
 def distances(steps: Steps, goals: Iterable[str]) -> dict[str, int]:
@@ -143,14 +143,14 @@ def _share(room: int, behind: int | None, ahead: int | None) -> tuple[int, int]:
     return half, room - half
 
 
-def _paths(retrieved: str, past: Side, future: Side, room: int, seed: str) -> Iterator[Path]:
+def _paths(retrieved: str, past: Direction, future: Direction, room: int, seed: str) -> Iterator[Path]:
     """Every timeline of at most ``room`` steps, lazily."""
     for before in _trails(past, retrieved, room - future.left[retrieved], seed):
         for after in _trails(future, retrieved, room - len(before), seed):
             yield (*reversed(before), retrieved, *after)
 
 
-def _trails(side: Side, at: str, room: int, seed: str) -> Iterator[Path]:
+def _trails(side: Direction, at: str, room: int, seed: str) -> Iterator[Path]:
     """Every way of at most ``room`` steps from ``at`` to a goal, without ``at``; branches in the order of the seed."""
     if not side.left[at]:
         yield ()
@@ -179,12 +179,12 @@ def _draw(draw: Callable[[str], Path], settings: TimelineSettings) -> list[Path]
     return list(drawn)
 
 
-def _cut_path(retrieved: str, past: tuple[Side, int], future: tuple[Side, int], seed: str) -> Path:
+def _cut_path(retrieved: str, past: tuple[Direction, int], future: tuple[Direction, int], seed: str) -> Path:
     before, after = _reach_or_wander(*past, retrieved, seed), _reach_or_wander(*future, retrieved, seed)
     return (*reversed(before), retrieved, *after)
 
 
-def _reach_or_wander(side: Side, room: int, at: str, seed: str) -> Path:
+def _reach_or_wander(side: Direction, room: int, at: str, seed: str) -> Path:
     """A way to a goal within ``room`` steps; where there is none, a way of ``room`` steps towards one."""
     if side.left.get(at, room + 1) <= room:
         return next(_trails(side, at, room, seed))

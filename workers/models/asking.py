@@ -29,7 +29,7 @@ _MAX_FAULT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[A_co]):
+class CheckedAnswer(Generic[A_co]):
     """What came of a question."""
 
     answer: A_co | None
@@ -47,7 +47,7 @@ async def ask_checked(
     check: Callable[[AnswerT], str | None],
     *,
     urgent: bool = False,
-) -> Asked[AnswerT]:
+) -> CheckedAnswer[AnswerT]:
     """Ask, check, and where the answer is at fault ask exactly once more with the fault named.
 
     ``check`` returns what is wrong with an answer, or None. Where ``model`` is a `RecordedModel`, an answer
@@ -57,9 +57,9 @@ async def ask_checked(
     """
     kept = await model.recall(prompt, form) if isinstance(model, RecordedModel) else None
     if kept is not None and kept.answer is None:
-        return Asked(None, 0, kept.fault)
+        return CheckedAnswer(None, 0, kept.fault)
     if kept is not None and kept.answer is not None and check(kept.answer) is None:
-        return Asked(kept.answer)
+        return CheckedAnswer(kept.answer)
     plain = model.model if isinstance(model, RecordedModel) else model
     answer, fault = await _ask_once(plain, prompt, form, check, urgent)
     asked = 1
@@ -71,7 +71,7 @@ async def ask_checked(
             await model.record(prompt, form, answer)
         else:
             await model.record_refusal(prompt, form, fault or "")
-    return Asked(answer, asked, fault)
+    return CheckedAnswer(answer, asked, fault)
 
 
 async def _ask_once(

@@ -27,7 +27,7 @@ _LONGEST_KEPT = 40
 """Characters of a word whose traits are remembered."""
 
 
-class _Unit(NamedTuple):
+class _TextUnit(NamedTuple):
     """A word, a number or a mark of a text."""
 
     text: str
@@ -121,19 +121,19 @@ def drop_words(text: str, keep: float) -> str:
     return _join(text, kept) if any(_traits(unit.text).is_word for unit in kept) else text
 
 
-def _units(text: str) -> Iterator[_Unit]:
+def _units(text: str) -> Iterator[_TextUnit]:
     fresh, end = True, 0
     for found in _UNIT.finditer(text):
         fresh = fresh or "\n" in text[end : found.start()]
         piece, end = found.group(), found.end()
-        yield _Unit(piece, found.start(), end, fresh)
+        yield _TextUnit(piece, found.start(), end, fresh)
         if piece in _SENTENCE_END:
             fresh = True
         elif piece not in _OPENS:
             fresh = False
 
 
-def _droppable(text: str, units: Sequence[_Unit]) -> Iterator[tuple[int, int, int]]:
+def _droppable(text: str, units: Sequence[_TextUnit]) -> Iterator[tuple[int, int, int]]:
     """(rank, length, index) of each unit that may go; the smallest goes first."""
     tags = [found.span() for found in _TAG.finditer(text)]
     names = {unit.text for unit in units if unit.text[0].isupper() and not unit.starts_sentence}
@@ -146,7 +146,7 @@ def _droppable(text: str, units: Sequence[_Unit]) -> Iterator[tuple[int, int, in
             yield traits.rank - (1 if traits.rank == 6 and repeated else 0), len(unit.text), index
 
 
-def _in_spans(unit: _Unit, spans: Sequence[tuple[int, int]]) -> bool:
+def _in_spans(unit: _TextUnit, spans: Sequence[tuple[int, int]]) -> bool:
     return any(start <= unit.start < end for start, end in spans)
 
 
@@ -163,7 +163,7 @@ def _may_name(word: str, tells: int) -> bool:
     return not (word.isupper() and len(word) > 1 and tells < 3)  # SO, VERY: loud, no name
 
 
-def _is_name(unit: _Unit, traits: _Traits, names: set[str]) -> bool:
+def _is_name(unit: _TextUnit, traits: _Traits, names: set[str]) -> bool:
     return traits.may_name and (not unit.starts_sentence or unit.text in names or traits.is_known_name)
 
 
@@ -171,7 +171,7 @@ def _is_latin(word: str) -> bool:
     return all(ord(char) < 0x250 or char in "'’-" for char in word)
 
 
-def _join(text: str, units: Sequence[_Unit]) -> str:
+def _join(text: str, units: Sequence[_TextUnit]) -> str:
     """The units with the white space that stood before them, never two words run together."""
     parts: list[str] = []
     end = 0
@@ -183,7 +183,7 @@ def _join(text: str, units: Sequence[_Unit]) -> str:
     return "".join(parts)
 
 
-def _space(gap: str, unit: _Unit, follows: bool) -> str:
+def _space(gap: str, unit: _TextUnit, follows: bool) -> str:
     if not follows:
         return ""
     if "\n" in gap:

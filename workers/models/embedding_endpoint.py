@@ -14,7 +14,7 @@ from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.models.endpoint import Endpoint, EndpointRefused, fault_of
 from eunoe.workers.models.limit import InFlightLimit
-from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
+from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
 from eunoe.workers.models.vectors import unit_rows
 from eunoe.workers.text.tokens import clip_tokens, count_tokens
 
@@ -32,7 +32,7 @@ class EndpointEmbedderSettings:
     text_tokens: int = 4000
     """A longer text is embedded by its beginning."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    world: Surroundings = field(default_factory=Surroundings)
+    world: RetryEnvironment = field(default_factory=RetryEnvironment)
 
 
 class EndpointEmbedder:

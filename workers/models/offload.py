@@ -11,7 +11,7 @@ LONG = 40
 """Utterances (or as much of anything else) from which on a computation goes to a thread: some ten milliseconds."""
 
 
-async def aside(size: int, work: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+async def offload(size: int, work: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
     """What ``work`` gives; in a thread where ``size`` says that it is long, so it must be pure."""
     if size < LONG:
         return work(*args, **options)

@@ -19,7 +19,7 @@ from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of
 from eunoe.workers.models.forms import read_answer
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.metering import Prices, Usage
-from eunoe.workers.models.retrying import Retrying, RetryPolicy, Surroundings, Transient
+from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
 from eunoe.workers.text.tokens import count_tokens
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class OpenAISettings:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     sampling: Sampling = field(default_factory=Sampling)
     prices: Prices = field(default_factory=Prices)
-    world: Surroundings = field(default_factory=Surroundings)
+    world: RetryEnvironment = field(default_factory=RetryEnvironment)
 
     @property
     def parameters(self) -> str:

@@ -40,7 +40,7 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RetryEnvironment:
     """What retrying needs of the world; tests bring their own."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -63,7 +63,7 @@ class Retrying:
     """Runs an attempt until it works or the policy gives up."""
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)
-    world: Surroundings = field(default_factory=Surroundings)
+    world: RetryEnvironment = field(default_factory=RetryEnvironment)
     server: str = "the model's endpoint"
     """What the fault names."""
 

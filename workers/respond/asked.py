@@ -57,7 +57,7 @@ class AskedTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionHints:
     """What a question says about its answer beside its topic."""
 
     speakers: frozenset[str]
@@ -71,14 +71,14 @@ class Asked:
     """It asks for what was before."""
 
 
-def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Asked:
+def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
     """Reads a question; one in the first person is about who asks."""
     words = {word.casefold() for word in _WORD.findall(text)}
     named = {name for name in speakers if any(part.casefold() in words for part in _WORD.findall(name))}
     if asker in speakers and _FIRST_PERSON.search(text):
         named.add(asker)
     past = _PAST.search(text) is not None
-    return Asked(
+    return QuestionHints(
         speakers=frozenset(named),
         times=tuple(read_times(text)),
         when=_WHEN.search(text) is not None,

@@ -9,7 +9,7 @@ from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
-from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
 
@@ -29,7 +29,7 @@ class MemorySearch:
     """Finds memories of all states with the scores that they were found with."""
 
     store: StateStore
-    finder: Finder
+    finder: HybridSearch
     parse: Callable[[str], Memory] = Memory.from_json
 
     async def find(self, query: Query) -> list[tuple[Memory, float]]:

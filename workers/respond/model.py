@@ -21,7 +21,7 @@ from eunoe.workers.respond.prompt import (
     reply_fault,
     reply_prompt,
 )
-from eunoe.workers.respond.replier import CODE, Answer, ReplyTask
+from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine
 from eunoe.workers.text.tokens import count_tokens
 
@@ -34,7 +34,7 @@ class ModelReplier:
     offline: OfflineReplier
     refine: Refine
 
-    async def reply(self, task: ReplyTask) -> Answer:
+    async def reply(self, task: ReplyTask) -> DraftReply:
         """The model's reply with the rows it cites (THEANINE, equations 11 and 12)."""
         if not _has_timelines(task.context) or self.refine is Refine.OFF:
             return await self._reply(task)
@@ -42,14 +42,14 @@ class ModelReplier:
             return await self._refined_reply(task)
         return await self._reply(await self._refined(task))
 
-    async def _reply(self, task: ReplyTask) -> Answer:
+    async def _reply(self, task: ReplyTask) -> DraftReply:
         rows = task.rows
         asked = await ask_checked(
             self.model, reply_prompt(task), ReplyAnswer, lambda answer: reply_fault(answer, rows), urgent=True
         )
         return await self._answer(task, asked.answer, REPLY)
 
-    async def _refined_reply(self, task: ReplyTask) -> Answer:
+    async def _refined_reply(self, task: ReplyTask) -> DraftReply:
         rows = task.rows
         asked = await ask_checked(
             self.model,
@@ -60,13 +60,15 @@ class ModelReplier:
         )
         return await self._answer(task, asked.answer, FUSED)
 
-    async def _answer(self, task: ReplyTask, answer: ReplyAnswer | RefinedReplyAnswer | None, prompt: str) -> Answer:
+    async def _answer(
+        self, task: ReplyTask, answer: ReplyAnswer | RefinedReplyAnswer | None, prompt: str
+    ) -> DraftReply:
         if answer is None:
             twin = await self.offline.reply(task)
             return replace(twin, made_by=twin.made_by.model_copy(update={"fallback": True}))
         rows = task.rows
         cited = tuple(rows[number] for number in sorted(set(answer.cited)))
-        return Answer(answer.text.strip(), cited, Provenance(code=CODE, model=self.model.name, prompt=prompt))
+        return DraftReply(answer.text.strip(), cited, Provenance(code=CODE, model=self.model.name, prompt=prompt))
 
     async def _refined(self, task: ReplyTask) -> ReplyTask:
         """The task with notes in the place of raw timelines; unchanged where no refinement passed its checks.

@@ -7,9 +7,9 @@ import numpy as np
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.respond.asked import Asked, read_question
+from eunoe.workers.respond.asked import QuestionHints, read_question
 from eunoe.workers.respond.context import Row, fold, write_day
-from eunoe.workers.respond.replier import CODE, Answer, ReplyTask
+from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
 
@@ -29,19 +29,19 @@ class OfflineReplier:
 
     embedder: Embedder
 
-    async def reply(self, task: ReplyTask) -> Answer:
+    async def reply(self, task: ReplyTask) -> DraftReply:
         """One or two quotations with speaker and day, or that nothing is remembered."""
         rows = [row for row in task.rows.values() if row.reply_id is None]
         made_by = Provenance(code=CODE, model=f"quotation + {self.embedder.name}")
         if not rows:
-            return Answer(NOTHING, (), made_by)
+            return DraftReply(NOTHING, (), made_by)
         scores = await self._scores(task, rows)
         asked = read_question(task.question.text, task.speakers, task.question.speaker)
         chosen = choose_lines(rows, scores, asked)
         if not chosen:
-            return Answer(NOTHING, (), made_by)
+            return DraftReply(NOTHING, (), made_by)
         cited = tuple(rows[index] for index in sorted(chosen))
-        return Answer(" ".join(_quote(row, task.speak_as) for row in cited), cited, made_by)
+        return DraftReply(" ".join(_quote(row, task.speak_as) for row in cited), cited, made_by)
 
     async def _scores(self, task: ReplyTask, rows: Sequence[Row]) -> list[float]:
         question = without_names(task.question.text, task.speakers)
@@ -89,7 +89,7 @@ def best_lines(scores: Sequence[float]) -> list[int]:
     return [best, *(index for index in ranked[1:2] if scores[index] >= ALSO * scores[best])]
 
 
-def choose_lines(rows: Sequence[Row], scores: Sequence[float], asked: Asked) -> list[int]:
+def choose_lines(rows: Sequence[Row], scores: Sequence[float], asked: QuestionHints) -> list[int]:
     """The indices of what is quoted: of what holds now the latest, of what was before the oldest beside the best."""
     best = best_lines(scores)
     if not best or not (asked.present or asked.past):

@@ -27,7 +27,7 @@ class ReplyTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DraftReply:
     """What is said, and the rows that it rests on."""
 
     text: str
@@ -38,6 +38,6 @@ class Answer:
 class Replier(Protocol):
     """Answers as a participant of the conversation."""
 
-    async def reply(self, task: ReplyTask) -> Answer:
+    async def reply(self, task: ReplyTask) -> DraftReply:
         """Raises `Unavailable` when a model's endpoint is."""
         ...

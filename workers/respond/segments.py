@@ -9,7 +9,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
 from eunoe.workers.respond.context import Context, Row, line_row, make_context, pack, write_day, write_row
-from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
 
@@ -31,7 +31,7 @@ class SegmentSource:
     """Finds by the denoised text, shows the original one."""
 
     store: StateStore
-    finder: Finder
+    finder: HybridSearch
     parse: Callable[[str], Segment] = Segment.from_json
     """May remember what it parsed."""
 

@@ -43,7 +43,7 @@ class RecallSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class HybridSearch:
     """Searches one collection by dense vectors, BM25 or both."""
 
     index: VectorIndex

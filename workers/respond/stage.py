@@ -8,15 +8,17 @@ from eunoe.schemas.events import Provenance, Reply, ReplyContext, Strategy
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.keeping import Keeping
+from eunoe.workers.keeping import StageTables
 from eunoe.workers.respond.context import Row, latest
-from eunoe.workers.respond.replier import CODE, Answer, Replier, ReplyTask
+from eunoe.workers.respond.replier import CODE, DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Query, RecallSource
 
 NAME = "respond"
 CITED = "cited"
-KEEPING = Keeping(left_out={CITED: "a reply rests on what was known when it was asked, which is a matter of timing"})
+KEEPING = StageTables(
+    left_out={CITED: "a reply rests on what was known when it was asked, which is a matter of timing"}
+)
 
 
 class Cited(Value):
@@ -81,7 +83,7 @@ class RespondStage:
         record = Put.of(CITED, reply.reply_id, Cited(utterance_ids=reply.cited))
         return Decision(writes=(record,), events=(reply,))
 
-    async def _resolve(self, key: str, answer: Answer) -> tuple[str, ...]:
+    async def _resolve(self, key: str, answer: DraftReply) -> tuple[str, ...]:
         """The cited utterances; a reply among them stands for what it cited itself."""
         replies = [row.reply_id for row in answer.cited if row.reply_id is not None]
         found = await self._store.fetch(NAME, key, CITED, replies) if replies else []
@@ -100,7 +102,7 @@ def reply_id(event: ReplyContext) -> str:
     return derive_id(event.key, event.session, NAME, event.request.request_id)
 
 
-def apologize(work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
+def error_reply(work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
     """The reply that says that there is none, so that nobody waits for it."""
     event = work.event
     return (

@@ -13,7 +13,7 @@ from eunoe.workers.link.reads import read_timelines
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.timelines import Timeline
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
-from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
 
@@ -37,7 +37,7 @@ class TimelineSource:
     """Retrieves among all memories, superseded ones too: a timeline tells how things came to be."""
 
     store: StateStore
-    finder: Finder
+    finder: HybridSearch
     settings: TimelineSettings
     lay_out: TimelinesWritten = field(default_factory=lambda: lay_out_timelines)
     """How the prompt shows them; ablations show them otherwise."""

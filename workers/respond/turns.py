@@ -92,7 +92,7 @@ def read_wording(text: str, speakers: Sequence[str]) -> Wording:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class CandidateTurn:
     """An utterance of a segment, with what does not depend on the question."""
 
     line: Line
@@ -128,7 +128,7 @@ class Turn:
         return self.order[0]
 
 
-def line_turns(segment: Segment, wordings: Mapping[str, Wording]) -> tuple[Turn, ...]:
+def line_turns(segment: Segment, wordings: Mapping[str, Wording]) -> tuple[CandidateTurn, ...]:
     """The utterances of a segment; ``wordings`` holds each text of an evidence line."""
     return tuple(
         _turn(line, segment, place, wordings[line.text] if line.is_evidence else NO_WORDING)
@@ -141,7 +141,7 @@ ASKS, TIME, NUMBER, NAMES, OWN, REACTS, WORTH, TOKENS, LENGTH = FACTS = range(9)
 the number of terms."""
 
 
-def facts_of(turns: Sequence[Turn], worth: Sequence[float]) -> Floats:
+def facts_of(turns: Sequence[CandidateTurn], worth: Sequence[float]) -> Floats:
     """What scoring asks of every utterance, shape (n, 9); see `ASKS` and the others."""
     rows = [
         (
@@ -161,9 +161,9 @@ def facts_of(turns: Sequence[Turn], worth: Sequence[float]) -> Floats:
     return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(FACTS))
 
 
-def _turn(line: Line, segment: Segment, place: int, wording: Wording) -> Turn:
+def _turn(line: Line, segment: Segment, place: int, wording: Wording) -> CandidateTurn:
     tokens = wording.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON
-    return Turn(line, segment.segment_id, (segment.session, segment.index, place), wording, tokens)
+    return CandidateTurn(line, segment.segment_id, (segment.session, segment.index, place), wording, tokens)
 
 
 def places(segments: Sequence[Segment]) -> NDArray[np.int64]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.compress.readings import Reading, as_kept, worth_of
-from eunoe.workers.respond.turns import Turn, Wording, facts_of, line_turns, read_wording
+from eunoe.workers.compress.readings import LineFeatures, as_kept, worth_of
+from eunoe.workers.respond.turns import CandidateTurn, Wording, facts_of, line_turns, read_wording
 from eunoe.workers.text.names import without_names
 
 KEPT = 16_384
@@ -27,7 +27,7 @@ class ReadSegment:
     """A segment as retrieval sees it."""
 
     segment: Segment
-    turns: tuple[Turn, ...]
+    turns: tuple[CandidateTurn, ...]
     vectors: NDArray[np.float32]
     """Shape (turns, dimensions), unit rows; zeros for the responder's own words."""
     facts: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Wordings:
         return [segment for segment in segments if self._known(segment, speakers) is None]
 
     async def read_segments(
-        self, segments: Sequence[Segment], speakers: tuple[str, ...], stored: Mapping[str, Reading]
+        self, segments: Sequence[Segment], speakers: tuple[str, ...], stored: Mapping[str, LineFeatures]
     ) -> list[ReadSegment]:
         """The segments read, in their order; ``stored`` holds what was read of them when they came in.
 
@@ -75,7 +75,7 @@ class Wordings:
         found = self._segments.get((segment.segment_id, speakers))
         return found if found is not None and found.segment is segment else None
 
-    def _fits(self, reading: Reading, speakers: tuple[str, ...]) -> bool:
+    def _fits(self, reading: LineFeatures, speakers: tuple[str, ...]) -> bool:
         return (reading.embedder, reading.speakers) == (self.embedder.name, speakers)
 
     def _read(self, segment: Segment, speakers: Sequence[str], read: Mapping[str, Read]) -> ReadSegment:
@@ -111,7 +111,7 @@ class Wordings:
             self._kept.popitem(last=False)
 
 
-def _read_again(segment: Segment, speakers: Sequence[str], reading: Reading) -> ReadSegment:
+def _read_again(segment: Segment, speakers: Sequence[str], reading: LineFeatures) -> ReadSegment:
     wordings = {line.text: read_wording(line.text, speakers) for line in segment.lines if line.is_evidence}
     turns = line_turns(segment, wordings)
     return ReadSegment(segment, turns, reading.unpacked(), facts_of(turns, reading.worth))

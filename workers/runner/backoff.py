@@ -93,7 +93,7 @@ class Outages:
             log.warning("%s answers again, after %.0f s", server, self._clock() - outage.since)
 
     async def insist(self, work: Callable[[], Awaitable[T]], lease: Lease, backoff: Backoff, limit_s: float) -> T:
-        """Do ``work``, again and again while its server is away; raises what `Patience.wait` raises."""
+        """Do ``work``, again and again while its server is away; raises what `RetryLease.wait` raises."""
         with self.patience(lease, backoff, limit_s) as patience:
             while True:
                 try:
@@ -102,9 +102,9 @@ class Outages:
                     await patience.wait(fault)
 
     @contextmanager
-    def patience(self, lease: Lease, backoff: Backoff, limit_s: float) -> Iterator["Patience"]:
+    def patience(self, lease: Lease, backoff: Backoff, limit_s: float) -> Iterator["RetryLease"]:
         """The patience of one record, while it is handled."""
-        patience = Patience(self, lease, backoff, limit_s, self._clock)
+        patience = RetryLease(self, lease, backoff, limit_s, self._clock)
         answered = False
         try:
             yield patience
@@ -113,7 +113,7 @@ class Outages:
             patience.end(answered=answered)
 
 
-class Unhurried:
+class UnboundedLease:
     """The lease of who works on no record: nobody waits for what it holds."""
 
     revoked = False
@@ -123,7 +123,7 @@ class Unhurried:
         await asyncio.sleep(seconds)
 
 
-class Patience:
+class RetryLease:
     """Waits with backoff for one record; in the end lets the fault through.
 
     It is the record's lease too: who pauses for another reason has been answered.

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Write
 from eunoe.streams.record import Record
-from eunoe.workers.rows import Order, StageRow
+from eunoe.workers.rows import ApplyOrder, StageSpec
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider
-from eunoe.workers.runner.inbound import Arrival
-from eunoe.workers.runner.outbox import Stamp, compose_outbox
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.inbound import OrderedEvent
+from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
-MOST = 16
+MAX_BATCH = 16
 """Records of one run."""
 MOST_BYTES = 1 << 18
 """Bytes of their values: what a run brings about travels in one outbox."""
@@ -24,21 +24,21 @@ class Arrived:
     """A record and the event that it is."""
 
     record: Record
-    arrival: Arrival
+    arrival: OrderedEvent
 
 
-def split_run(records: Sequence[Record], row: StageRow, read: Callable[[Record], object]) -> list[tuple[Arrived, ...]]:
+def split_run(records: Sequence[Record], row: StageSpec, read: Callable[[Record], object]) -> list[tuple[Arrived, ...]]:
     """Runs to commit at once, in order; ``read`` as `read_record` does. A record that stands alone gives an empty run.
 
     Somebody waits for the answer to an ask: it ends its run, so that what follows does not hold it up.
     """
-    if row.order is not Order.POSITION:
+    if row.order is not ApplyOrder.POSITION:
         return [() for _ in records]
     runs: list[tuple[Arrived, ...]] = []
     going: list[Arrived] = []
     for record in records:
         arrival = read(record)
-        arrived = Arrived(record, arrival) if isinstance(arrival, Arrival) and not arrival.late else None
+        arrived = Arrived(record, arrival) if isinstance(arrival, OrderedEvent) and not arrival.late else None
         if going and (arrived is None or not _goes_with(arrived, going)):
             runs.append(tuple(going))
             going = []
@@ -56,7 +56,7 @@ def _goes_with(arrived: Arrived, going: Sequence[Arrived]) -> bool:
     size = sum(len(other.record.value) for other in going) + len(arrived.record.value)
     first = going[0].record
     is_near = (first.topic, first.partition) == (arrived.record.topic, arrived.record.partition)
-    return is_near and size <= MOST_BYTES and len(going) < MOST
+    return is_near and size <= MOST_BYTES and len(going) < MAX_BATCH
 
 
 def fold_writes(decisions: Iterable[Decision]) -> tuple[Write, ...]:
@@ -87,7 +87,7 @@ def join_outboxes(outboxes: Sequence[Outbox]) -> Outbox:
 class RunApplier:
     """Decides and commits runs of one stage."""
 
-    def __init__(self, row: StageRow, decider: Decider, committer: Committer, moments: Moments) -> None:
+    def __init__(self, row: StageSpec, decider: Decider, committer: Committer, moments: RecordedOutcomes) -> None:
         self._row = row
         self._decider = decider
         self._committer = committer
@@ -122,7 +122,7 @@ class RunApplier:
     def _commit(self, ledger: Ledger, news: Sequence[Arrived], decisions: Sequence[Decision]) -> Commit:
         outbox = join_outboxes(
             [
-                compose_outbox(self._row, decision, arrived.record, Stamp(arrived.arrival.number))
+                compose_outbox(self._row, decision, arrived.record, DecisionStamp(arrived.arrival.number))
                 for arrived, decision in zip(news, decisions, strict=True)
             ]
         )

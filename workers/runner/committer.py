@@ -9,7 +9,7 @@ from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
 from eunoe.streams.record import Record
 from eunoe.workers.runner.errors import Fenced
-from eunoe.workers.runner.inbound import Arrival, LogPlace
+from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import Sender
 
@@ -32,7 +32,7 @@ class Committer:
                 return ledger
             await self.sender.send(scope, ledger.outbox)
 
-    async def work(self, arrival: Arrival, events: Sequence[Contract], record: Record) -> Work[Any]:
+    async def work(self, arrival: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
         """What the stage is asked to decide. Raises `Unavailable`."""
         return Work(
             key=arrival.scope.key,
@@ -42,7 +42,7 @@ class Committer:
             replayed=not await self._answers(arrival, record),
         )
 
-    async def _answers(self, arrival: Arrival, record: Record) -> bool:
+    async def _answers(self, arrival: OrderedEvent, record: Record) -> bool:
         """Whether this generation, now, answers what the record asks."""
         if arrival.replayed or not arrival.asks:
             return not arrival.replayed

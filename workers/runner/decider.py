@@ -8,12 +8,12 @@ from typing import Any
 from eunoe.schemas.decisions import Decision, Outcome, Park, Rejection, Wait, Work
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionSkipped
-from eunoe.streams.record import GiveWay, Lease
-from eunoe.workers.rows import StageRow
+from eunoe.streams.record import Lease, Revoked
+from eunoe.workers.rows import StageSpec
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.metrics import Part, StageMeter
-from eunoe.workers.runner.recorded_outcomes import Moment
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
 from eunoe.workers.stage import RunStage, Stage
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class RunnerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class DecisionResult:
     """A decision to commit."""
 
     decision: Decision
@@ -43,31 +43,31 @@ class Settled:
     """True: the stage raised each time, and the decision is what becomes of that."""
 
     @property
-    def moment(self) -> Moment | None:
+    def moment(self) -> RecordedOutcome | None:
         """What only time made so; it is recorded together with the decision."""
         if self.failed and self.decision.rejection is not None:
-            return Moment(failed=self.decision.rejection.error, attempts=self.attempts)
-        return None if self.decision.recorded is None else Moment(recorded=self.decision.recorded)
+            return RecordedOutcome(failed=self.decision.rejection.error, attempts=self.attempts)
+        return None if self.decision.recorded is None else RecordedOutcome(recorded=self.decision.recorded)
 
 
 class Decider:
     """Asks one stage until it has decided."""
 
-    def __init__(self, row: StageRow, stage: Stage, settings: RunnerSettings, meter: StageMeter) -> None:
+    def __init__(self, row: StageSpec, stage: Stage, settings: RunnerSettings, meter: StageMeter) -> None:
         self._row = row
         self._stage = stage
         self._settings = settings
         self._meter = meter
         self._window = FailureWindow(settings.failures)
 
-    async def decide(self, work: Work[Any], lease: Lease, moment: Moment) -> Settled | Park:
+    async def decide(self, work: Work[Any], lease: Lease, moment: RecordedOutcome) -> DecisionResult | Park:
         """What the stage decides, or what becomes of its failure; ``moment`` is what was recorded of it.
 
-        Raises `GiveWay` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
+        Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
         stage fails more often than its limit allows: then nothing of this event is set aside.
         """
         if not self._row.gathers and isinstance(work.events[0], SessionSkipped):
-            return Settled(Decision(events=work.events, skipped=True))
+            return DecisionResult(Decision(events=work.events, skipped=True))
         if moment.failed is not None:
             return self._given_up(work, moment.failed, moment.attempts)
         while isinstance(outcome := await self._tried(work, lease), Wait):
@@ -75,7 +75,7 @@ class Decider:
         if not isinstance(outcome, Decision):
             return outcome
         self._window.note(failed=False)
-        return Settled(outcome)
+        return DecisionResult(outcome)
 
     @property
     def decides_runs(self) -> bool:
@@ -92,7 +92,7 @@ class Decider:
         try:
             with self._meter.timed(Part.DECIDING):
                 decisions = await self._stage.decide_run(works)
-        except (Unavailable, GiveWay):
+        except (Unavailable, Revoked):
             raise
         except Exception:
             first, last = works[0].number, works[-1].number
@@ -102,14 +102,14 @@ class Decider:
             self._window.note(failed=False)
         return decisions
 
-    async def _tried(self, work: Work[Any], lease: Lease) -> Outcome | Settled:
+    async def _tried(self, work: Work[Any], lease: Lease) -> Outcome | DecisionResult:
         """What the stage says; where it raises each time, what becomes of that."""
         attempt = 0
         while True:
             try:
                 with self._meter.timed(Part.DECIDING):
                     return await self._stage.decide(work)
-            except (Unavailable, GiveWay):
+            except (Unavailable, Revoked):
                 raise
             except Exception as error:
                 attempt += 1
@@ -119,11 +119,11 @@ class Decider:
             await self.pause(self._settings.backoff.pause(attempt), lease)
 
     async def pause(self, seconds: float, lease: Lease) -> None:
-        """Let time go by; raises `GiveWay` when a rebalance begins."""
+        """Let time go by; raises `Revoked` when a rebalance begins."""
         with self._meter.timed(Part.WAITING):
             await lease.pause(seconds)
 
-    def _failed(self, work: Work[Any], error: str, attempts: int) -> Settled:
+    def _failed(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
         self._window.note(failed=True)
         if self._window.is_over:
             raise TooManyFailures(
@@ -134,9 +134,9 @@ class Decider:
             )
         return self._given_up(work, error, attempts)
 
-    def _given_up(self, work: Work[Any], error: str, attempts: int) -> Settled:
+    def _given_up(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
         # a late session was passed on as skipped when its turn was
         events = () if work.late else self._row.give_up(work, error)
         rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
         skipped = self._row.order.is_dense
-        return Settled(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)
+        return DecisionResult(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)

@@ -23,7 +23,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.retries import is_late, read_retry
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.workers.rows import Order, StageRow
+from eunoe.workers.rows import ApplyOrder, StageSpec
 
 
 class NewerSchema(Unavailable):
@@ -34,7 +34,7 @@ class NewerSchema(Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class OrderedEvent:
     """An event that is this stage's business, with its place in the order."""
 
     event: ConversationEvent
@@ -75,7 +75,7 @@ class LogPlace:
         return self.is_first if promoted is None else promoted == self.generation
 
 
-def read_record(record: Record, row: StageRow, place: LogPlace) -> Arrival | Promotion | Rejection | None:
+def read_record(record: Record, row: StageSpec, place: LogPlace) -> OrderedEvent | Promotion | Rejection | None:
     """The event of a record; a `Rejection` for a dead letter, None for what is not for this stage.
 
     Raises `NewerSchema` for an internal event of a newer schema version.
@@ -91,7 +91,7 @@ def read_record(record: Record, row: StageRow, place: LogPlace) -> Arrival | Pro
         if rejection or not isinstance(event, ConversationEvent):
             return rejection
         arrival = _arrival(event, record, row, place)
-        if arrival is None or row.order is not Order.SESSION or not (retry or is_late(record)):
+        if arrival is None or row.order is not ApplyOrder.SESSION or not (retry or is_late(record)):
             return arrival
         number = arrival.number if retry is None or retry.number is None else retry.number
         return replace(arrival, number=number, late=True)
@@ -123,12 +123,12 @@ def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | 
     return None
 
 
-def _arrival(event: ConversationEvent, record: Record, row: StageRow, place: LogPlace) -> Arrival | None:
-    skipped = isinstance(event, SessionSkipped) and row.order is Order.SESSION
+def _arrival(event: ConversationEvent, record: Record, row: StageSpec, place: LogPlace) -> OrderedEvent | None:
+    skipped = isinstance(event, SessionSkipped) and row.order is ApplyOrder.SESSION
     if not skipped and type(event) not in row.consumes:
         return None
     lane, number = _order(event, record, row, place)
-    return Arrival(
+    return OrderedEvent(
         event=event,
         scope=Scope(stage=row.name, key=event.key, lane=lane),
         number=number,
@@ -137,12 +137,12 @@ def _arrival(event: ConversationEvent, record: Record, row: StageRow, place: Log
     )
 
 
-def _order(event: ConversationEvent, record: Record, row: StageRow, place: LogPlace) -> tuple[str, int]:
-    if row.order is Order.POSITION:
+def _order(event: ConversationEvent, record: Record, row: StageSpec, place: LogPlace) -> tuple[str, int]:
+    if row.order is ApplyOrder.POSITION:
         return "", record_position(record, place.epoch)
-    if row.order is Order.REQUEST and isinstance(event, ReplyContext):
+    if row.order is ApplyOrder.REQUEST and isinstance(event, ReplyContext):
         return event.request.request_id, 1
-    if row.order is Order.TURN and isinstance(event, ReplyRequested):
+    if row.order is ApplyOrder.TURN and isinstance(event, ReplyRequested):
         return "", _turn(event)
     if isinstance(event, SessionEvent):
         return "", event.session

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Decision, Outbox, OutMessage, Rejection, Scope
 from eunoe.schemas.events import ConversationEvent, RecordedAnswer
-from eunoe.schemas.ports import LogBook, StateStore, VectorIndex
+from eunoe.schemas.ports import LogPositions, StateStore, VectorIndex
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.recording import Answers
-from eunoe.workers.rows import StageRow
+from eunoe.workers.rows import StageSpec
 from eunoe.workers.runner.metrics import Part, StageMeter
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class DecisionStamp:
     """What is told of a decision beside its parts."""
 
     number: int
@@ -28,7 +28,7 @@ class Stamp:
     """Of a late session: how many late ones there are with it."""
 
 
-def compose_outbox(row: StageRow, decision: Decision, record: Record, stamp: Stamp) -> Outbox:
+def compose_outbox(row: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
     """The outbox of a decision: its points, its events by topic, its dead letter, its timer.
 
     What a late session brings about travels on as late.
@@ -46,14 +46,14 @@ def compose_outbox(row: StageRow, decision: Decision, record: Record, stamp: Sta
     )
 
 
-def _event_messages(row: StageRow, event: Contract, headers: tuple[tuple[str, str], ...]) -> list[OutMessage]:
+def _event_messages(row: StageSpec, event: Contract, headers: tuple[tuple[str, str], ...]) -> list[OutMessage]:
     if not isinstance(event, ConversationEvent):
         raise TypeError(f"{row.name} emitted {event.type_tag()}, which belongs to no conversation")
     text = encode(event).decode()
     return [OutMessage(topic=topic, key=event.key, text=text, headers=headers) for topic in row.route(event)]
 
 
-def _letter_message(row: StageRow, rejection: Rejection, record: Record, stamp: Stamp) -> OutMessage:
+def _letter_message(row: StageSpec, rejection: Rejection, record: Record, stamp: DecisionStamp) -> OutMessage:
     number = stamp.number if row.order.is_dense else None
     letter = dead_letter(record, row.name, rejection.reason, rejection.error, stamp.attempts, number=number)
     return OutMessage(
@@ -79,7 +79,7 @@ class Sender:
 
     store: StateStore
     index: VectorIndex
-    logbook: LogBook
+    logbook: LogPositions
     publisher: Publisher
     meter: StageMeter = field(default_factory=StageMeter)
     answers: Answers | None = None

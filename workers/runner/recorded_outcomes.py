@@ -13,7 +13,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.models.recording import Answers
 
 
-class Moment(Value):
+class RecordedOutcome(Value):
     """What a model, asked again, would not tell."""
 
     failed: str | None = None
@@ -23,37 +23,37 @@ class Moment(Value):
     """`eunoe.schemas.decisions.Decision.recorded`."""
 
 
-def moment_name(scope: Scope, number: int) -> str:
+def outcome_name(scope: Scope, number: int) -> str:
     """The name of a decision among the recorded answers, the same in every generation."""
     return f"moment:{quote(scope.stage, safe='')}:{scope.key}:{number}"
 
 
-def moment_message(scope: Scope, number: int, moment: Moment | None) -> OutMessage:
+def outcome_message(scope: Scope, number: int, moment: RecordedOutcome | None) -> OutMessage:
     """What an outbox owes to the recorded answers; None: what failed was decided after all, and is forgotten."""
     text = "" if moment is None else moment.model_dump_json()
-    answer = RecordedAnswer(request=moment_name(scope, number), text=text)
+    answer = RecordedAnswer(request=outcome_name(scope, number), text=text)
     return OutMessage(topic=Topic.ANSWERS, key=answer.request, text=encode(answer).decode())
 
 
 def tells_failure(record: bytes) -> bool:
     """True for a recorded answer that is the moment of a decision which raised each time."""
     answer = RecordedAnswer.from_json(record)
-    return bool(answer.text) and Moment.from_json(answer.text).failed is not None
+    return bool(answer.text) and RecordedOutcome.from_json(answer.text).failed is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class RecordedOutcomes:
     """What a rebuild that does not ask again obeys."""
 
     answers: Answers | None = None
     """None: nothing is obeyed."""
 
-    async def recall(self, scope: Scope, number: int) -> Moment | None:
+    async def recall(self, scope: Scope, number: int) -> RecordedOutcome | None:
         """What time made of a decision. Raises `Unavailable`."""
         if self.answers is None or scope.lane:
             return None
-        text = await self.answers.get(moment_name(scope, number))
+        text = await self.answers.get(outcome_name(scope, number))
         try:
-            return Moment.from_json(text) if text else None
+            return RecordedOutcome.from_json(text) if text else None
         except ValidationError:
             return None

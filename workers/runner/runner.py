@@ -20,16 +20,16 @@ from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
-from eunoe.streams.record import GiveWay, Lease, Record
-from eunoe.workers.rows import StageRow
+from eunoe.streams.record import Lease, Record, Revoked
+from eunoe.workers.rows import StageSpec
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.batches import Arrived, RunApplier, split_run
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider, RunnerSettings
-from eunoe.workers.runner.inbound import Arrival, LogPlace, Promotion, read_record
+from eunoe.workers.runner.inbound import LogPlace, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
-from eunoe.workers.runner.outbox import Sender, Stamp, compose_outbox
-from eunoe.workers.runner.recorded_outcomes import Moment, Moments, moment_message
+from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
 from eunoe.workers.stage import Stage
 
 T = TypeVar("T")
@@ -42,14 +42,14 @@ class Runner:
 
     def __init__(  # noqa: PLR0913 - the one place where a stage meets its surroundings
         self,
-        row: StageRow,
+        row: StageSpec,
         stage: Stage,
         sender: Sender,
         parking: ParkingLot,
         place: LogPlace,
         settings: RunnerSettings,
         *,
-        moments: Moments | None = None,
+        moments: RecordedOutcomes | None = None,
         outages: Outages | None = None,
     ) -> None:
         """``outages`` are those of the whole process, where it has several runners."""
@@ -59,7 +59,7 @@ class Runner:
         self._parking = parking
         self._place = place
         self._settings = settings
-        self._moments = moments or Moments()
+        self._moments = moments or RecordedOutcomes()
         self._outages = outages or Outages()
         self._decider = Decider(row, stage, settings, sender.meter)
         self._committer = Committer(sender, place)
@@ -68,7 +68,7 @@ class Runner:
     async def handle(self, record: Record, lease: Lease) -> None:
         """Do all that a record asks for; when this returns, the record may be acknowledged.
 
-        Raises `GiveWay` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
+        Raises `Revoked` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
         when a server stays away: none of them may be acknowledged.
         """
         await self._patiently(lambda patience: self._handle(record, patience), lease)
@@ -77,7 +77,7 @@ class Runner:
     async def handle_run(self, records: Sequence[Record], lease: Lease) -> None:
         """Do all that records of one key ask for, in their order; in one commit what allows it.
 
-        Raises as `handle`, and `GiveWay` between two records too: those before it come again, and change nothing.
+        Raises as `handle`, and `Revoked` between two records too: those before it come again, and change nothing.
         """
         runs: list[tuple[Arrived, ...]] = [() for _ in records]
         if len(records) > 1 and self._decider.decides_runs:
@@ -116,7 +116,7 @@ class Runner:
         elif arrival is not None:
             await self._apply(arrival, record, lease)
 
-    async def _apply(self, arrival: Arrival, record: Record, lease: Lease) -> None:
+    async def _apply(self, arrival: OrderedEvent, record: Record, lease: Lease) -> None:
         ledger = await self._committer.settled(arrival.scope)
         if arrival.number <= ledger.applied:
             if arrival.late:
@@ -129,7 +129,7 @@ class Runner:
             return
         await self._decide_and_commit(arrival, (arrival.event,), ledger, record, lease)
 
-    async def _gather(self, arrival: Arrival, record: Record, lease: Lease) -> None:
+    async def _gather(self, arrival: OrderedEvent, record: Record, lease: Lease) -> None:
         """Park the event, then apply every next session that is complete."""
         ledger = await self._committer.settled(arrival.scope)
         if arrival.number > ledger.applied and await self._is_beyond(arrival, ledger):
@@ -144,7 +144,7 @@ class Runner:
         while await self._apply_parked(arrival, record, lease):
             pass
 
-    async def _is_beyond(self, arrival: Arrival, ledger: Ledger) -> bool:
+    async def _is_beyond(self, arrival: OrderedEvent, ledger: Ledger) -> bool:
         """True where a session before it is missing: more would wait than may, or its predecessor never came."""
         if arrival.number > ledger.applied + self._settings.max_parked:
             return True
@@ -156,7 +156,7 @@ class Runner:
         # a process that should be gone may have applied that session, and forgotten its parts, between the two reads
         return (await self._committer.settled(arrival.scope)).applied == ledger.applied
 
-    async def _apply_parked(self, arrival: Arrival, record: Record, lease: Lease) -> bool:
+    async def _apply_parked(self, arrival: OrderedEvent, record: Record, lease: Lease) -> bool:
         ledger = await self._committer.settled(arrival.scope)
         parked = await self._parked(arrival.scope, ledger.applied + 1)
         if not parked:
@@ -165,7 +165,7 @@ class Runner:
         next_up = replace(arrival, number=ledger.applied + 1)
         return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
 
-    async def _apply_late(self, arrival: Arrival, ledger: Ledger, record: Record, lease: Lease) -> None:
+    async def _apply_late(self, arrival: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
         """Decide a session whose turn has passed, if it was skipped then: once.
 
         What a gathering stage gave up itself is still parked; the event that is sent back is a part of it, or it is
@@ -186,7 +186,7 @@ class Runner:
         return {slot: decode(text.encode()) for slot, text in parked.items()}
 
     async def _decide_and_commit(
-        self, arrival: Arrival, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
+        self, arrival: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
     ) -> bool:
         """True when a decision was committed and sent, False when the stage parked it."""
         late = arrival.number <= ledger.applied
@@ -196,13 +196,13 @@ class Runner:
             recorded=None if moment is None else moment.recorded,
             late_after=ledger.applied if late else None,
         )
-        settled = await self._decider.decide(work, lease, moment or Moment())
+        settled = await self._decider.decide(work, lease, moment or RecordedOutcome())
         if isinstance(settled, Park):
             return False
-        stamp = Stamp(arrival.number, settled.attempts, ledger.lates + 1 if late else None)
+        stamp = DecisionStamp(arrival.number, settled.attempts, ledger.lates + 1 if late else None)
         outbox = compose_outbox(self._row, settled.decision, record, stamp)
         if (settled.moment or late) and not arrival.scope.lane:
-            outbox = outbox.with_message(moment_message(arrival.scope, arrival.number, settled.moment))
+            outbox = outbox.with_message(outcome_message(arrival.scope, arrival.number, settled.moment))
         await self._committer.commit(
             arrival.scope,
             Commit(
@@ -219,7 +219,7 @@ class Runner:
         )
         return True
 
-    async def _hold(self, arrival: Arrival, ledger: Ledger, record: Record) -> None:
+    async def _hold(self, arrival: OrderedEvent, ledger: Ledger, record: Record) -> None:
         unit = self._row.order.value
         error = (
             f"{unit} {arrival.number} came, but {self._row.name} has applied only {ledger.applied}:"
@@ -236,9 +236,9 @@ class Runner:
 
 
 def _go_on(lease: Lease, done: int) -> None:
-    """Begin what comes after ``done`` others; raises `GiveWay` where a rebalance has begun meanwhile."""
+    """Begin what comes after ``done`` others; raises `Revoked` where a rebalance has begun meanwhile."""
     if done and lease.revoked:
-        raise GiveWay("a rebalance or a shutdown has begun")
+        raise Revoked("a rebalance or a shutdown has begun")
 
 
 def _slot(event: Contract) -> str:

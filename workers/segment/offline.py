@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.models.offload import aside
+from eunoe.workers.models.offload import offload
 from eunoe.workers.segment.boundaries import boundaries
 from eunoe.workers.segment.segmenter import CODE, Segmentation
 from eunoe.workers.segment.settings import SegmentSettings
@@ -28,5 +28,5 @@ class OfflineSegmenter:
         names = sorted({line.speaker for line in lines})
         units = units_of(lines, self._settings.unit)
         threshold = self._settings.threshold
-        spans = await aside(len(lines), boundaries, texts, vectors, threshold, names=names, units=units)
+        spans = await offload(len(lines), boundaries, texts, vectors, threshold, names=names, units=units)
         return Segmentation(spans, made_by)

@@ -8,7 +8,7 @@ from eunoe.schemas.events import Line, Span
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.segment.settings import Unit
-from eunoe.workers.segment.spans import Piece, check_tiling
+from eunoe.workers.segment.spans import NumberedSpan, check_tiling
 from eunoe.workers.text.tokens import count_tokens
 
 NAME = "segment/1"
@@ -52,7 +52,7 @@ class SegmentsAnswer(Value):
 
     def fault(self, rows: int) -> str | None:
         """What keeps this answer from tiling ``rows`` rows; None: it does."""
-        return check_tiling([Piece(s.start, s.end, s.count) for s in self.segments], rows)
+        return check_tiling([NumberedSpan(s.start, s.end, s.count) for s in self.segments], rows)
 
 
 @dataclass(frozen=True, slots=True)

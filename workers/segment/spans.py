@@ -8,7 +8,7 @@ from eunoe.workers.segment.settings import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class NumberedSpan:
     """A segment as a model names it: numbers from 1, both ends included."""
 
     start: int
@@ -16,7 +16,7 @@ class Piece:
     count: int
 
 
-def check_tiling(pieces: Sequence[Piece], n: int) -> str | None:
+def check_tiling(pieces: Sequence[NumberedSpan], n: int) -> str | None:
     """Whether ``pieces`` cover the numbers 1 to ``n`` in order, each once (SeCom, section 2.2, equation 1).
 
     Returns the first fault in words that a model can act on, or None.
@@ -34,7 +34,7 @@ def check_tiling(pieces: Sequence[Piece], n: int) -> str | None:
     return None
 
 
-def _piece_fault(piece: Piece, n: int) -> str | None:
+def _piece_fault(piece: NumberedSpan, n: int) -> str | None:
     if piece.end < piece.start:
         return "it ends before it starts"
     if piece.start < 1:
@@ -46,7 +46,7 @@ def _piece_fault(piece: Piece, n: int) -> str | None:
     return None
 
 
-def _seam_fault(piece: Piece, expected: int) -> str | None:
+def _seam_fault(piece: NumberedSpan, expected: int) -> str | None:
     if piece.start > expected:
         return f"{expected} to {piece.start - 1} are missing before it"
     if piece.end < expected - 1:

@@ -85,7 +85,7 @@ class LoggedAnswers:
         await self._lookup.put(request_hash, text)
 
 
-class Forgetful:
+class WriteOnlyAnswers:
     """`AnswerCache` that keeps what it is given and finds nothing: every question is asked anew."""
 
     def __init__(self, kept: AnswerCache) -> None:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.together import Together
+from eunoe.workers.stores.together import CommandPipeline
 
 RedisClient = Redis | RedisCluster
 
@@ -107,7 +107,7 @@ class RedisConnection:
 
 
 def _gathering(client: Redis) -> Callable[..., Awaitable[Any]]:
-    gathered = Together(client)
+    gathered = CommandPipeline(client)
     return lambda *words: gathered.command(words)
 
 

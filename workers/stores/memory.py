@@ -10,7 +10,7 @@ import numpy as np
 
 from eunoe.schemas.decisions import Clear, Collection, Commit, Drop, Ledger, Outbox, Point, Put, Scope, Timer
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.ports import DueTimer, Hit, Search, Standing
+from eunoe.schemas.ports import DueTimer, Hit, Search, StoredConversation
 from eunoe.workers.stores.hits import best_hits
 from eunoe.workers.stores.promotions import last_promoted
 
@@ -18,7 +18,7 @@ Table = dict[str, str]
 
 
 @dataclass(slots=True)
-class _Book:
+class _StoredLedger:
     """A ledger as it is kept."""
 
     applied: int = 0
@@ -34,7 +34,7 @@ class MemoryStore:
     def __init__(self, *, lane_ttl_s: float = 86_400, clock: Callable[[], float] = monotonic) -> None:
         self._lane_ttl_s = lane_ttl_s
         self._clock = clock
-        self._books: dict[Scope, _Book] = {}
+        self._books: dict[Scope, _StoredLedger] = {}
         self._expiry: OrderedDict[Scope, float] = OrderedDict()
         self._tables: defaultdict[tuple[str, str, str], Table] = defaultdict(dict)
         self._parked: defaultdict[Scope, dict[int, Table]] = defaultdict(dict)
@@ -101,16 +101,18 @@ class MemoryStore:
         """The sessions of which something is parked, ascending."""
         return sorted(self._parked.get(scope, {}))
 
-    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
         """What is kept of a conversation; raises ``ValueError`` where something is unsent."""
         ledgers = {stage: await self.ledger(Scope(stage, key)) for stage in tables}
         if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
             raise ValueError(f"{key}: unsent decisions of {', '.join(unsent)}")
         found = {(stage, table): await self.scan(stage, key, table) for stage in tables for table in tables[stage]}
         parked = {stage: dict(self._parked.get(Scope(stage, key), {})) for stage in tables}
-        return Standing(ledgers, found, parked)
+        return StoredConversation(ledgers, found, parked)
 
-    async def swap(self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing, expect: Ledger) -> bool:
+    async def swap(
+        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
+    ) -> bool:
         """Put ``standing`` in the place of all that is kept of a conversation."""
         first, *_ = tables
         now = await self.ledger(Scope(first, key))
@@ -118,7 +120,7 @@ class MemoryStore:
             return False
         for stage, names in tables.items():
             ledger = standing.ledgers.get(stage, Ledger())
-            self._books[Scope(stage, key)] = _Book(ledger.applied, set(ledger.skipped), lates=ledger.lates)
+            self._books[Scope(stage, key)] = _StoredLedger(ledger.applied, set(ledger.skipped), lates=ledger.lates)
             self._parked[Scope(stage, key)] = {
                 number: dict(slots) for number, slots in standing.parked.get(stage, {}).items()
             }
@@ -126,14 +128,14 @@ class MemoryStore:
                 self._tables[stage, key, table] = dict(standing.tables.get((stage, table), {}))
         return True
 
-    def _book(self, scope: Scope) -> _Book:
+    def _book(self, scope: Scope) -> _StoredLedger:
         now = self._clock()
         while self._expiry and next(iter(self._expiry.values())) <= now:
             expired, _ = self._expiry.popitem(last=False)
             del self._books[expired]
-        return self._books.get(scope, _Book())
+        return self._books.get(scope, _StoredLedger())
 
-    def _keep(self, scope: Scope, book: _Book) -> None:
+    def _keep(self, scope: Scope, book: _StoredLedger) -> None:
         self._books[scope] = book
         if scope.lane:
             self._expiry[scope] = self._clock() + self._lane_ttl_s
@@ -151,7 +153,7 @@ class MemoryStore:
                     table[write.id] = write.text
 
 
-class MemoryLogBook:
+class MemoryLogPositions:
     """`LogBook`."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
-from eunoe.workers.stores.wire import Bounds, NoAnswer, Wire
+from eunoe.workers.stores.wire import Bounds, JsonHttpClient, NoAnswer
 
 DENSE: Final = "dense"
 SPARSE: Final = "bm25"
@@ -30,7 +30,7 @@ class QdrantRest(AsyncQdrantClient):
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
         super().__init__(url=url, api_key=api_key, timeout=timeout_s, check_compatibility=False)
         address, headers = str(self.http.client.host), {} if api_key is None else {"api-key": api_key}
-        self._wire = Wire(address, headers, Bounds(connect_s=timeout_s, read_s=timeout_s))
+        self._wire = JsonHttpClient(address, headers, Bounds(connect_s=timeout_s, read_s=timeout_s))
 
     @property
     def address(self) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
-from eunoe.schemas.ports import DueTimer, Standing
+from eunoe.schemas.ports import DueTimer, StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.promotions import last_promoted
@@ -111,7 +111,7 @@ class RedisTransplants:
         self._redis = RedisConnection(client)
         self._keys = keys
 
-    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> Standing:
+    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
         """What is kept of a conversation; raises ``ValueError`` where something is unsent."""
         scopes = {stage: Scope(stage, key) for stage in tables}
         ledgers = {stage: await self._store.ledger(scope) for stage, scope in scopes.items()}
@@ -120,13 +120,15 @@ class RedisTransplants:
         found = {
             (stage, table): await self._store.scan(stage, key, table) for stage in tables for table in tables[stage]
         }
-        return Standing(ledgers, found, {stage: await self._parked(scope) for stage, scope in scopes.items()})
+        return StoredConversation(ledgers, found, {stage: await self._parked(scope) for stage, scope in scopes.items()})
 
     async def _parked(self, scope: Scope) -> dict[int, dict[str, str]]:
         numbers = await self._store.parked_numbers(scope)
         return {number: await self._store.parked(scope, number) for number in numbers}
 
-    async def swap(self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing, expect: Ledger) -> bool:
+    async def swap(
+        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
+    ) -> bool:
         """Put ``standing`` in the place of all that is kept of a conversation."""
         documents = self._documents(key, tables, standing)
         lists = {
@@ -144,7 +146,7 @@ class RedisTransplants:
         return bool(await self._redis.run(_SWAP, names, words))
 
     def _documents(
-        self, key: str, tables: Mapping[str, Sequence[str]], standing: Standing
+        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation
     ) -> dict[str, Mapping[str, str]]:
         """The hashes to write, empty ones too: name → field → text."""
         found: dict[str, Mapping[str, str]] = {}
@@ -173,7 +175,7 @@ def _ledger_fields(ledger: Ledger) -> dict[str, str]:
     return {"applied": str(ledger.applied), "token": "", **lates, **skipped}
 
 
-class RedisLogBook:
+class RedisLogPositions:
     """`LogBook`. A timer's score is the microseconds of ``since``: whole numbers that Redis keeps exactly."""
 
     def __init__(self, client: RedisClient, keys: Keys) -> None:

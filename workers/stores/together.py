@@ -15,7 +15,7 @@ UNDER_WAY = 2
 
 
 @dataclass(slots=True)
-class Together:
+class CommandPipeline:
     """Sends commands in pipelines; each stands for itself, and a fault of one is nobody else's.
 
     Hundreds of conversations ask a few small things each: a connection, a write and a read for every one of them

@@ -27,7 +27,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What a server said."""
 
     status: int
@@ -47,7 +47,7 @@ class Bounds:
     """Seconds without a byte of the answer."""
 
 
-class Wire:
+class JsonHttpClient:
     """Sends JSON to the server at ``address``; opened at the first request, because it belongs to the running loop."""
 
     def __init__(self, address: str, headers: Mapping[str, str], bounds: Bounds) -> None:
@@ -56,13 +56,13 @@ class Wire:
         self._bounds = bounds
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> Answer:
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HttpResponse:
         """The answer, whatever its status; raises `NoAnswer` where there is none. Arrays of numpy go as lists."""
         content = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         data = io.BytesIO(content) if len(content) > LARGE else content
         try:
             async with self._opened().request(method, self.address + path, data=data) as answer:
-                return Answer(answer.status, answer.reason or "", answer.headers, await answer.read())
+                return HttpResponse(answer.status, answer.reason or "", answer.headers, await answer.read())
         except (aiohttp.ClientError, OSError) as fault:
             raise NoAnswer from fault
         except RuntimeError as fault:

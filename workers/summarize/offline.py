@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
-from eunoe.workers.models.offload import aside
+from eunoe.workers.models.offload import offload
 from eunoe.workers.segment.cues import is_english
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
@@ -25,7 +25,7 @@ class OfflineSummarizer:
 
     async def summarize(self, lines: Sequence[Line], spans: Sequence[Span]) -> Summary:
         """The memories of a session, in its order; topic segments make no difference."""
-        drafts = await aside(len(lines), _drafts, lines, self._settings)
+        drafts = await offload(len(lines), _drafts, lines, self._settings)
         return Summary(drafts, Provenance(code=CODE, model=MODEL))
 
 

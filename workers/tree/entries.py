@@ -10,7 +10,7 @@ from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_segments
 from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.tree.tree import Entry
+from eunoe.workers.tree.tree import LeafEntry
 
 _SEGMENTS_AT_ONCE = 16
 ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
@@ -20,7 +20,7 @@ ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
 class Arrivals:
     """The new leaves of a session, in order, and the entries that no longer hold since it."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LeafEntry, ...] = ()
     ended: tuple[str, ...] = ()
 
 
@@ -43,10 +43,10 @@ class MemoryEntries:
         return Arrivals(tuple(map(memory_entry, added.values())), tuple(dict.fromkeys(ended)))
 
 
-def memory_entry(memory: Memory) -> Entry:
+def memory_entry(memory: Memory) -> LeafEntry:
     """The leaf of a memory, about whom it speaks and whom it quotes."""
     speakers = tuple(dict.fromkeys((memory.speaker, *(line.speaker for line in memory.evidence))))
-    return Entry(memory.memory_id, memory.text, speakers, memory.at, ended=memory.ending is not None)
+    return LeafEntry(memory.memory_id, memory.text, speakers, memory.at, ended=memory.ending is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class SegmentEntries:
                 return found
 
 
-def segment_entry(segment: Segment) -> Entry:
+def segment_entry(segment: Segment) -> LeafEntry:
     """The leaf of a segment that has something denoised."""
     lines = [line for line in segment.lines if line.is_evidence]
     speakers = tuple(dict.fromkeys(line.speaker for line in lines))
-    return Entry(segment.segment_id, segment.denoised, speakers, max(line.at for line in lines))
+    return LeafEntry(segment.segment_id, segment.denoised, speakers, max(line.at for line in lines))
 
 
-def names_of(known: Sequence[str], entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
+def names_of(known: Sequence[str], entries: Sequence[LeafEntry], limit: int) -> tuple[str, ...]:
     """All speakers so far in order of appearance, bounded."""
     return tuple(dict.fromkeys((*known, *(name for entry in entries for name in entry.speakers))))[:limit]

@@ -25,7 +25,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LeafEntry:
     """What a new leaf holds."""
 
     id: str
@@ -129,7 +129,7 @@ def best_child(children: Sequence[str], rows: Vectors, vector: Row) -> tuple[str
     return children[best], float(cosines[best])
 
 
-def insert(growth: Growth, entry: Entry, vector: Row, base: float, settings: TreeSettings) -> Steps:
+def insert(growth: Growth, entry: LeafEntry, vector: Row, base: float, settings: TreeSettings) -> Steps:
     """Insert an entry with its unit vector (MemTree, Algorithm 1 as section 3.1 reads it).
 
     Descends to the most similar child at or above the threshold of the depth, or at a full node to the most
@@ -198,7 +198,7 @@ def _make_room(growth: Growth, path: Sequence[str], leaf: str) -> list[str]:
     return [*path[:-1], parent_id]
 
 
-def _hang(growth: Growth, ancestors: Sequence[str], leaf: str, entry: Entry, vector: Row) -> None:
+def _hang(growth: Growth, ancestors: Sequence[str], leaf: str, entry: LeafEntry, vector: Row) -> None:
     """Set the new leaf, and tell all above it."""
     parent = growth.nodes[ancestors[-1]]
     growth.put(
@@ -226,7 +226,7 @@ def _hang(growth: Growth, ancestors: Sequence[str], leaf: str, entry: Entry, vec
                 growth.sums[id_] = growth.sums[id_] + vector
 
 
-def _grown(node: TreeNode, entry: Entry) -> TreeNode:
+def _grown(node: TreeNode, entry: LeafEntry) -> TreeNode:
     first = entry.at if node.first_at is None else min(node.first_at, entry.at)
     last = entry.at if node.last_at is None else max(node.last_at, entry.at)
     speakers = tuple(dict.fromkeys((*node.speakers, *entry.speakers)))[:MAX_SPEAKERS]

@@ -8,8 +8,8 @@ from eunoe.schemas.events import Insight, InsightKind, Provenance
 from eunoe.schemas.memory import Memory
 from eunoe.workers.update.lifecycle import Cause, Lifecycle
 from eunoe.workers.update.memories import fused, plain
-from eunoe.workers.update.operations import Fate, Fusion, Repetition, Settled, settle
-from eunoe.workers.update.operator import APPENDED, Operation, Pair, Verdict, Verdicts
+from eunoe.workers.update.operations import AppliedOperations, Fate, Merge, Repetition, settle
+from eunoe.workers.update.operator import APPENDED, Operation, OperationPair, OperationVerdict, Verdicts
 
 SAME_TEXT = "the same words"
 REDUNDANT = "an insight says it again"
@@ -79,7 +79,7 @@ def _replace(life: Lifecycle, proposal: Proposal, named: Sequence[str]) -> None:
             life.supersede(id_, Cause(memory.at, RESTATES, memory.memory_id))
 
 
-def apply_reached(life: Lifecycle, pairs: Sequence[Pair], verdicts: Verdicts) -> None:
+def apply_reached(life: Lifecycle, pairs: Sequence[OperationPair], verdicts: Verdicts) -> None:
     """What an insight has superseded takes along the linked memories that it replaces too, as was judged.
 
     Nothing else is done to them: the insight is no sentence of the summary.
@@ -91,20 +91,25 @@ def apply_reached(life: Lifecycle, pairs: Sequence[Pair], verdicts: Verdicts) ->
             life.supersede(pair.old.memory_id, Cause(pair.new.at, because, pair.new.memory_id))
 
 
-def same_text(pair: Pair) -> bool:
+def same_text(pair: OperationPair) -> bool:
     """True where both say the very same."""
     return plain(pair.old.text) == plain(pair.new.text)
 
 
-def verdicts_of(pairs: Sequence[Pair], judged: Mapping[tuple[str, str], Verdict]) -> dict[tuple[str, str], Verdict]:
+def verdicts_of(
+    pairs: Sequence[OperationPair], judged: Mapping[tuple[str, str], OperationVerdict]
+) -> dict[tuple[str, str], OperationVerdict]:
     """What was judged, but the same words always pass."""
-    repeated = {pair.ids: Verdict(Operation.PASS, SAME_TEXT) for pair in pairs if same_text(pair)}
+    repeated = {pair.ids: OperationVerdict(Operation.PASS, SAME_TEXT) for pair in pairs if same_text(pair)}
     return {**judged, **repeated}
 
 
 def apply_summary(
-    life: Lifecycle, sentences: Sequence[Memory], pairs: Sequence[Pair], verdicts: Mapping[tuple[str, str], Verdict]
-) -> Settled:
+    life: Lifecycle,
+    sentences: Sequence[Memory],
+    pairs: Sequence[OperationPair],
+    verdicts: Mapping[tuple[str, str], OperationVerdict],
+) -> AppliedOperations:
     """Algorithm 1 over the pairs' verdicts; returns what it came to. Fusions are left to `apply_fusions`."""
     for sentence in sentences:
         life.add(sentence)
@@ -137,7 +142,7 @@ def _end(life: Lifecycle, fate: Fate, times: Mapping[str, datetime]) -> None:
         life.supersede(fate.id, cause)
 
 
-def apply_fusions(life: Lifecycle, fusions: Sequence[Fusion], key: str, first: int, made_by: Provenance) -> None:
+def apply_fusions(life: Lifecycle, fusions: Sequence[Merge], key: str, first: int, made_by: Provenance) -> None:
     """Each fusion adds one memory, which supersedes both that it was made of; ``first``: its index in the session."""
     for number, fusion in enumerate(fusions):
         old, new = life.get(fusion.memory), life.get(fusion.sentence)

@@ -12,7 +12,7 @@ from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
 from eunoe.workers.update.memories import NAME, SAID, Saying, saying_id
-from eunoe.workers.update.operator import Pair
+from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.reads import current_ids, read_held, read_memories
 from eunoe.workers.update.settings import UpdateSettings
 
@@ -25,7 +25,7 @@ class LinksMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class CandidateReader:
     """Reads for one session of one conversation; all methods raise `Unavailable` when a server is."""
 
     store: StateStore
@@ -58,16 +58,16 @@ class Finder:
         pairs = ((olds[id_], memory) for id_, linked in near.items() if id_ in olds for memory in linked)
         return list(dict.fromkeys(m.memory_id for old, m in pairs if restates(old, m, self.settings)))
 
-    async def reached(self, life: Lifecycle, insights: Sequence[Memory]) -> list[Pair]:
+    async def reached(self, life: Lifecycle, insights: Sequence[Memory]) -> list[OperationPair]:
         """The memories that hold one link away from what each of ``insights`` has superseded, each with that insight.
 
         Raises `LinksMissing` as `restating` does.
         """
-        found: dict[tuple[str, str], Pair] = {}
+        found: dict[tuple[str, str], OperationPair] = {}
         for insight in insights:
             near = await self._near(life, life.superseded_by(insight.memory_id))
             olds = sorted((m for linked in near.values() for m in linked), key=lambda memory: memory.order)
-            pairs = (Pair(old, insight) for old in olds if old.speaker == insight.speaker)
+            pairs = (OperationPair(old, insight) for old in olds if old.speaker == insight.speaker)
             found |= {pair.ids: pair for pair in pairs}
         return list(found.values())
 
@@ -78,7 +78,7 @@ class Finder:
 
     async def pairs(
         self, life: Lifecycle, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]
-    ) -> list[Pair]:
+    ) -> list[OperationPair]:
         """All pairs with memories that hold while one question holds them; beyond that the similar and linked ones.
 
         ``holding``: speaker → memories that held before this session. Its insights count as memories. Raises

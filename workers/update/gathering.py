@@ -10,7 +10,7 @@ Gathered = MemoriesFormed | InsightsProposed | SessionSkipped
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class SessionInput:
     """Everything that a session gives memory to consider, in the order in which it is applied."""
 
     proposals: tuple[InsightsProposed, ...]
@@ -37,12 +37,12 @@ def complete(events: Sequence[Gathered]) -> bool:
     return not missing(events)
 
 
-def arrange(events: Sequence[Gathered]) -> Brought:
+def arrange(events: Sequence[Gathered]) -> SessionInput:
     """What a complete session brought; where a summary came, the word that the session was skipped is void."""
     last = _closing(events)
     listed = () if last is None else last.turns
     proposals = (event for event in events if isinstance(event, InsightsProposed) and event.turn in listed)
-    return Brought(
+    return SessionInput(
         tuple(sorted(proposals, key=lambda event: event.turn)), last if isinstance(last, MemoriesFormed) else None
     )
 

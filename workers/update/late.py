@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from eunoe.schemas.events import Insight, InsightKind
 from eunoe.schemas.memory import Memory
 from eunoe.workers.update.lifecycle import Cause, Lifecycle
-from eunoe.workers.update.operator import APPENDED, Operation, Pair, Verdict
+from eunoe.workers.update.operator import APPENDED, Operation, OperationPair, OperationVerdict
 
-Verdicts = Mapping[tuple[str, str], Verdict]
+Verdicts = Mapping[tuple[str, str], OperationVerdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class LateVerdicts:
     """Sentence id → the newer memory that says what has become of it, and why."""
 
 
-def as_told(pair: Pair) -> Pair:
+def as_told(pair: OperationPair) -> OperationPair:
     """The pair in the order of the log: a memory of a later session is the new one of the two."""
-    return Pair(pair.new, pair.old) if pair.old.session > pair.new.session else pair
+    return OperationPair(pair.new, pair.old) if pair.old.session > pair.new.session else pair
 
 
-def late_verdicts(pairs: Sequence[Pair], verdicts: Verdicts) -> LateVerdicts:
+def late_verdicts(pairs: Sequence[OperationPair], verdicts: Verdicts) -> LateVerdicts:
     """``pairs`` are of a memory that holds and a sentence; ``verdicts`` are by the ids of the pairs as told."""
-    kept: dict[tuple[str, str], Verdict] = {}
+    kept: dict[tuple[str, str], OperationVerdict] = {}
     outdated: dict[str, tuple[Memory, str]] = {}
     for pair in pairs:
         verdict = verdicts.get(as_told(pair).ids, APPENDED)
@@ -41,7 +41,7 @@ def late_verdicts(pairs: Sequence[Pair], verdicts: Verdicts) -> LateVerdicts:
         if is_newer and verdict.operation is Operation.REPLACE:
             outdated.setdefault(pair.new.memory_id, (pair.old, verdict.because))
         passes = verdict.operation is Operation.PASS
-        kept[pair.ids] = verdict if passes else Verdict(Operation.APPEND, verdict.because)
+        kept[pair.ids] = verdict if passes else OperationVerdict(Operation.APPEND, verdict.because)
     return LateVerdicts(kept, outdated)
 
 

@@ -7,7 +7,7 @@ from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.asking import ask_checked
 from eunoe.workers.models.offered import one_each
 from eunoe.workers.update.offline import OfflineOperator
-from eunoe.workers.update.operator import CODE, Judgement, Operation, Pair, Verdict
+from eunoe.workers.update.operator import CODE, Operation, OperationJudgement, OperationPair, OperationVerdict
 from eunoe.workers.update.prompt import NAME, OperationAnswer, OperationsAnswer, operations_prompt
 
 
@@ -24,7 +24,7 @@ class ModelOperator:
         self._model = model
         self._offline = offline
 
-    async def operate(self, pairs: Sequence[Pair]) -> Judgement:
+    async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
         """A verdict for every pair; nobody is asked where there is none. Raises `Unavailable` when the endpoint is."""
         if not pairs:
             return await self._offline.operate(pairs)
@@ -34,13 +34,13 @@ class ModelOperator:
         if asked.answer is None:
             found = await self._offline.operate(pairs)
             made_by = found.made_by.model_copy(update={"prompt": NAME, "fallback": True})
-            return Judgement(found.verdicts, made_by)
+            return OperationJudgement(found.verdicts, made_by)
         told = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
         made_by = Provenance(code=CODE, model=self._model.name, prompt=NAME)
-        return Judgement(tuple(map(_verdict, told)), made_by)
+        return OperationJudgement(tuple(map(_verdict, told)), made_by)
 
 
-def _verdict(answer: OperationAnswer) -> Verdict:
+def _verdict(answer: OperationAnswer) -> OperationVerdict:
     operation = Operation(answer.operation)
     fused = " ".join(answer.fused.split()) if operation is Operation.FUSE else ""
-    return Verdict(operation, " ".join(answer.reason.split()), fused)
+    return OperationVerdict(operation, " ".join(answer.reason.split()), fused)

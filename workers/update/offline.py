@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
-from eunoe.workers.update.operator import CODE, Judgement, Pair
+from eunoe.workers.update.operator import CODE, OperationJudgement, OperationPair
 from eunoe.workers.update.rules import judge_by_rules
 
 MODEL = "rules/1"
@@ -14,7 +14,7 @@ class OfflineOperator:
 
     reads_meaning = False
 
-    async def operate(self, pairs: Sequence[Pair]) -> Judgement:
+    async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
         """A verdict for every pair; never raises."""
         verdicts = tuple(judge_by_rules(pair) for pair in pairs)
-        return Judgement(verdicts, Provenance(code=CODE, model=MODEL))
+        return OperationJudgement(verdicts, Provenance(code=CODE, model=MODEL))

@@ -6,7 +6,7 @@ The algorithm itself works on sets of ids; what it takes out of a set is superse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eunoe.workers.update.operator import APPENDED, Operation, Verdict, Verdicts
+from eunoe.workers.update.operator import APPENDED, Operation, OperationVerdict, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
-class Fusion:
+class Merge:
     """An old memory and a new sentence that one text stands for from now on."""
 
     memory: str
@@ -48,7 +48,7 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class AppliedOperations:
     """Everything that a session's operations bring about, each list in the order of application."""
 
     ended: tuple[Fate, ...]
@@ -56,7 +56,7 @@ class Settled:
     dropped: tuple[Fate, ...]
     """New sentences."""
     repeated: tuple[Repetition, ...]
-    fusions: tuple[Fusion, ...]
+    fusions: tuple[Merge, ...]
     suspected: tuple[Repetition, ...]
     """Memories that stay, with what may contradict them: a sentence that stays, or the memory that it repeats."""
 
@@ -82,7 +82,7 @@ def next_memory(memories: Sequence[str], sentences: Sequence[str], verdicts: Ver
     return Sets(left, tuple(s for s in sentences if s not in dropped))
 
 
-def settle(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts) -> Settled:
+def settle(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts) -> AppliedOperations:
     """What Algorithm 1 takes away, mapped to the lifecycle, and what fusion and suspicion add.
 
     A memory that a DELETE ends is retired, and so is the sentence. A replaced one is superseded by the first sentence
@@ -96,7 +96,7 @@ def settle(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts
         if s not in stays and not _with(verdicts, memories, s, Operation.DELETE)
     }
     fusions = _fusions(sets, verdicts)
-    return Settled(
+    return AppliedOperations(
         ended=tuple(_end_of(m, sentences, stays, passing, verdicts) for m in memories if m not in kept),
         dropped=tuple(_drop_of(s, memories, passing, verdicts) for s in sentences if s not in stays),
         repeated=tuple(Repetition(m, s, verdicts[m, s].because) for s, olds in passing.items() for m in olds),
@@ -109,7 +109,7 @@ def _operation(verdicts: Verdicts, m: str, s: str) -> Operation:
     return verdicts.get((m, s), APPENDED).operation
 
 
-def _with(verdicts: Verdicts, memories: Sequence[str], s: str, wanted: Operation) -> list[Verdict]:
+def _with(verdicts: Verdicts, memories: Sequence[str], s: str, wanted: Operation) -> list[OperationVerdict]:
     return [verdicts[m, s] for m in memories if _operation(verdicts, m, s) is wanted]
 
 
@@ -135,21 +135,21 @@ def _drop_of(s: str, memories: Sequence[str], passing: dict[str, list[str]], ver
     return Fate(s, None, s, _with(verdicts, memories, s, Operation.DELETE)[0].because)
 
 
-def _fusions(sets: Sets, verdicts: Verdicts) -> tuple[Fusion, ...]:
+def _fusions(sets: Sets, verdicts: Verdicts) -> tuple[Merge, ...]:
     """The fusions among what stays; each memory and each sentence takes part in one, the first, at most."""
-    found: list[Fusion] = []
+    found: list[Merge] = []
     taken: set[str] = set()
     for s in sets.sentences:
         for m in sets.memories:
             verdict = verdicts.get((m, s), APPENDED)
             if verdict.operation is Operation.FUSE and not {m, s} & taken:
-                found.append(Fusion(m, s, verdict.fused, verdict.because))
+                found.append(Merge(m, s, verdict.fused, verdict.because))
                 taken |= {m, s}
     return tuple(found)
 
 
 def _suspected(
-    sets: Sets, fusions: Sequence[Fusion], passing: dict[str, list[str]], verdicts: Verdicts
+    sets: Sets, fusions: Sequence[Merge], passing: dict[str, list[str]], verdicts: Verdicts
 ) -> tuple[Repetition, ...]:
     fused = {id_ for fusion in fusions for id_ in (fusion.memory, fusion.sentence)}
     tellers = {**{s: s for s in sets.sentences}, **{s: olds[0] for s, olds in passing.items() if olds}}

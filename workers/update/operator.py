@@ -28,7 +28,7 @@ class Operation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OperationPair:
     """A memory that holds and a new sentence about the same speaker."""
 
     old: Memory
@@ -41,7 +41,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OperationVerdict:
     """What is decided for one pair."""
 
     operation: Operation
@@ -52,17 +52,17 @@ class Verdict:
     """True: the two may contradict each other, but not surely enough to act."""
 
 
-APPENDED = Verdict(Operation.APPEND)
+APPENDED = OperationVerdict(Operation.APPEND)
 
-Verdicts = Mapping[tuple[str, str], Verdict]
+Verdicts = Mapping[tuple[str, str], OperationVerdict]
 """By the ids of m and s; a pair that is not there is APPEND."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class OperationJudgement:
     """One verdict for each pair, in the order of the pairs, and what decided them."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[OperationVerdict, ...]
     made_by: Provenance
 
 
@@ -74,6 +74,6 @@ class Operator(Protocol):
         """True: it can tell that other words say the same; False: by near-identical words only."""
         ...
 
-    async def operate(self, pairs: Sequence[Pair]) -> Judgement:
+    async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
         """A verdict for every pair of a session. Raises `Unavailable` when a model endpoint is."""
         ...

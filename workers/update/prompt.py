@@ -9,7 +9,7 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.update.operator import Operation, Pair
+from eunoe.workers.update.operator import Operation, OperationPair
 
 NAME = "update/1"
 MAX_FUSED_CHARS = 400
@@ -78,7 +78,7 @@ class OperationsAnswer(Value):
         return f"the fused sentences of these pairs have over {MAX_FUSED_CHARS} characters: {long}" if long else None
 
 
-def operations_prompt(pairs: Sequence[Pair]) -> Prompt:
+def operations_prompt(pairs: Sequence[OperationPair]) -> Prompt:
     """The question for ``pairs``, which are numbered from 1; every memory and sentence stands there once."""
     olds = list({pair.old.memory_id: pair.old for pair in pairs}.values())
     news = list({pair.new.memory_id: pair.new for pair in pairs}.values())

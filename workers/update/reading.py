@@ -56,7 +56,7 @@ _NUMBERS = NUMBER_WORDS - {"one", "second", "first", "once", "quarter", "couple"
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SentenceWord:
     """A word of a sentence."""
 
     text: str
@@ -67,12 +67,12 @@ class Word:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ParsedSentence:
     """A sentence as the rules see it; each is read once, and held against every other one."""
 
     plain: str
     """Lower case, without the speaker."""
-    words: tuple[Word, ...]
+    words: tuple[SentenceWord, ...]
     other: str
     """Whom or what it is about where that is not the speaker: a relative, a pet, another name; else empty."""
     planned: bool
@@ -104,12 +104,12 @@ class Reading:
 
 
 @lru_cache(maxsize=16_384)
-def read(text: str, speaker: str) -> Reading:
+def read(text: str, speaker: str) -> ParsedSentence:
     """``text`` about ``speaker``, read by its words."""
     body, names = unquoted(text), frozenset(speaker.casefold().split())
     plain = body.casefold().replace("’", "'")
     tokens = _WORD.findall(plain)
-    return Reading(
+    return ParsedSentence(
         plain=plain,
         words=tuple(_words(tokens, names)),
         other=_other(_WORD.findall(body), names),
@@ -128,8 +128,8 @@ def unquoted(text: str) -> str:
     return text if found is None else found["what"]
 
 
-def _words(tokens: list[str], names: Collection[str]) -> list[Word]:
-    found: list[Word] = []
+def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
+    found: list[SentenceWord] = []
     negated = False
     for place, token in enumerate(tokens):
         if token in _BREAK or token in _JOINTS:
@@ -138,7 +138,7 @@ def _words(tokens: list[str], names: Collection[str]) -> list[Word]:
             negated = True
             continue
         if token not in _BREAK:
-            found.append(Word(token, _stem(token, names), negated))
+            found.append(SentenceWord(token, _stem(token, names), negated))
     return found
 
 

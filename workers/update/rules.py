@@ -13,8 +13,8 @@ from eunoe.workers.update.lexicon import (
     TROUBLES,
     WEAK_COMPLETIONS,
 )
-from eunoe.workers.update.operator import Operation, Pair, Verdict
-from eunoe.workers.update.reading import Reading, read
+from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
+from eunoe.workers.update.reading import ParsedSentence, read
 from eunoe.workers.update.slots import changed_slot
 from eunoe.workers.update.suspecting import SUSPECT, suspect
 
@@ -22,10 +22,10 @@ NEAR = 5
 TELLING = 3
 COVERED = 0.8
 SHORT = 7
-Rule = Callable[[Reading, Reading], Verdict | None]
+Rule = Callable[[ParsedSentence, ParsedSentence], OperationVerdict | None]
 
 
-def judge_by_rules(pair: Pair) -> Verdict:
+def judge_by_rules(pair: OperationPair) -> OperationVerdict:
     """The verdict for one pair; APPEND where no rule is sure, flagged where the two may contradict each other."""
     old, new = read(pair.old.text, pair.old.speaker), read(pair.new.text, pair.new.speaker)
     found = decide(old, new)
@@ -33,13 +33,13 @@ def judge_by_rules(pair: Pair) -> Verdict:
         return found
     score, cue = suspect(pair.old.text, pair.new.text, pair.new.speaker)
     flagged = score >= SUSPECT and not _closed(old) and old.other == new.other
-    return Verdict(Operation.APPEND, cue if flagged else "nothing says otherwise", suspect=flagged)
+    return OperationVerdict(Operation.APPEND, cue if flagged else "nothing says otherwise", suspect=flagged)
 
 
-def decide(old: Reading, new: Reading) -> Verdict | None:
+def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """What the strict rules say; None: nothing, so both stay."""
     if old.plain == new.plain:
-        return Verdict(Operation.PASS, "the same words")
+        return OperationVerdict(Operation.PASS, "the same words")
     completed = _completed(old, new)
     if completed is not None:
         return completed
@@ -49,12 +49,12 @@ def decide(old: Reading, new: Reading) -> Verdict | None:
     return next((verdict for rule in rules if (verdict := rule(old, new)) is not None), None)
 
 
-def _closed(old: Reading) -> bool:
+def _closed(old: ParsedSentence) -> bool:
     """True for what no later news can make untrue: a past event, a stance."""
     return not old.planned and (old.stance or (old.past and old.dated))
 
 
-def _completed(old: Reading, new: Reading) -> Verdict | None:
+def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """A trouble, or something that was to come, is over: both speak of it right beside the same word."""
     if new.planned or new.wished or new.looks_back or not (_names(old, new.other) and _names(new, old.other)):
         return None
@@ -62,20 +62,20 @@ def _completed(old: Reading, new: Reading) -> Verdict | None:
         return None
     for stem in sorted(_telling(old) & _telling(new)):
         if _beside(old, stem, TROUBLES | PENDING) and _ends(new, stem):
-            return Verdict(Operation.DELETE, f"what is told of {stem!r} is over")
+            return OperationVerdict(Operation.DELETE, f"what is told of {stem!r} is over")
     return None
 
 
-def _telling(text: Reading) -> frozenset[str]:
+def _telling(text: ParsedSentence) -> frozenset[str]:
     return frozenset(w.stem for w in text.words if w.stem and weight(w.text) >= TELLING and not STANCE.match(w.text))
 
 
-def _names(text: Reading, other: str) -> bool:
+def _names(text: ParsedSentence, other: str) -> bool:
     """True where the text speaks of this other one, or there is none."""
     return not other or any(word.text.removesuffix("'s") == other for word in text.words)
 
 
-def _beside(text: Reading, stem: str, cues: frozenset[str]) -> bool:
+def _beside(text: ParsedSentence, stem: str, cues: frozenset[str]) -> bool:
     places = [place for place, word in enumerate(text.words) if word.stem == stem]
     return any(
         word.text in cues and not word.negated and any(abs(place - spot) <= NEAR for spot in places)
@@ -83,7 +83,7 @@ def _beside(text: Reading, stem: str, cues: frozenset[str]) -> bool:
     )
 
 
-def _ends(text: Reading, stem: str) -> bool:
+def _ends(text: ParsedSentence, stem: str) -> bool:
     """A cue of completion near the word; a weak cue only where a form of "to be" leads to it, or nothing follows."""
     places = [place for place, word in enumerate(text.words) if word.stem == stem]
     for place, word in enumerate(text.words):
@@ -95,24 +95,24 @@ def _ends(text: Reading, stem: str) -> bool:
     return False
 
 
-def _said_of(text: Reading, place: int) -> bool:
+def _said_of(text: ParsedSentence, place: int) -> bool:
     before = {word.text for word in text.words[max(0, place - 2) : place]}
     return bool(before & {"is", "are", "was", "were", "feels", "feel", "got", "gets", "all", "been", "has", "it's"})
 
 
-def _contained(old: Reading, new: Reading) -> Verdict | None:
+def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """One says all that the other says, with the same negations and numbers."""
     shared = old.stems & new.stems
     if _conflict(old, new, shared):
         return None
     if len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers:
-        return Verdict(Operation.PASS, "it is said already")
+        return OperationVerdict(Operation.PASS, "it is said already")
     if len(old.stems) >= 2 and old.all_stems <= new.all_stems and old.numbers <= new.numbers:
-        return Verdict(Operation.REPLACE, "the new sentence says all of it and more")
+        return OperationVerdict(Operation.REPLACE, "the new sentence says all of it and more")
     return None
 
 
-def _conflict(old: Reading, new: Reading, shared: frozenset[str]) -> bool:
+def _conflict(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> bool:
     if old.planned != new.planned or old.looks_back != new.looks_back:
         return True
     return bool((old.negated ^ new.negated) & shared) or bool(
@@ -120,43 +120,43 @@ def _conflict(old: Reading, new: Reading, shared: frozenset[str]) -> bool:
     )
 
 
-def _done(old: Reading, new: Reading) -> Verdict | None:
+def _done(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """A plan is told as done, about the same object."""
     if not old.planned or new.planned or new.wished or len(old.stems) > SHORT or not (new.past or new.negated):
         return None
     shared = old.stems & new.stems
     if len(shared) >= 2 and len(shared) >= 0.6 * len(old.stems):
-        return Verdict(Operation.REPLACE, f"a plan has come about: {_list(shared)}")
+        return OperationVerdict(Operation.REPLACE, f"a plan has come about: {_list(shared)}")
     return None
 
 
-def _healthy(old: Reading, new: Reading) -> Verdict | None:
+def _healthy(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """Good health is claimed again, or is over."""
     if not HEALTH_DENIED.search(old.plain) or len(old.stems) > SHORT:
         return None
     if HEALTH_DENIED.search(new.plain):
-        return Verdict(Operation.PASS, "good health is known") if len(new.stems) <= 2 else None
+        return OperationVerdict(Operation.PASS, "good health is known") if len(new.stems) <= 2 else None
     ailing = (new.stems & HEALTH) - new.negated
     if ailing and not new.planned and not new.other:
-        return Verdict(Operation.REPLACE, f"not in good health any more: {_list(ailing)}")
+        return OperationVerdict(Operation.REPLACE, f"not in good health any more: {_list(ailing)}")
     return None
 
 
-def _negated(old: Reading, new: Reading) -> Verdict | None:
+def _negated(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """The new sentence denies at least half of a short old one, or affirms what that denied."""
     if len(old.stems) > SHORT or old.planned != new.planned or new.wished:
         return None
     affirmed = old.stems - old.negated
     denied = affirmed & new.negated
     if denied and not old.negated and len(denied) >= max(0.5 * len(affirmed), min(2, len(affirmed))):
-        return Verdict(Operation.REPLACE, f"it is no longer so: {_list(denied)}")
+        return OperationVerdict(Operation.REPLACE, f"it is no longer so: {_list(denied)}")
     restored = old.negated & (new.stems - new.negated)
     if restored and not new.negated and len(restored) >= max(0.5 * len(old.stems), min(2, len(old.stems))):
-        return Verdict(Operation.REPLACE, f"it is so now: {_list(restored)}")
+        return OperationVerdict(Operation.REPLACE, f"it is so now: {_list(restored)}")
     return None
 
 
-def _antonym(old: Reading, new: Reading) -> Verdict | None:
+def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """Opposite words about a shared object."""
     if len(old.stems) > SHORT or old.planned or new.planned or new.wished or old.negated or new.negated:
         return None
@@ -164,16 +164,16 @@ def _antonym(old: Reading, new: Reading) -> Verdict | None:
     for one in sorted(old.stems - shared):
         for other in sorted(new.stems - shared):
             if (one, other) in ANTONYMS and len(shared) >= max(1, 0.5 * (len(old.stems) - 1)):
-                return Verdict(Operation.REPLACE, f"{one!r} has become {other!r} of {_list(shared)}")
+                return OperationVerdict(Operation.REPLACE, f"{one!r} has become {other!r} of {_list(shared)}")
     return None
 
 
-def _slot(old: Reading, new: Reading) -> Verdict | None:
+def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """A place to live, a job, a marital state, a favourite: there is one at a time, and it has changed."""
     if len(old.stems) > SHORT or old.planned or new.planned or new.wished:
         return None
     told = changed_slot(old, new)
-    return Verdict(Operation.REPLACE, told) if told else None
+    return OperationVerdict(Operation.REPLACE, told) if told else None
 
 
 def _list(stems: frozenset[str]) -> str:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from eunoe.workers.text.terms import terms
-from eunoe.workers.update.reading import Reading
+from eunoe.workers.update.reading import ParsedSentence
 
 KEPT: Final = 4_096
 """Readings of which is kept what was found in them."""
@@ -57,18 +57,18 @@ _FOLLOWS = {
 }
 
 
-def changed_slot(old: Reading, new: Reading) -> str:
+def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     """Which slot of the old sentence the new one fills otherwise, in words; empty where none."""
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _job_lost(old, new)
 
 
 @lru_cache(maxsize=KEPT)
-def slots(text: Reading) -> tuple[Slot, ...]:
+def slots(text: ParsedSentence) -> tuple[Slot, ...]:
     """The homes and jobs that a sentence tells."""
     return tuple(_slots(text))
 
 
-def _slots(text: Reading) -> Iterator[Slot]:
+def _slots(text: ParsedSentence) -> Iterator[Slot]:
     for changes, patterns in ((False, _STATES), (True, _CHANGES)):
         for name, pattern in patterns:
             for found in pattern.finditer(text.plain):
@@ -78,18 +78,18 @@ def _slots(text: Reading) -> Iterator[Slot]:
 
 
 @lru_cache(maxsize=KEPT)
-def favorites(text: Reading) -> Mapping[str, frozenset[str]]:
+def favorites(text: ParsedSentence) -> Mapping[str, frozenset[str]]:
     """Of what → which is the favourite."""
     return {found[1]: frozenset(terms(found[2])) for found in _FAVORITE.finditer(text.plain)}
 
 
 @lru_cache(maxsize=KEPT)
-def marital(text: Reading) -> str:
+def marital(text: ParsedSentence) -> str:
     """The marital state that a sentence tells; empty where none."""
     return next((state for state, pattern in _MARITAL.items() if pattern.search(text.plain)), "")
 
 
-def _filled(old: Reading, new: Reading) -> str:
+def _filled(old: ParsedSentence, new: ParsedSentence) -> str:
     for before in slots(old):
         for after in slots(new):
             if after.changes and before.name == after.name and not before.value & after.value:
@@ -97,7 +97,7 @@ def _filled(old: Reading, new: Reading) -> str:
     return ""
 
 
-def _job_lost(old: Reading, new: Reading) -> str:
+def _job_lost(old: ParsedSentence, new: ParsedSentence) -> str:
     lost = _LOST_JOB.search(new.plain)
     jobs = [slot for slot in slots(old) if slot.name == "job"]
     if lost is None or not jobs:
@@ -106,7 +106,7 @@ def _job_lost(old: Reading, new: Reading) -> str:
     return "the job is over" if not named or any(slot.value & named for slot in jobs) else ""
 
 
-def _favorite(old: Reading, new: Reading) -> str:
+def _favorite(old: ParsedSentence, new: ParsedSentence) -> str:
     now = favorites(new)
     for kind, value in favorites(old).items():
         if kind in now and not now[kind] & value:
@@ -114,6 +114,6 @@ def _favorite(old: Reading, new: Reading) -> str:
     return ""
 
 
-def _marital(old: Reading, new: Reading) -> str:
+def _marital(old: ParsedSentence, new: ParsedSentence) -> str:
     before, after = marital(old), marital(new)
     return f"from {before} to {after}" if after in _FOLLOWS.get(before, ()) else ""

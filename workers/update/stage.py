@@ -22,8 +22,8 @@ from eunoe.workers.update.applying import (
     verdicts_of,
 )
 from eunoe.workers.update.candidates import with_room_for
-from eunoe.workers.update.finding import Finder, LinksMissing
-from eunoe.workers.update.gathering import Brought, Gathered, arrange, missing
+from eunoe.workers.update.finding import CandidateReader, LinksMissing
+from eunoe.workers.update.gathering import Gathered, SessionInput, arrange, missing
 from eunoe.workers.update.late import add_outdated, as_told, late_verdicts, without_claims
 from eunoe.workers.update.lifecycle import Lifecycle, holding_after
 from eunoe.workers.update.memories import (
@@ -41,7 +41,7 @@ from eunoe.workers.update.memories import (
     speakers_of,
     step_of,
 )
-from eunoe.workers.update.operator import Operator, Pair, Verdict
+from eunoe.workers.update.operator import OperationPair, OperationVerdict, Operator
 from eunoe.workers.update.reads import read_holding, read_memory_frequencies, read_memory_stats, read_steps
 from eunoe.workers.update.settings import UpdateSettings
 
@@ -88,14 +88,14 @@ class UpdateStage:
             return Park(lacking)
         new = await self._new(work, arrange(work.events))
         before = work.number if work.late_after is None else work.late_after + 1
-        finder = Finder(self._store, self._index, self._embedder, self._settings, work.key, before)
+        finder = CandidateReader(self._store, self._index, self._embedder, self._settings, work.key, before)
         try:
             life, made_by = await self._apply(finder, work, new)
         except LinksMissing as missed:
             return Wait(str(missed))
         return await self._decision(work, new, life, made_by)
 
-    async def _new(self, work: Work[Gathered], brought: Brought) -> _New:
+    async def _new(self, work: Work[Gathered], brought: SessionInput) -> _New:
         before = await read_memory_stats(self._store, work.key)
         steps = await read_steps(self._store, work.key, [work.number]) if work.late else {}
         known_from = _known_from(brought, before, work.log_time)
@@ -115,7 +115,9 @@ class UpdateStage:
             holding=await read_holding(self._store, work.key, before),
         )
 
-    async def _apply(self, finder: Finder, work: Work[Gathered], new: _New) -> tuple[Lifecycle, Provenance | None]:
+    async def _apply(
+        self, finder: CandidateReader, work: Work[Gathered], new: _New
+    ) -> tuple[Lifecycle, Provenance | None]:
         """The session's changes, and what decided its operations. Raises `LinksMissing`."""
         life = Lifecycle(work.number)
         memories = [*(proposal.memory for proposal in new.proposals), *new.sentences]
@@ -134,7 +136,9 @@ class UpdateStage:
             apply_fusions(life, settled.fusions, finder.key, len(memories), made_by)
         return life, made_by
 
-    async def _add_late(self, life: Lifecycle, sentences: Sequence[Memory], pairs: Sequence[Pair]) -> Provenance | None:
+    async def _add_late(
+        self, life: Lifecycle, sentences: Sequence[Memory], pairs: Sequence[OperationPair]
+    ) -> Provenance | None:
         """Add the sentences of a session whose turn has passed; nothing that holds gives way to them."""
         verdicts, made_by = await self._judge([as_told(pair) for pair in pairs])
         found = late_verdicts(pairs, verdicts)
@@ -142,21 +146,25 @@ class UpdateStage:
         apply_summary(life, [s for s in sentences if s.memory_id not in found.outdated], pairs, found.kept)
         return made_by
 
-    async def _reaching(self, finder: Finder, life: Lifecycle, proposal: Proposal) -> Proposal:
+    async def _reaching(self, finder: CandidateReader, life: Lifecycle, proposal: Proposal) -> Proposal:
         """The proposal with the linked memories that say only what it replaces."""
         if not self._settings.reach or proposal.insight.kind is not InsightKind.UPDATED:
             return proposal
         own = [id_ for id_ in proposal.insight.replaces if life.holds(id_)]
         return Proposal(proposal.memory, proposal.insight, tuple(await finder.restating(life, own)))
 
-    async def _reached(self, finder: Finder, life: Lifecycle, proposals: Sequence[Proposal]) -> list[Pair]:
+    async def _reached(
+        self, finder: CandidateReader, life: Lifecycle, proposals: Sequence[Proposal]
+    ) -> list[OperationPair]:
         """The linked memories that may restate what an insight has updated, where somebody can judge that."""
         if not self._settings.reach or not self._operator.reads_meaning:
             return []
         updating = [p.memory for p in proposals if p.insight.kind is InsightKind.UPDATED]
         return await finder.reached(life, [memory for memory in updating if life.holds(memory.memory_id)])
 
-    async def _judge(self, pairs: Sequence[Pair]) -> tuple[Mapping[tuple[str, str], Verdict], Provenance | None]:
+    async def _judge(
+        self, pairs: Sequence[OperationPair]
+    ) -> tuple[Mapping[tuple[str, str], OperationVerdict], Provenance | None]:
         """The verdicts of all pairs, in one judgement; the same words are not asked about."""
         asked = [pair for pair in pairs if not same_text(pair)]
         if not asked:
@@ -216,7 +224,7 @@ class UpdateStage:
         return points, frequency_writes(TERMS, MemoryFrequency, fresh, known_terms)
 
 
-def _known_from(brought: Brought, before: MemoryStats, log_time: datetime) -> datetime:
+def _known_from(brought: SessionInput, before: MemoryStats, log_time: datetime) -> datetime:
     """The log's time of the session's closing; of a skipped session the latest time that is known for certain."""
     if brought.formed is not None:
         return brought.formed.known_from

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
-from eunoe.workers.update.reading import Reading, read, unquoted
+from eunoe.workers.update.reading import ParsedSentence, read, unquoted
 from eunoe.workers.update.slots import KEPT, favorites, marital, slots
 
 _JOB = re.compile(
@@ -36,18 +36,18 @@ def suspect(old: str, new: str, speaker: str) -> tuple[float, str]:
 
 
 @lru_cache(maxsize=8_192)  # a sentence is held against every other one
-def _parts(text: str, speaker: str) -> tuple[Reading, ...]:
+def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
     said = _NOTE.sub(" ", unquoted(text))
     return tuple(read(part.strip(), speaker) for part in _PART.findall(said) if part.strip())
 
 
-def suspicion(old: Reading, new: Reading) -> tuple[float, str]:
+def suspicion(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
     """(score, cue): from 0, nothing speaks for it, upwards to 2."""
     shared = old.stems & new.stems
     return max(_negation(old, new, shared), _opposites(old, new, shared), _values(old, new), key=lambda cue: cue[0])
 
 
-def _negation(old: Reading, new: Reading, shared: frozenset[str]) -> tuple[float, str]:
+def _negation(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> tuple[float, str]:
     crossed = (old.negated ^ new.negated) & shared
     if not crossed:
         return 0.0, ""
@@ -55,7 +55,7 @@ def _negation(old: Reading, new: Reading, shared: frozenset[str]) -> tuple[float
     return 2 * min(share, 1.0), f"one denies what the other says: {', '.join(sorted(crossed)[:3])}"
 
 
-def _opposites(old: Reading, new: Reading, shared: frozenset[str]) -> tuple[float, str]:
+def _opposites(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> tuple[float, str]:
     pairs = [(a, b) for a in old.stems - shared for b in new.stems - shared if (a, b) in ANTONYMS]
     if not pairs or not shared:
         return 0.0, ""
@@ -63,12 +63,12 @@ def _opposites(old: Reading, new: Reading, shared: frozenset[str]) -> tuple[floa
     return 2 * len(shared) / min(len(old.stems), len(new.stems)), f"{one} and {other}"
 
 
-def _values(old: Reading, new: Reading) -> tuple[float, str]:
+def _values(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
     found = next(_different(old, new), "")
     return (1.0, f"two values of one thing: {found}") if found else (0.0, "")
 
 
-def _different(old: Reading, new: Reading) -> Iterator[str]:
+def _different(old: ParsedSentence, new: ParsedSentence) -> Iterator[str]:
     then, now = favorites(old), favorites(new)
     yield from (f"favourite {kind}" for kind in sorted(then.keys() & now.keys()) if not then[kind] & now[kind])
     for before in slots(old):
@@ -84,17 +84,17 @@ def _different(old: Reading, new: Reading) -> Iterator[str]:
 
 
 @lru_cache(maxsize=KEPT)
-def _jobs(text: Reading) -> frozenset[str]:
+def _jobs(text: ParsedSentence) -> frozenset[str]:
     return frozenset(stem for found in _JOB.finditer(text.plain) for stem in terms(found[1])) & WORKS
 
 
 @lru_cache(maxsize=KEPT)
-def _ages(text: Reading) -> frozenset[str]:
+def _ages(text: ParsedSentence) -> frozenset[str]:
     return frozenset(found[1] for found in _AGE.finditer(text.plain))
 
 
 @lru_cache(maxsize=KEPT)
-def _counts(text: Reading) -> Mapping[str, int]:
+def _counts(text: ParsedSentence) -> Mapping[str, int]:
     """Relative or pet → how many of them are told of."""
     words = text.words
     found: dict[str, int] = {}

@@ -35,7 +35,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class RememberedItem:
     """Something remembered: two with equal identity are the same, and differ where their details do."""
 
     identity: Hashable
@@ -102,7 +102,7 @@ class TreeShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class GenerationDiff:
     """What differs in one conversation, or in many together."""
 
     conversations: int = 0
@@ -119,10 +119,10 @@ class Difference:
         """True: the digests of all conversations agree."""
         return self.equal == self.conversations
 
-    def plus(self, other: "Difference", examples: int) -> "Difference":
+    def plus(self, other: "GenerationDiff", examples: int) -> "GenerationDiff":
         """Both together, with at most so many examples of each kind."""
         kinds = dict.fromkeys((*self.tallies, *other.tallies))
-        return Difference(
+        return GenerationDiff(
             self.conversations + other.conversations,
             self.equal + other.equal,
             (self.sessions[0] + other.sessions[0], self.sessions[1] + other.sessions[1]),
@@ -131,10 +131,10 @@ class Difference:
         )
 
 
-def compare(old: Remembered, new: Remembered, examples: int) -> Difference:
+def compare(old: Remembered, new: Remembered, examples: int) -> GenerationDiff:
     """The difference of one conversation, with at most so many examples of each kind."""
     before, after = _things(old), _things(new)
-    return Difference(
+    return GenerationDiff(
         conversations=1,
         equal=int(old.digest == new.digest),
         sessions=(old.sessions, new.sessions),
@@ -146,7 +146,7 @@ def compare(old: Remembered, new: Remembered, examples: int) -> Difference:
     )
 
 
-def tally(key: str, old: Iterable[Thing], new: Iterable[Thing], examples: int) -> Tally:
+def tally(key: str, old: Iterable[RememberedItem], new: Iterable[RememberedItem], examples: int) -> Tally:
     """Counts over things of one kind; of several with one identity each is matched with one."""
     before, after = _grouped(old), _grouped(new)
     only_old: list[Example] = []
@@ -187,44 +187,44 @@ def _place(kind: str) -> tuple[int, str]:
     return order.index(kind.partition(":")[0]), kind
 
 
-def _things(remembered: Remembered) -> dict[str, list[Thing]]:
+def _things(remembered: Remembered) -> dict[str, list[RememberedItem]]:
     known = {memory.memory_id: memory for memory in remembered.memories}
     sentences = {id_: memory.text for id_, memory in known.items()}
-    found: defaultdict[str, list[Thing]] = defaultdict(list)
+    found: defaultdict[str, list[RememberedItem]] = defaultdict(list)
     found[MEMORIES] = [_memory(memory, sentences) for memory in remembered.memories]
     found[SEGMENTS] = [_segment(segment) for segment in remembered.segments]
     found[NODES] = _nodes(remembered.tree)
     for edge in remembered.edges:
         ends = tuple((known[id_].speaker, known[id_].text) if id_ in known else id_ for id_ in (edge.older, edge.newer))
         words = f"{sentences.get(edge.older, edge.older)} → {sentences.get(edge.newer, edge.newer)}"
-        found[f"{EDGES}: {edge.relation}"].append(Thing(ends, words))
+        found[f"{EDGES}: {edge.relation}"].append(RememberedItem(ends, words))
     return found
 
 
-def _memory(memory: Memory, sentences: Mapping[str, str]) -> Thing:
+def _memory(memory: Memory, sentences: Mapping[str, str]) -> RememberedItem:
     ending = memory.ending
     fate = "holds"
     if ending is not None:
         fate = f"{ending.status} by {sentences.get(ending.by, ending.by)}" if ending.by else str(ending.status)
-    return Thing((memory.speaker, memory.text), sentences[memory.memory_id], fate)
+    return RememberedItem((memory.speaker, memory.text), sentences[memory.memory_id], fate)
 
 
-def _segment(segment: Segment) -> Thing:
+def _segment(segment: Segment) -> RememberedItem:
     ids = segment.utterance_ids
     words = f"session {segment.session}: {ids[0]} to {ids[-1]}" if ids else f"session {segment.session}: nothing"
-    return Thing((segment.session, ids), words, segment.denoised)
+    return RememberedItem((segment.session, ids), words, segment.denoised)
 
 
-def _nodes(tree: Mapping[str, TreeNode]) -> list[Thing]:
+def _nodes(tree: Mapping[str, TreeNode]) -> list[RememberedItem]:
     """Each node by all the texts from the top down to it."""
-    found: list[Thing] = []
+    found: list[RememberedItem] = []
     waiting: list[tuple[str, tuple[str, ...]]] = [(ROOT, ())]
     while waiting:
         id_, above = waiting.pop()
         for child in tree[id_].children if id_ in tree else ():
             if child in tree:
                 path = (*above, tree[child].text)
-                found.append(Thing(path, f"{'· ' * len(above)}{tree[child].text}"))
+                found.append(RememberedItem(path, f"{'· ' * len(above)}{tree[child].text}"))
                 waiting.append((child, path))
     return found
 
@@ -232,14 +232,16 @@ def _nodes(tree: Mapping[str, TreeNode]) -> list[Thing]:
 # ---- matching
 
 
-def _grouped(things: Iterable[Thing]) -> dict[Hashable, list[Thing]]:
-    found: defaultdict[Hashable, list[Thing]] = defaultdict(list)
+def _grouped(things: Iterable[RememberedItem]) -> dict[Hashable, list[RememberedItem]]:
+    found: defaultdict[Hashable, list[RememberedItem]] = defaultdict(list)
     for thing in things:
         found[thing.identity].append(thing)
     return found
 
 
-def _unmatched(old: Sequence[Thing], new: Sequence[Thing]) -> tuple[list[Thing], list[Thing]]:
+def _unmatched(
+    old: Sequence[RememberedItem], new: Sequence[RememberedItem]
+) -> tuple[list[RememberedItem], list[RememberedItem]]:
     """What is left of both when those with equal details are paired; in the order of their details."""
     left, right = sorted(old, key=lambda thing: thing.detail), sorted(new, key=lambda thing: thing.detail)
     for thing in list(left):
@@ -250,7 +252,7 @@ def _unmatched(old: Sequence[Thing], new: Sequence[Thing]) -> tuple[list[Thing],
     return left, right
 
 
-def _told(old: Thing, new: Thing) -> tuple[str, str]:
+def _told(old: RememberedItem, new: RememberedItem) -> tuple[str, str]:
     return f"{old.words} [{old.detail}]", f"{new.words} [{new.detail}]"
 
 

@@ -12,12 +12,12 @@ from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.versions import describe
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.registry import Kit, recall_sources
+from eunoe.workers.registry import Dependencies, recall_sources
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query
 
 
-class Question(Value):
+class DiffQuestion(Value):
     """A line of a file of questions."""
 
     question: Text
@@ -36,7 +36,7 @@ class Question(Value):
 class Overlap:
     """What two generations would show for one question."""
 
-    question: Question
+    question: DiffQuestion
     shared: float
     """Utterances behind both contexts ÷ utterances behind either; 1 where neither shows any."""
     tokens: tuple[int, int]
@@ -45,18 +45,18 @@ class Overlap:
     """Behind the contexts: (old, new)."""
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[DiffQuestion]:
     """The questions of a file of JSON lines; raises `Refused` with the line that is none."""
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise Refused(f"{path}: cannot be read: {error.strerror}") from None
-    found: list[Question] = []
+    found: list[DiffQuestion] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(Question.from_json(line))
+            found.append(DiffQuestion.from_json(line))
         except ValidationError as error:
             told = '{"conversation": "…", "question": "…"}'
             raise Refused(f"{path}, line {number}: {describe(error)}; a line is {told}") from None
@@ -65,7 +65,9 @@ def read_questions(path: Path) -> list[Question]:
     return found
 
 
-async def ask_both(old: Kit, new: Kit, questions: Sequence[Question], strategy: Strategy | None) -> list[Overlap]:
+async def ask_both(
+    old: Dependencies, new: Dependencies, questions: Sequence[DiffQuestion], strategy: Strategy | None
+) -> list[Overlap]:
     """What each generation would show a responder, by its own settings; raises `Unavailable`."""
     found: list[Overlap] = []
     for question in questions:
@@ -74,7 +76,7 @@ async def ask_both(old: Kit, new: Kit, questions: Sequence[Question], strategy: 
     return found
 
 
-def overlap(question: Question, old: Context, new: Context) -> Overlap:
+def overlap(question: DiffQuestion, old: Context, new: Context) -> Overlap:
     """How far two contexts agree. Pure."""
     before, after = _utterances(old), _utterances(new)
     either = {*before, *after}
@@ -82,7 +84,7 @@ def overlap(question: Question, old: Context, new: Context) -> Overlap:
     return Overlap(question, shared, (old.tokens, new.tokens), (before, after))
 
 
-async def _shown(kit: Kit, question: Question, strategy: Strategy | None) -> Context:
+async def _shown(kit: Dependencies, question: DiffQuestion, strategy: Strategy | None) -> Context:
     settings = kit.settings.respond
     stats = await read_stats(kit.store, question.key)
     query = Query(

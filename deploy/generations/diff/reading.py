@@ -9,14 +9,14 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import SEGMENTS
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.pipeline import STAGES
+from eunoe.workers.derive.pipeline import MEMORY_STAGES
 from eunoe.workers.link.reads import all_edges
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import all_memories
 
-_DIGESTED = {name: ROWS[name] for name in STAGES}
+_DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
 
 
 async def read_remembered(store: StateStore, key: str) -> Remembered:

@@ -10,8 +10,8 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.clients.shared import open_store, store_keys
-from eunoe.deploy.generations.diff.differences import Difference, compare
-from eunoe.deploy.generations.diff.questions import Overlap, Question, ask_both
+from eunoe.deploy.generations.diff.differences import GenerationDiff, compare
+from eunoe.deploy.generations.diff.questions import DiffQuestion, Overlap, ask_both
 from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.deploy.generations.promotion import list_generations
 from eunoe.deploy.settings import Settings
@@ -19,7 +19,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.registry import Kit
+from eunoe.workers.registry import Dependencies
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 
@@ -31,14 +31,14 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DiffOptions:
     """What to compare."""
 
     old: str
     new: str
     conversations: Sequence[str] = ()
     """Keys; empty: all that either generation knows."""
-    questions: Sequence[Question] = ()
+    questions: Sequence[DiffQuestion] = ()
     strategy: Strategy | None = None
     """How questions are looked up; None: as the settings say."""
     examples: int = 3
@@ -48,7 +48,7 @@ class Asked:
 class Compared:
     """What came of it."""
 
-    difference: Difference
+    difference: GenerationDiff
     overlaps: Sequence[Overlap] = ()
     only_old: Sequence[str] = ()
     """Conversations that the new generation does not know."""
@@ -61,7 +61,7 @@ class Compared:
         return self.difference.is_equal and shown and not self.only_old and not self.only_new
 
 
-async def run_diff(settings: Settings, asked: Asked, tell: Tell) -> Compared:
+async def run_diff(settings: Settings, asked: DiffOptions, tell: Tell) -> Compared:
     """Compare; raises `Refused` for a generation or conversation that nobody knows, `Unavailable`."""
     await _check_known(settings, asked)
     sides = [await _of(settings, name) for name in (asked.old, asked.new)]
@@ -79,7 +79,7 @@ async def run_diff(settings: Settings, asked: Asked, tell: Tell) -> Compared:
     )
 
 
-async def _check_known(settings: Settings, asked: Asked) -> None:
+async def _check_known(settings: Settings, asked: DiffOptions) -> None:
     names = [listed.name for listed in await list_generations(settings)]
     for name in (asked.old, asked.new):
         if name not in names:
@@ -90,8 +90,10 @@ async def _of(settings: Settings, name: str) -> Settings:
     return await live_settings(settings.model_copy(update={"generation": name}))
 
 
-async def _compare(old: RedisStore, new: RedisStore, keys: Sequence[str], asked: Asked, tell: Tell) -> Difference:
-    found = Difference()
+async def _compare(
+    old: RedisStore, new: RedisStore, keys: Sequence[str], asked: DiffOptions, tell: Tell
+) -> GenerationDiff:
+    found = GenerationDiff()
     for at in range(0, len(keys), AT_ONCE):
         group = keys[at : at + AT_ONCE]
         for difference in await asyncio.gather(*(_one(old, new, key, asked.examples) for key in group)):
@@ -100,12 +102,12 @@ async def _compare(old: RedisStore, new: RedisStore, keys: Sequence[str], asked:
     return found
 
 
-async def _one(old: StateStore, new: StateStore, key: str, examples: int) -> Difference:
+async def _one(old: StateStore, new: StateStore, key: str, examples: int) -> GenerationDiff:
     before, after = await asyncio.gather(read_remembered(old, key), read_remembered(new, key))
     return await asyncio.to_thread(compare, before, after, examples)
 
 
-async def _ask(sides: Sequence[Settings], asked: Asked) -> Sequence[Overlap]:
+async def _ask(sides: Sequence[Settings], asked: DiffOptions) -> Sequence[Overlap]:
     if not asked.questions:
         return ()
     async with _reading_kit(sides[0]) as old, _reading_kit(sides[1]) as new:
@@ -113,13 +115,13 @@ async def _ask(sides: Sequence[Settings], asked: Asked) -> Sequence[Overlap]:
 
 
 @asynccontextmanager
-async def _reading_kit(settings: Settings) -> AsyncIterator[Kit]:
+async def _reading_kit(settings: Settings) -> AsyncIterator[Dependencies]:
     """What recall needs of a generation that is there: its stores and its embedder; no language model, no broker."""
     async with AsyncExitStack() as closing:
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), store_keys(settings))
         await index.check(embedder.name, embedder.dimensions)
-        yield Kit(
+        yield Dependencies(
             store=await closing.enter_async_context(open_store(settings)),
             index=index,
             embedder=embedder,

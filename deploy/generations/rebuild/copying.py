@@ -9,10 +9,10 @@ import orjson
 
 from eunoe.schemas.decisions import Ledger, Outbox, Scope, Timer
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.ports import Standing, StateStore, Transplants, VectorIndex
-from eunoe.workers.derive.pipeline import STAGES, TABLES
+from eunoe.schemas.ports import StateStore, StoredConversation, Transplants, VectorIndex
+from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES
 from eunoe.workers.derive.resume import Kept
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 
 _TRIES = 200
 _PAUSE_S = 0.05
@@ -26,7 +26,7 @@ async def copy_conversation(
     Nobody is stopped: what was read while a stage committed is read again. Raises `Unavailable` when a store is, or
     where the conversation never rests.
     """
-    stages = [stage for stage in STAGES if stage not in again]
+    stages = [stage for stage in MEMORY_STAGES if stage not in again]
     for _ in range(_TRIES):
         before = await _ledgers(store, key, stages)
         if not any(ledger.outbox for ledger in before):
@@ -47,7 +47,7 @@ async def _copied(transplants: Transplants, index: VectorIndex, key: str, stages
         standing = await transplants.export(key, {stage: TABLES[stage] for stage in stages})
     except ValueError:
         return None
-    collections = [entry.collection for stage in stages for entry in ROWS[stage].keeping.indexed]
+    collections = [entry.collection for stage in stages for entry in STAGES[stage].keeping.indexed]
     return Kept(standing, tuple([point for one in collections for point in await index.points(one, key)]))
 
 
@@ -83,7 +83,7 @@ class CopyFile:
         return Kept(_unpack(standing), Outbox.from_json(points).points, timer)
 
 
-def _pack(standing: Standing) -> bytes:
+def _pack(standing: StoredConversation) -> bytes:
     return orjson.dumps(
         {
             "ledgers": {
@@ -100,12 +100,12 @@ def _pack(standing: Standing) -> bytes:
     )
 
 
-def _unpack(text: bytes) -> Standing:
+def _unpack(text: bytes) -> StoredConversation:
     found = orjson.loads(text)
     parked: dict[str, dict[int, dict[str, str]]] = {stage: {} for stage in found["ledgers"]}
     for stage, number, slots in found["parked"]:
         parked[stage][number] = slots
-    return Standing(
+    return StoredConversation(
         {
             name: Ledger(applied=applied, skipped=frozenset(skipped), lates=lates)
             for name, (applied, skipped, lates) in found["ledgers"].items()

@@ -22,7 +22,7 @@ GUESSED_TOKENS: Final = 120
 
 
 @dataclass(slots=True)
-class Counts:
+class ModelCallCounts:
     """What a model would be asked."""
 
     stages: Sequence[str] | None = None
@@ -66,7 +66,7 @@ class Counts:
 class _Unasked:
     """A language model that is counted and gives no answer."""
 
-    def __init__(self, name: str, counts: Counts) -> None:
+    def __init__(self, name: str, counts: ModelCallCounts) -> None:
         self._name = name
         self._counts = counts
 
@@ -94,7 +94,7 @@ class CountingModel(RecordedModel):
     def __init__(
         self, name: str, answers: Answers, parameters: str, *, ask_again: bool, stages: Sequence[str] | None = None
     ) -> None:
-        self.counts = Counts(stages)
+        self.counts = ModelCallCounts(stages)
         super().__init__(_Unasked(name, self.counts), answers, parameters)
         self._ask_again = ask_again
         self._met: set[str] = set()

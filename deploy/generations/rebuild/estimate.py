@@ -23,8 +23,8 @@ from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAISettings
-from eunoe.workers.registry import Kit
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.registry import Dependencies
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 
 SAMPLE: Final = 50
@@ -84,7 +84,7 @@ async def estimate(settings: Settings, plan: RebuildPlan, tell: Tell) -> Estimat
 class Counted:
     """A kit that asks nobody, and what it counts."""
 
-    kit: Kit
+    kit: Dependencies
     answers: AnswersFile
     language: CountingModel | None
     embedder: CountingEmbedder | None
@@ -99,7 +99,7 @@ def choose(conversations: list[Spooled], limit: int = SAMPLE) -> list[Spooled]:
 async def _derive(settings: Settings, plan: RebuildPlan, spool: Spool, counted: Counted, tell: Tell) -> Estimate:
     there = spool.conversations(0, 1)
     chosen = choose(there)
-    moments = Moments(None if plan.ask_again else counted.answers)
+    moments = RecordedOutcomes(None if plan.ask_again else counted.answers)
     deriver = Deriver(counted.kit, settings.runner, moments, plan.stages)
     sessions = 0
     for done, one in enumerate(chosen):
@@ -160,7 +160,7 @@ async def _open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> As
             embedder = counting = CountingEmbedder(stand_in)
         else:
             embedder = await open_embedder(settings, os.environ, closing)
-        kit = Kit(
+        kit = Dependencies(
             store=MemoryStore(),
             index=MemoryIndex(),
             embedder=embedder,

@@ -17,25 +17,25 @@ from eunoe.deploy.clients.bootstrap import Clients, open_clients, open_qdrant
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
-from eunoe.deploy.generations.rebuild.progress import Progress, Tell, Told
+from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, Tell
 from eunoe.deploy.generations.rebuild.reading import LogRead
 from eunoe.deploy.generations.rebuild.share import Landing
 from eunoe.deploy.generations.rebuild.spool import Spool
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Timer
-from eunoe.schemas.ports import LogBook
+from eunoe.schemas.ports import LogPositions
 from eunoe.streams.position import split_position
 from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
-from eunoe.workers.derive.pipeline import STAGES, Deriver
+from eunoe.workers.derive.pipeline import MEMORY_STAGES, Deriver
 from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, what_was_told
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.runner.inbound import Promotion
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisLogBook, RedisStore, RedisTransplants
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, RedisTransplants
 
 AT_ONCE = 64
 _BATCH = 2_000
@@ -49,7 +49,7 @@ class Partial:
 
     read: LogRead | None
     """Where the new generation's workers go on; None: nothing was made, it must begin with the log."""
-    made: Told = field(default_factory=Told)
+    made: ProgressLine = field(default_factory=ProgressLine)
     note: str = ""
 
 
@@ -67,12 +67,12 @@ async def make_from(source: Settings, target: Settings, plan: RebuildPlan, work:
         for spool in spools.values():
             closing.callback(spool.close)
         for topic, spool in spools.items():
-            await _fill(source, topic, spool, lambda done: tell(Progress("topics", done, 0)))
-        told = _Told(copies, spools, timers)
+            await _fill(source, topic, spool, lambda done: tell(RebuildProgress("topics", done, 0)))
+        told = _Copied(copies, spools, timers)
         missing = told.missing()
         start = earliest(plan.from_stage, missing)
         note = _note(plan.from_stage, start, missing)
-        if start == STAGES[0]:
+        if start == MEMORY_STAGES[0]:
             return Partial(None, note=note)
         made = await _make(target, plan, told, made_again(start), read.partitions, tell)
     return Partial(read, made, note)
@@ -82,7 +82,7 @@ def _note(wanted: str, start: str, missing: Mapping[Topic, int]) -> str:
     if start == wanted:
         return ""
     lacking = ", ".join(f"{topic} ({count} conversations)" for topic, count in sorted(missing.items()))
-    where = "the log" if start == STAGES[0] else start
+    where = "the log" if start == MEMORY_STAGES[0] else start
     return f"the retention of {lacking} has passed: made again from {where} on, not from {wanted}"
 
 
@@ -94,15 +94,15 @@ async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tel
     (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
     async with open_redis(source) as redis, open_qdrant(source) as qdrant:
         keys = store_keys(source)
-        store, logbook = RedisStore(redis, keys), RedisLogBook(redis, keys)
+        store, logbook = RedisStore(redis, keys), RedisLogPositions(redis, keys)
         transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
         read = await _handled(logbook, partitions, source.log_epoch)
         known = await store.conversations()
         wanted = [key for key in known if not plan.conversations or key in plan.conversations]
-        again = made_again(plan.from_stage or STAGES[0])
+        again = made_again(plan.from_stage or MEMORY_STAGES[0])
         for done, key in enumerate(wanted):
             copies.add(key, await copy_conversation(store, transplants, index, key, again))
-            tell(Progress("copy", done + 1, len(wanted)))
+            tell(RebuildProgress("copy", done + 1, len(wanted)))
         copies.finish()
         timers: dict[str, Timer] = {}
         for partition in range(partitions):
@@ -110,7 +110,7 @@ async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tel
     return read, timers
 
 
-async def _handled(logbook: LogBook, partitions: int, epoch: int) -> LogRead:
+async def _handled(logbook: LogPositions, partitions: int, epoch: int) -> LogRead:
     """The end of what intake has handled of each partition, and who answers what stands behind it."""
     read = LogRead(partitions)
     for partition in range(partitions):
@@ -139,7 +139,7 @@ async def _fill(source: Settings, topic: Topic, spool: Spool, tell: Callable[[in
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Copied:
     """What was copied, and what the stages had told each other."""
 
     copies: CopyFile
@@ -165,12 +165,12 @@ class _Told:
 
 
 async def _make(
-    target: Settings, plan: RebuildPlan, told: _Told, again: Sequence[str], partitions: int, tell: Tell
-) -> Told:
+    target: Settings, plan: RebuildPlan, told: _Copied, again: Sequence[str], partitions: int, tell: Tell
+) -> ProgressLine:
     async with open_clients(target, ask_again=plan.ask_again) as clients:
-        moments = Moments(None if plan.ask_again else clients.answers)
-        deriver = Deriver(clients.kit, target.runner, moments, STAGES)
-        work = _Work(told, Landing(clients, partitions), deriver, again, target.prices, tell)
+        moments = RecordedOutcomes(None if plan.ask_again else clients.answers)
+        deriver = Deriver(clients.kit, target.runner, moments, MEMORY_STAGES)
+        work = _PartialWork(told, Landing(clients, partitions), deriver, again, target.prices, tell)
         keys = told.copies.conversations()
         waiting = asyncio.Queue[str]()
         for key in keys:
@@ -182,8 +182,8 @@ async def _make(
 
 
 @dataclass(slots=True)
-class _Work:
-    told: _Told
+class _PartialWork:
+    told: _Copied
     landing: Landing
     deriver: Deriver
     again: Sequence[str]
@@ -196,7 +196,7 @@ class _Work:
         while not waiting.empty():
             await self._one(waiting.get_nowait())
             made = self.made(self.landing.clients)
-            self.tell(Progress("memory", made.conversations, total, made, monotonic() - self.since))
+            self.tell(RebuildProgress("memory", made.conversations, total, made, monotonic() - self.since))
 
     async def _one(self, key: str) -> None:
         kept = self.told.kept(key, self.again)
@@ -213,9 +213,9 @@ class _Work:
         self.sums["memories"] += len(derived.standing.tables.get(("update", "memories"), {}))
         self.sums["failed"] += derived.failed
 
-    def made(self, clients: Clients) -> Told:
+    def made(self, clients: Clients) -> ProgressLine:
         usage = clients.usage
-        return Told(
+        return ProgressLine(
             **self.sums,
             calls=usage.calls + usage.corrections + usage.retries,
             tokens=usage.prompt_tokens + usage.completion_tokens,

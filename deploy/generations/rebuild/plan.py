@@ -6,7 +6,7 @@ from datetime import datetime
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.derive.dependents import changed_stages, made_again
-from eunoe.workers.derive.pipeline import STAGES
+from eunoe.workers.derive.pipeline import MEMORY_STAGES
 from eunoe.workers.stores.generations import Generation, GenerationState
 
 
@@ -16,7 +16,7 @@ class RebuildPlan:
 
     into: str
     """The generation to make."""
-    stages: tuple[str, ...] = STAGES
+    stages: tuple[str, ...] = MEMORY_STAGES
     conversations: frozenset[str] = frozenset()
     """Keys; empty: all."""
     until: datetime | None = None
@@ -37,13 +37,13 @@ class RebuildPlan:
     @property
     def is_partial(self) -> bool:
         """True: what is made is not all of memory, and can never be promoted."""
-        return self.stages != STAGES or bool(self.conversations) or self.until is not None
+        return self.stages != MEMORY_STAGES or bool(self.conversations) or self.until is not None
 
     @property
     def words(self) -> dict[str, str]:
         """What tells this plan from another one for the same generation."""
         words = {
-            "stages": ",".join(self.stages) if self.stages != STAGES else "",
+            "stages": ",".join(self.stages) if self.stages != MEMORY_STAGES else "",
             "conversations": " ".join(sorted(self.conversations)),
             "until": "" if self.until is None else self.until.isoformat(),
             "from_stage": self.from_stage or "",
@@ -57,12 +57,12 @@ def check_from_stage(plan: RebuildPlan) -> None:
     """Refuse a partial rebuild that would not show what was changed; raises `Refused`."""
     if plan.from_stage is None:
         return
-    if plan.from_stage not in STAGES:
-        raise Refused(f"--from-stage {plan.from_stage}: there are {', '.join(STAGES)}")
-    if plan.stages != STAGES or plan.until is not None:
+    if plan.from_stage not in MEMORY_STAGES:
+        raise Refused(f"--from-stage {plan.from_stage}: there are {', '.join(MEMORY_STAGES)}")
+    if plan.stages != MEMORY_STAGES or plan.until is not None:
         raise Refused("--from-stage goes with neither --stages nor --until: those begin with the log")
     again = made_again(plan.from_stage)
-    if before := [stage for stage in STAGES if stage in changed_stages(plan.changes) - set(again)]:
+    if before := [stage for stage in MEMORY_STAGES if stage in changed_stages(plan.changes) - set(again)]:
         raise Refused(
             f"--set changes {', '.join(before)}, which a rebuild from {plan.from_stage} on copies:"
             f" give --from-stage {before[0]}, or leave it out"
@@ -75,11 +75,11 @@ def stages_named(names: str | None) -> tuple[str, ...]:
     Raises `Refused` for a name that is none.
     """
     if not names:
-        return STAGES
+        return MEMORY_STAGES
     wanted = {name.strip() for name in names.split(",")}
-    if unknown := sorted(wanted - set(STAGES)):
-        raise Refused(f"--stages {', '.join(unknown)}: there are {', '.join(STAGES)}")
-    return tuple(stage for stage in STAGES if stage in wanted | {"intake"})
+    if unknown := sorted(wanted - set(MEMORY_STAGES)):
+        raise Refused(f"--stages {', '.join(unknown)}: there are {', '.join(MEMORY_STAGES)}")
+    return tuple(stage for stage in MEMORY_STAGES if stage in wanted | {"intake"})
 
 
 def check_continues(there: Generation | None, plan: RebuildPlan, live: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from eunoe.schemas.base import Value
 
 
-class Told(Value):
+class ProgressLine(Value):
     """A line of the process: what it did since the last one."""
 
     conversations: int = 0
@@ -25,7 +25,7 @@ class Told(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RebuildProgress:
     """How far a rebuild is."""
 
     phase: str
@@ -34,10 +34,10 @@ class Progress:
     """Events; of answers, of what is copied, and of memory in a partial rebuild: answers, conversations."""
     total: int
     """0: not known yet."""
-    made: Told = field(default_factory=Told)
+    made: ProgressLine = field(default_factory=ProgressLine)
     """Sums over all processes."""
     seconds: float = 0.0
     """Since this phase began."""
 
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[RebuildProgress], None]

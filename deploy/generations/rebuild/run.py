@@ -18,7 +18,7 @@ from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.partial import make_from
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
-from eunoe.deploy.generations.rebuild.progress import Progress, Tell, Told
+from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, Tell
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
 from eunoe.deploy.generations.rebuild.share import Share
 from eunoe.deploy.generations.rebuild.spool import Spool
@@ -30,10 +30,10 @@ from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import ROWS
+from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
-from eunoe.workers.stores.redis import RedisLogBook
+from eunoe.workers.stores.redis import RedisLogPositions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Rebuilt:
 
     generation: str
     state: GenerationState
-    made: Told
+    made: ProgressLine
     answers: int
     """Recorded answers that were there."""
     seconds: float
@@ -124,13 +124,13 @@ async def _write(settings: Settings, generation: Generation) -> None:
 async def _fill(settings: Settings, tell: Tell) -> int:
     async with open_redis(settings) as redis:
         answers = RedisAnswers(redis, store_keys(settings))
-        return await fill_lookup(settings, answers, lambda done: tell(Progress("answers", done, 0)))
+        return await fill_lookup(settings, answers, lambda done: tell(RebuildProgress("answers", done, 0)))
 
 
 async def _spool(settings: Settings, plan: RebuildPlan, path: Path, tell: Tell) -> LogRead:
     spool = Spool(path)
     try:
-        return await read_log(settings, plan, spool, lambda done: tell(Progress("log", done, 0)))
+        return await read_log(settings, plan, spool, lambda done: tell(RebuildProgress("log", done, 0)))
     finally:
         spool.close()
 
@@ -138,15 +138,15 @@ async def _spool(settings: Settings, plan: RebuildPlan, path: Path, tell: Tell) 
 # ---- the processes
 
 
-async def _derive(settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, tell: Tell) -> Told:
-    started, sums = monotonic(), dict[int, Told]()
+async def _derive(settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, tell: Tell) -> ProgressLine:
+    started, sums = monotonic(), dict[int, ProgressLine]()
 
-    def heard(share: int, told: Told) -> None:
-        sums[share] = add(sums.get(share, Told()), told)
+    def heard(share: int, told: ProgressLine) -> None:
+        sums[share] = add(sums.get(share, ProgressLine()), told)
         made = total(list(sums.values()))
-        tell(Progress("memory", made.events, read.events, made, monotonic() - started))
+        tell(RebuildProgress("memory", made.events, read.events, made, monotonic() - started))
 
-    tell(Progress("memory", 0, read.events))
+    tell(RebuildProgress("memory", 0, read.events))
     async with asyncio.TaskGroup() as group:
         for number in range(plan.workers):
             share = Share(
@@ -161,14 +161,14 @@ async def _derive(settings: Settings, plan: RebuildPlan, path: Path, read: LogRe
     return total(list(sums.values()))
 
 
-async def _run_share(settings: Settings, share: Share, heard: Callable[[int, Told], None]) -> None:
+async def _run_share(settings: Settings, share: Share, heard: Callable[[int, ProgressLine], None]) -> None:
     command = [sys.executable, "-m", "eunoe.deploy.generations.rebuild.share", share.model_dump_json()]
     async with _child(dies_with_parent(command), environment(settings)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         words = asyncio.create_task(process.stderr.read())
         async for line in process.stdout:
-            heard(share.share, Told.from_json(line))
+            heard(share.share, ProgressLine.from_json(line))
         code, told = await process.wait(), (await words).decode(errors="replace").strip()
     if code:
         raise Unavailable(f"a process of the rebuild ended with code {code}: {told[-2000:]}; run the command again")
@@ -190,21 +190,21 @@ async def _child(command: Sequence[str], variables: dict[str, str]) -> AsyncIter
             await process.wait()
 
 
-def add(sum_: Told, told: Told) -> Told:
+def add(sum_: ProgressLine, told: ProgressLine) -> ProgressLine:
     """What one process did in all: counts are added, what it counts itself is the latest."""
-    return Told(
+    return ProgressLine(
         **{
             name: getattr(told, name)
             if name in {"calls", "tokens", "cost"}
             else getattr(sum_, name) + getattr(told, name)
-            for name in Told.model_fields
+            for name in ProgressLine.model_fields
         }
     )
 
 
-def total(sums: Sequence[Told]) -> Told:
+def total(sums: Sequence[ProgressLine]) -> ProgressLine:
     """What all processes did."""
-    return Told(**{name: sum(getattr(one, name) for one in sums) for name in Told.model_fields})
+    return ProgressLine(**{name: sum(getattr(one, name) for one in sums) for name in ProgressLine.model_fields})
 
 
 # ---- what the workers of the generation begin with
@@ -213,17 +213,17 @@ def total(sums: Sequence[Told]) -> Told:
 async def _hand_over(settings: Settings, read: LogRead) -> None:
     """Its workers go on behind what was derived: positions, promotions, and the offsets of their groups."""
     async with open_redis(settings) as redis:
-        logbook = RedisLogBook(redis, store_keys(settings))
+        logbook = RedisLogPositions(redis, store_keys(settings))
         for partition, promotion in read.promotions:
             await logbook.promote(partition, promotion.position, promotion.generation)
         for partition, end in read.ends.items():
             if end:
                 await logbook.remember(partition, position(settings.log_epoch, end - 1))
     kafka, names = settings.kafka_settings, settings.names
-    derived = [topic for row in ROWS.values() for topic in row.inputs if topic != Topic.CONVERSATIONS]
+    derived = [topic for row in STAGES.values() for topic in row.inputs if topic != Topic.CONVERSATIONS]
     ends = await ends_of(kafka, names, list(dict.fromkeys(derived)), read.partitions)
     log_ends = {(Topic.CONVERSATIONS.value, partition): end for partition, end in read.ends.items()}
-    for name, row in ROWS.items():
+    for name, row in STAGES.items():
         offsets = {place: offset for place, offset in {**ends, **log_ends}.items() if place[0] in row.inputs}
         if offsets:
             await commit_offsets(kafka, names, name, offsets)

@@ -17,7 +17,7 @@ from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.rebuild.progress import Told
+from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
@@ -28,7 +28,7 @@ from eunoe.streams.position import record_position
 from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import partition_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
-from eunoe.workers.runner.recorded_outcomes import Moments
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 AT_ONCE = 64
 """Conversations that wait for models side by side."""
@@ -83,9 +83,9 @@ async def run_share(settings: Settings, share: Share) -> None:
     spool = Spool(Path(share.spool))
     async with open_clients(settings, ask_again=share.ask_again) as clients:
         landing = Landing(clients, share.partitions)
-        moments = Moments(None if share.ask_again else clients.answers)
+        moments = RecordedOutcomes(None if share.ask_again else clients.answers)
         deriver = Deriver(clients.kit, settings.runner, moments, share.stages)
-        work = _Work(settings, spool, landing, deriver)
+        work = _ShareWork(settings, spool, landing, deriver)
         waiting = asyncio.Queue[Spooled]()
         for conversation in spool.conversations(share.share, share.shares):
             waiting.put_nowait(conversation)
@@ -96,7 +96,7 @@ async def run_share(settings: Settings, share: Share) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _ShareWork:
     settings: Settings
     spool: Spool
     landing: Landing
@@ -112,13 +112,13 @@ class _Work:
         there = await self.landing.is_there(key)
         records = list(self.spool.records(conversation.key))
         if is_whole(there, records, self.settings.log_epoch):
-            _tell(Told(conversations=1, events=conversation.events, kept=1))
+            _tell(ProgressLine(conversations=1, events=conversation.events, kept=1))
             return
         derived = await self.deriver.derive(key, records, self.settings.log_epoch)
         await self.landing.put(derived, there)
         usage = self.landing.clients.usage
         _tell(
-            Told(
+            ProgressLine(
                 conversations=1,
                 events=conversation.events,
                 sessions=derived.sessions,
@@ -139,7 +139,7 @@ def is_whole(there: Ledger, records: Sequence[Record], epoch: int) -> bool:
         return False
 
 
-def _tell(told: Told) -> None:
+def _tell(told: ProgressLine) -> None:
     sys.stdout.buffer.write(told.to_json() + b"\n")
     sys.stdout.buffer.flush()
 

@@ -26,7 +26,7 @@ ANSWER_FAULTS = frozenset({Fault.INVALID_JSON, Fault.PROSE, Fault.WRONG_IDS, Fau
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class FaultRequest:
     """One request, as a plan of faults sees it."""
 
     hash: str
@@ -39,10 +39,10 @@ class Arrival:
 class Plan(Protocol):
     """Chooses the fault of a request."""
 
-    def __call__(self, arrival: Arrival) -> Fault | None: ...
+    def __call__(self, arrival: FaultRequest) -> Fault | None: ...
 
 
-def no_faults(arrival: Arrival) -> Fault | None:
+def no_faults(arrival: FaultRequest) -> Fault | None:
     """All goes well."""
     return None
 
@@ -50,7 +50,7 @@ def no_faults(arrival: Arrival) -> Fault | None:
 def by_schedule(*faults: Fault | None) -> Plan:
     """The first request gets the first fault, and so on; after the last all goes well."""
 
-    def plan(arrival: Arrival) -> Fault | None:
+    def plan(arrival: FaultRequest) -> Fault | None:
         return faults[arrival.number] if arrival.number < len(faults) else None
 
     return plan
@@ -64,7 +64,7 @@ def by_rate(rates: Mapping[Fault, float]) -> Plan:
     if sum(rates.values()) > 1:
         raise ValueError("the rates add up to more than 1")
 
-    def plan(arrival: Arrival) -> Fault | None:
+    def plan(arrival: FaultRequest) -> Fault | None:
         digest = hashlib.sha256(f"{arrival.hash} {arrival.seen}".encode()).digest()
         drawn = int.from_bytes(digest[:8], "big") / 2**64
         for fault, rate in rates.items():

@@ -21,8 +21,8 @@ from eunoe.workers.text.tokens import count_tokens
 from tests.support.model_server import plausible
 from tests.support.model_server.faults import (
     ANSWER_FAULTS,
-    Arrival,
     Fault,
+    FaultRequest,
     Plan,
     by_rate,
     no_faults,
@@ -32,7 +32,7 @@ from tests.support.model_server.schema_answers import SchemaAnswers, is_strict, 
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChatRequest:
     """A chat completion request."""
 
     system: str
@@ -48,7 +48,7 @@ class Question:
         return REFUSED_NOTE in self.user
 
 
-Script = Callable[[Question], Any]
+Script = Callable[[ChatRequest], Any]
 """Gives the answer: a text as it is, or anything else as JSON."""
 
 
@@ -90,7 +90,7 @@ class ModelServer:
     def __init__(self, settings: ServerSettings | None = None, port: int = 0) -> None:
         self.settings = settings or ServerSettings()
         self.counts: Counter[str] = Counter()
-        self.questions: deque[Question] = deque(maxlen=10_000)
+        self.questions: deque[ChatRequest] = deque(maxlen=10_000)
         """The last ten thousand questions, the oldest first."""
         self._seen: Counter[str] = Counter()
         self._requests = 0
@@ -164,7 +164,7 @@ class ModelServer:
 
     def _fault(self, raw: bytes) -> Fault | None:
         digest = hashlib.sha256(raw).hexdigest()
-        fault = self.settings.faults(Arrival(digest, self._seen[digest], self._requests))
+        fault = self.settings.faults(FaultRequest(digest, self._seen[digest], self._requests))
         self._seen[digest] += 1
         self._requests += 1
         if fault is not None:
@@ -212,13 +212,13 @@ class ModelServer:
             }
         )
 
-    def _read(self, body: dict[str, Any]) -> Question:
+    def _read(self, body: dict[str, Any]) -> ChatRequest:
         texts = {message["role"]: message["content"] for message in body["messages"]}
         wanted = body.get("response_format") or {}
         asked = wanted.get("json_schema") or {}
         self._check_format(body, wanted)
         schema = asked.get("schema")
-        return Question(texts.get("system", ""), texts.get("user", ""), schema, asked.get("name", ""), body)
+        return ChatRequest(texts.get("system", ""), texts.get("user", ""), schema, asked.get("name", ""), body)
 
     def _check_format(self, body: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         for word in sorted(self.settings.refuses & body.keys()):
@@ -237,7 +237,7 @@ class ModelServer:
         elif wanted.get("type") == "json_object" and "json" not in json.dumps(body["messages"]).lower():
             raise Refusal(400, "invalid_request", "the messages must contain the word json", "messages")
 
-    def _text(self, question: Question, fault: Fault | None) -> str:
+    def _text(self, question: ChatRequest, fault: Fault | None) -> str:
         script = self.settings.scripts.get(question.form) or self.settings.scripts.get("*")
         if script is not None:
             answer = script(question)
@@ -324,7 +324,7 @@ def main() -> None:
         return
 
 
-__all__ = ["ANSWER_FAULTS", "Fault", "ModelServer", "Question", "ServerSettings", "main"]
+__all__ = ["ANSWER_FAULTS", "ChatRequest", "Fault", "ModelServer", "ServerSettings", "main"]
 
 if __name__ == "__main__":
     main()

@@ -18,7 +18,7 @@ Order = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class PackedUnit:
     """What is shown or left out as a whole."""
 
     score: float
@@ -60,13 +60,13 @@ def timeline_tokens(rows: Sequence[Row], notes: Sequence[str], relations: Sequen
     return count_tokens("\n".join(_timeline_lines(rows, notes, relations)))
 
 
-def choose(units: Sequence[Unit], budget_tokens: int) -> Context:
+def choose(units: Sequence[PackedUnit], budget_tokens: int) -> Context:
     """The best units whose context fits the budget, in time order.
 
     What does not fit is passed over, and smaller ones further down may still come. A unit that rests on nothing but
     what better ones show is left out.
     """
-    chosen: list[Unit] = []
+    chosen: list[PackedUnit] = []
     covered: set[str] = set()
     days: set[tuple[int, str]] = set()
     left = budget_tokens
@@ -88,11 +88,11 @@ def choose(units: Sequence[Unit], budget_tokens: int) -> Context:
     return context
 
 
-def _heading(unit: Unit) -> tuple[int, str]:
+def _heading(unit: PackedUnit) -> tuple[int, str]:
     return unit.order[0], write_day(unit.rows[-1].at)
 
 
-def lay_out_units(units: Sequence[Unit]) -> Context:
+def lay_out_units(units: Sequence[PackedUnit]) -> Context:
     """Units in time order, the day once while it stays the same, timelines as blocks with days of their own."""
     printed: list[str] = []
     rows: list[Row] = []
@@ -121,7 +121,7 @@ def _timeline_lines(rows: Sequence[Row], notes: Sequence[str], relations: Sequen
     return printed
 
 
-def _sources(units: Sequence[Unit]) -> list[Source]:
+def _sources(units: Sequence[PackedUnit]) -> list[Source]:
     """One source per unit, but utterances of one segment that follow each other are one."""
     found: list[Source] = []
     for unit in units:

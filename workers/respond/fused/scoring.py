@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.workers.respond.asked import Asked, nearness
+from eunoe.workers.respond.asked import QuestionHints, nearness
 from eunoe.workers.respond.turns import (
     ASKS,
     LENGTH,
@@ -23,8 +23,8 @@ from eunoe.workers.respond.turns import (
     TOKENS,
     WORTH,
     AnyFloats,
+    CandidateTurn,
     Floats,
-    Turn,
     blend_neighbours,
 )
 from eunoe.workers.text.terms import K1, B, idf
@@ -38,7 +38,7 @@ FEEDBACK = 5
 
 
 @dataclass(frozen=True, slots=True)
-class FusionWeights:
+class FeatureWeights:
     """What each clue counts when candidates of all sources are scored together.
 
     Clues that differ from candidate to candidate are z-scores, the others marks of 0 or 1.
@@ -82,7 +82,7 @@ class FusionWeights:
 class Material:
     """Candidate utterances in log order."""
 
-    turns: Sequence[Turn]
+    turns: Sequence[CandidateTurn]
     where: NDArray[np.int64]
     """See `eunoe.workers.respond.turns.places`."""
     vectors: NDArray[np.float32]
@@ -94,10 +94,10 @@ class Material:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class QuestionFeatures:
     """The question as scoring sees it."""
 
-    asked: Asked
+    asked: QuestionHints
     words: Sequence[str]
     """Its terms."""
     vector: NDArray[np.float32]
@@ -106,7 +106,7 @@ class Sought:
     """How many take part in the conversation."""
 
 
-def score_turns(material: Material, sought: Sought, weights: FusionWeights) -> Floats:
+def score_turns(material: Material, sought: QuestionFeatures, weights: FeatureWeights) -> Floats:
     """One score per utterance, shape (n,): what it says, less what it costs.
 
     Raises ``ValueError`` where the parts of ``material`` are not of one length.
@@ -128,7 +128,9 @@ def score_turns(material: Material, sought: Sought, weights: FusionWeights) -> F
     return fit - weights.length * np.log(material.facts[:, TOKENS])
 
 
-def _topic(material: Material, sought: Sought, sessions: NDArray[np.int64], weights: FusionWeights) -> Floats:
+def _topic(
+    material: Material, sought: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
+) -> Floats:
     """What an utterance and its session have to do with the question's topic."""
     words = word_scores(material, sought.words)
     near = material.vectors @ sought.vector
@@ -165,7 +167,9 @@ def _rarity(counts: Floats) -> Floats:
     return np.asarray([idf(int(n), len(counts)) for n in (counts > 0).sum(axis=0)])
 
 
-def _marks(material: Material, sought: Sought, sessions: NDArray[np.int64], weights: FusionWeights) -> Floats:
+def _marks(
+    material: Material, sought: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
+) -> Floats:
     """Who says it, when, and in what form."""
     asked, facts = sought.asked, material.facts
     lines = [turn.line for turn in material.turns]

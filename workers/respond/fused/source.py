@@ -16,13 +16,13 @@ from eunoe.workers.link.reads import read_timelines
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.respond.asked import read_question
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.fused.candidates import Board
+from eunoe.workers.respond.fused.candidates import CandidateScores
 from eunoe.workers.respond.fused.packing import choose
-from eunoe.workers.respond.fused.scoring import FusionWeights, Material, Sought, score_turns
+from eunoe.workers.respond.fused.scoring import FeatureWeights, Material, QuestionFeatures, score_turns
 from eunoe.workers.respond.histories import histories, only_outdated
 from eunoe.workers.respond.memories import MemorySearch
 from eunoe.workers.respond.parses import Parses
-from eunoe.workers.respond.sources import Finder, Query
+from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
 from eunoe.workers.respond.turns import FACTS, Floats, places
 from eunoe.workers.respond.wordings import Wordings
@@ -42,11 +42,11 @@ class FusedSource:
     """Finds segments and memories by the index, then scores their utterances one by one."""
 
     store: StateStore
-    finder: Finder
+    finder: HybridSearch
     wordings: Wordings
     timelines: TimelineSettings
     max_lines: int
-    weights: FusionWeights = field(default_factory=FusionWeights)
+    weights: FeatureWeights = field(default_factory=FeatureWeights)
     segments: Parses[Segment] = field(default_factory=lambda: Parses(Segment.from_json))
     memories: Parses[Memory] = field(default_factory=lambda: Parses(Memory.from_json))
 
@@ -60,7 +60,7 @@ class FusedSource:
         segments = await self._with_evidence(query.key, found, memories)
         known, linked = await asyncio.gather(self._known(query.key, memories), self._linked(query.key, memories))
         material, sought = await self._material(query, segments, memories)
-        board = Board.of(material.turns, score_turns(material, sought, self.weights), self.weights.length)
+        board = CandidateScores.of(material.turns, score_turns(material, sought, self.weights), self.weights.length)
         replaced = {id_ for insight in query.insights for id_ in insight.replaces}
         units = [
             *board.utterances(only_outdated(known.values(), replaced), query.budget_tokens),
@@ -113,7 +113,7 @@ class FusedSource:
 
     async def _material(
         self, query: Query, segments: Sequence[Segment], memories: Sequence[Memory]
-    ) -> tuple[Material, Sought]:
+    ) -> tuple[Material, QuestionFeatures]:
         unread = [segment.segment_id for segment in self.wordings.unread(segments, query.speakers)]
         stored = await read_readings(self.store, query.key, unread)
         found = await self.wordings.read_segments(segments, query.speakers, stored)
@@ -131,7 +131,9 @@ class FusedSource:
         )
         asked = read_question(query.text, query.speakers, query.asker)
         words = tuple(read[query.text][0].counts.items())
-        return material, Sought(asked, [word for word, n in words for _ in range(n)], vector, len(query.speakers))
+        return material, QuestionFeatures(
+            asked, [word for word, n in words for _ in range(n)], vector, len(query.speakers)
+        )
 
 
 def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from eunoe.schemas.events import Line, Span
-from eunoe.workers.models.offload import LONG, aside
+from eunoe.workers.models.offload import LONG, offload
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.summarize.offline import OfflineSummarizer
@@ -16,13 +16,13 @@ from tests.support.house import HashEmbedder
 
 async def test_what_is_short_stays_and_what_is_long_goes_to_a_thread():
     here = threading.get_ident()
-    assert await aside(LONG - 1, threading.get_ident) == here
-    assert await aside(LONG, threading.get_ident) != here
+    assert await offload(LONG - 1, threading.get_ident) == here
+    assert await offload(LONG, threading.get_ident) != here
 
 
 async def test_its_fault_comes_back():
     with pytest.raises(ZeroDivisionError):
-        await aside(LONG, divmod, 1, 0)
+        await offload(LONG, divmod, 1, 0)
 
 
 async def test_long_sessions_are_segmented_and_summarized_off_the_loop(monkeypatch: pytest.MonkeyPatch):
@@ -34,12 +34,12 @@ async def test_long_sessions_are_segmented_and_summarized_off_the_loop(monkeypat
                 threads.add(threading.get_ident())
                 return work(*args, **options)
 
-            return await aside(size, inside)
+            return await offload(size, inside)
 
         return run()
 
     for room in ("segment", "summarize"):
-        monkeypatch.setattr(f"eunoe.workers.{room}.offline.aside", noted)
+        monkeypatch.setattr(f"eunoe.workers.{room}.offline.offload", noted)
     at = datetime(2026, 1, 1, tzinfo=UTC)
     lines = [Line(utterance_id=f"u{n}", speaker="Ann", text=f"I sold boat {n} in Oslo.", at=at) for n in range(LONG)]
     found = await OfflineSegmenter(HashEmbedder(), SegmentSettings()).segment(lines)
