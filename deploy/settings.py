@@ -143,7 +143,7 @@ class Settings(StageSettings, BaseSettings):
     def runner(self) -> RunnerSettings:
         """The bounds of trying."""
         return RunnerSettings(
-            attempts=self.attempts, patience_s=self.patience_seconds, failures=FailureLimit(self.max_failed_share)
+            attempts=self.attempts, retry_limit_s=self.patience_seconds, failures=FailureLimit(self.max_failed_share)
         )
 
 

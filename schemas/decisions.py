@@ -206,7 +206,7 @@ class Scope:
 
     stage: str
     key: str
-    lane: str = ""
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

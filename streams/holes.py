@@ -14,15 +14,15 @@ from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 2.0
+GAP_WAIT_S = 2.0
 """After this time nothing will come to stand in a hole."""
 
 
 class Gaps:
     """The holes that a consumer stands before."""
 
-    def __init__(self, patience_s: float = PATIENCE_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._patience_s = patience_s
+    def __init__(self, retry_limit_s: float = GAP_WAIT_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._retry_limit_s = retry_limit_s
         self._clock = clock
         self._since: dict[TopicPartition, tuple[int, float]] = {}
 
@@ -46,7 +46,7 @@ class Gaps:
         if known != offset:
             self._since[place] = (offset, self._clock())
             return True
-        if self._clock() - since < self._patience_s:
+        if self._clock() - since < self._retry_limit_s:
             return True
         log.warning("%s/%d has no records from %d to %d", place.topic, place.partition, offset, found - 1)
         return False

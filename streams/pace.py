@@ -25,7 +25,7 @@ READING_MS = 20
 LONGEST_READING_MS = 1_000
 
 
-def delay_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> float:
+def delay_s(least_s: float, loop_lag_s: float, *, interactive: bool, notified: bool) -> float:
     """How long to rest between two fetches, in seconds; ``least_s`` 0 means no rest at all.
 
     A process whose event loop comes ``late_s`` late gains nothing from records that it has sooner than it takes them.
@@ -34,8 +34,8 @@ def delay_s(least_s: float, late_s: float, *, hurried: bool, rung: bool) -> floa
     """
     if least_s <= 0:
         return 0.0
-    patience = 0.0 if rung else least_s if hurried else _UNHURRIED * least_s
-    return max(patience, min(late_s, LONGEST_S))
+    patience = 0.0 if notified else least_s if interactive else _UNHURRIED * least_s
+    return max(patience, min(loop_lag_s, LONGEST_S))
 
 
 def is_behind(assignment: Assignment, request: FetchRequest, asked: Mapping[tuple[str, int], int]) -> bool:
@@ -94,40 +94,42 @@ class FetchWait:
 class Pacing:
     """The rests of one consumer, and the bell that ends them."""
 
-    def __init__(self, least_s: float, late_s: Callable[[], float] = lambda: 0.0, *, hurried: bool = True) -> None:
+    def __init__(
+        self, least_s: float, loop_lag_s: Callable[[], float] = lambda: 0.0, *, interactive: bool = True
+    ) -> None:
         self._least_s = least_s
-        self._late_s = late_s
-        self._hurried = hurried
+        self._loop_lag_s = loop_lag_s
+        self._interactive = interactive
         self._since = 0.0
-        self._rung = False
+        self._notified = False
         self._reading = FetchWait()
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Tell that there is something to fetch. May be called from any thread."""
-        if self._rung or self._loop is None:
+        if self._notified or self._loop is None:
             return
-        self._rung = True
+        self._notified = True
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._bell.set)
+            self._loop.call_soon_threadsafe(self._wakeup.set)
 
-    async def rest(self) -> None:
+    async def delay(self) -> None:
         """Return when it is time for the next fetch."""
         loop = asyncio.get_running_loop()
         while (left := self._left_s()) > 0:
             # cheaper than a wait with a timeout, which ends by an exception
-            self._bell.clear()
-            alarm = loop.call_later(left, self._bell.set)
+            self._wakeup.clear()
+            alarm = loop.call_later(left, self._wakeup.set)
             try:
-                await self._bell.wait()
+                await self._wakeup.wait()
             finally:
                 alarm.cancel()
-        self._rung = False
+        self._notified = False
 
     def _left_s(self) -> float:
-        rest = delay_s(self._least_s, self._late_s(), hurried=self._hurried, rung=self._rung)
-        return self._since + rest - time.monotonic()
+        delay = delay_s(self._least_s, self._loop_lag_s(), interactive=self._interactive, notified=self._notified)
+        return self._since + delay - time.monotonic()
 
     def keep(self, consumer: AIOKafkaConsumer) -> None:
         """Let a started consumer of the embedded broker rest between two fetches; to be called in its event loop."""
@@ -141,7 +143,7 @@ class Pacing:
                 request._max_wait_ms = max(request._max_wait_ms, wait_ms)  # noqa: SLF001
             else:
                 try:
-                    await self.rest()
+                    await self.delay()
                 except asyncio.CancelledError:
                     return False  # as the fetch itself does: the partitions are given up, or the consumer stops
             begun = time.monotonic()

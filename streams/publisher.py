@@ -83,7 +83,7 @@ class KafkaPublisher:
             async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]
                 await _all(sent)
-            self._ring({message.topic for message in messages})
+            self._notify({message.topic for message in messages})
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
             raise MessageTooLarge(
                 f"the broker takes no message of this size: {error!r}; raise max.message.bytes"
@@ -102,15 +102,15 @@ class KafkaPublisher:
                 f"no answer from {self._kafka.bootstrap} to a publish: {error!r}", self._kafka.server
             ) from error
 
-    def ring_after(self, topics: Iterable[str], bell: Callable[[], None]) -> None:
+    def notify_after(self, topics: Iterable[str], wakeup: Callable[[], None]) -> None:
         """Call ``bell`` each time when the brokers have something new from here in one of the logical ``topics``."""
         for topic in topics:
-            self._bells.setdefault(topic, []).append(bell)
+            self._bells.setdefault(topic, []).append(wakeup)
 
-    def _ring(self, topics: Iterable[str]) -> None:
+    def _notify(self, topics: Iterable[str]) -> None:
         for topic in topics:
-            for bell in self._bells.get(topic, ()):
-                bell()
+            for wakeup in self._bells.get(topic, ()):
+                wakeup()
 
     async def _missing(self, messages: Sequence[Message]) -> list[str]:
         """The names of the topics that the brokers do not have; raises `Unavailable` when none answers."""

@@ -48,12 +48,11 @@ from eunoe.workers.respond.stage import RespondStage, error_reply
 from eunoe.workers.respond.timelines import TimelineSource
 from eunoe.workers.respond.trees import TreeSource
 from eunoe.workers.respond.wordings import Wordings
-from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.segment.model import ModelSegmenter
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.stage import SegmentStage
-from eunoe.workers.stage import Stage
+from eunoe.workers.stage import ApplyOrder, Stage, StageSpec, skip_session
 from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
@@ -101,99 +100,111 @@ class Dependencies:
     settings: StageSettings
 
 
-def _intake(kit: Dependencies) -> Stage:
-    return IntakeStage(kit.store, kit.settings.intake)
+def _intake(dependencies: Dependencies) -> Stage:
+    return IntakeStage(dependencies.store, dependencies.settings.intake)
 
 
-def _blend(kit: Dependencies) -> Stage:
-    settings = kit.settings.blend
-    recall = Recall(kit.store, kit.index, kit.embedder, settings)
+def _blend(dependencies: Dependencies) -> Stage:
+    settings = dependencies.settings.blend
+    recall = Recall(dependencies.store, dependencies.index, dependencies.embedder, settings)
     offline = OfflineBlender(settings)
-    blender = offline if kit.language is None else ModelBlender(kit.language, offline, settings)
-    return BlendStage(kit.store, recall, blender, settings)
+    blender = offline if dependencies.language is None else ModelBlender(dependencies.language, offline, settings)
+    return BlendStage(dependencies.store, recall, blender, settings)
 
 
-def _segment(kit: Dependencies) -> Stage:
-    offline = OfflineSegmenter(kit.embedder, kit.settings.segment)
-    if kit.language is None:
+def _segment(dependencies: Dependencies) -> Stage:
+    offline = OfflineSegmenter(dependencies.embedder, dependencies.settings.segment)
+    if dependencies.language is None:
         return SegmentStage(offline)
-    return SegmentStage(ModelSegmenter(kit.language, offline, kit.settings.segment))
+    return SegmentStage(ModelSegmenter(dependencies.language, offline, dependencies.settings.segment))
 
 
-def _compress(kit: Dependencies) -> Stage:
-    return CompressStage(kit.store, kit.compressor, kit.embedder, kit.settings.compress)
+def _compress(dependencies: Dependencies) -> Stage:
+    return CompressStage(
+        dependencies.store, dependencies.compressor, dependencies.embedder, dependencies.settings.compress
+    )
 
 
-def _summarize(kit: Dependencies) -> Stage:
-    offline = OfflineSummarizer(kit.settings.summarize)
-    if kit.language is None:
+def _summarize(dependencies: Dependencies) -> Stage:
+    offline = OfflineSummarizer(dependencies.settings.summarize)
+    if dependencies.language is None:
         return SummarizeStage(offline)
-    return SummarizeStage(ModelSummarizer(kit.language, offline, kit.settings.summarize))
+    return SummarizeStage(ModelSummarizer(dependencies.language, offline, dependencies.settings.summarize))
 
 
-def _update(kit: Dependencies) -> Stage:
+def _update(dependencies: Dependencies) -> Stage:
     offline = OfflineOperator()
-    operator = offline if kit.language is None else ModelOperator(kit.language, offline)
-    return UpdateStage(kit.store, kit.index, kit.embedder, operator, kit.settings.update)
+    operator = offline if dependencies.language is None else ModelOperator(dependencies.language, offline)
+    return UpdateStage(
+        dependencies.store, dependencies.index, dependencies.embedder, operator, dependencies.settings.update
+    )
 
 
-def _link(kit: Dependencies) -> Stage:
-    offline = OfflineJudge(kit.settings.link)
-    judge = offline if kit.language is None else ModelJudge(kit.language, offline, kit.settings.link)
-    return LinkStage(kit.store, kit.index, kit.embedder, judge, kit.settings.link)
+def _link(dependencies: Dependencies) -> Stage:
+    offline = OfflineJudge(dependencies.settings.link)
+    judge = (
+        offline
+        if dependencies.language is None
+        else ModelJudge(dependencies.language, offline, dependencies.settings.link)
+    )
+    return LinkStage(dependencies.store, dependencies.index, dependencies.embedder, judge, dependencies.settings.link)
 
 
-def _tree(kit: Dependencies) -> Stage:
-    settings = kit.settings.tree
-    source = MemoryEntries() if settings.unit is TreeUnit.MEMORIES else SegmentEntries(kit.store)
-    offline = OfflineAggregator(kit.embedder, settings)
-    aggregator = offline if kit.language is None else ModelAggregator(kit.language, offline, settings)
-    return TreeStage(kit.store, source, kit.embedder, aggregator, settings)
+def _tree(dependencies: Dependencies) -> Stage:
+    settings = dependencies.settings.tree
+    source = MemoryEntries() if settings.unit is TreeUnit.MEMORIES else SegmentEntries(dependencies.store)
+    offline = OfflineAggregator(dependencies.embedder, settings)
+    aggregator = offline if dependencies.language is None else ModelAggregator(dependencies.language, offline, settings)
+    return TreeStage(dependencies.store, source, dependencies.embedder, aggregator, settings)
 
 
-def recall_sources(kit: Dependencies) -> Mapping[Strategy, RecallSource]:
+def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource]:
     """Where replies look, by strategy."""
-    settings = kit.settings.respond
-    finder = HybridSearch(kit.index, kit.embedder, settings)
+    settings = dependencies.settings.respond
+    finder = HybridSearch(dependencies.index, dependencies.embedder, settings)
     parsed = Parses(Segment.from_json)
-    search = MemorySearch(kit.store, finder, Parses(Memory.from_json))
+    search = MemorySearch(dependencies.store, finder, Parses(Memory.from_json))
     return {
-        Strategy.SEGMENT: SegmentSource(kit.store, finder, parsed),
-        Strategy.TIMELINE: TimelineSource(kit.store, finder, kit.settings.timeline),
+        Strategy.SEGMENT: SegmentSource(dependencies.store, finder, parsed),
+        Strategy.TIMELINE: TimelineSource(dependencies.store, finder, dependencies.settings.timeline),
         Strategy.TREE: TreeSource(
-            kit.store,
-            TreeRecall(kit.store, kit.index, kit.embedder, kit.settings.tree_recall),
-            kit.settings.tree.unit,
+            dependencies.store,
+            TreeRecall(
+                dependencies.store, dependencies.index, dependencies.embedder, dependencies.settings.tree_recall
+            ),
+            dependencies.settings.tree.unit,
         ),
         Strategy.CURRENT: CurrentSource(search, settings.current),
         Strategy.INSIGHT: InsightSource(search, settings.called_up),
         Strategy.FUSED: FusedSource(
-            kit.store,
+            dependencies.store,
             finder,
-            Wordings(kit.embedder),
-            kit.settings.timeline,
+            Wordings(dependencies.embedder),
+            dependencies.settings.timeline,
             settings.max_lines,
             segments=parsed,
         ),
     }
 
 
-def _respond(kit: Dependencies) -> Stage:
-    settings = kit.settings.respond
-    offline = OfflineReplier(kit.embedder)
-    replier = offline if kit.language is None else ModelReplier(kit.language, offline, settings.refine)
-    return RespondStage(kit.store, recall_sources(kit), replier, settings)
+def _respond(dependencies: Dependencies) -> Stage:
+    settings = dependencies.settings.respond
+    offline = OfflineReplier(dependencies.embedder)
+    replier = (
+        offline if dependencies.language is None else ModelReplier(dependencies.language, offline, settings.refine)
+    )
+    return RespondStage(dependencies.store, recall_sources(dependencies), replier, settings)
 
 
 STAGES: Mapping[str, StageSpec] = {
-    row.name: row
-    for row in (
+    spec.name: spec
+    for spec in (
         StageSpec(
             "intake",
             (Utterance, SessionEnded, Erase),
             (SessionClosed, ReplyRequested, ReplyContext),
             ApplyOrder.POSITION,
-            keeping=book.KEEPING,
+            tables=book.TABLES,
         ),
         StageSpec(
             "blend",
@@ -201,12 +212,12 @@ STAGES: Mapping[str, StageSpec] = {
             (InsightsProposed, ReplyContext),
             ApplyOrder.TURN,
             propose_nothing,
-            keeping=blend_reads.KEEPING,
+            tables=blend_reads.TABLES,
             reads=("update",),
         ),
         StageSpec("segment", (SessionClosed,), (SessionSegmented,), ApplyOrder.SESSION, skip_session("segment")),
         StageSpec(
-            "compress", (SessionSegmented,), (), ApplyOrder.SESSION, skip_session("compress"), keeping=segments.KEEPING
+            "compress", (SessionSegmented,), (), ApplyOrder.SESSION, skip_session("compress"), tables=segments.TABLES
         ),
         StageSpec("summarize", (SessionSegmented,), (MemoriesFormed,), ApplyOrder.SESSION, skip_session("summarize")),
         StageSpec(
@@ -216,7 +227,7 @@ STAGES: Mapping[str, StageSpec] = {
             ApplyOrder.SESSION,
             skip_session("update"),
             gathers=True,
-            keeping=memories.KEEPING,
+            tables=memories.TABLES,
             in_order=(MemoriesFormed,),
             reads=("link",),
         ),
@@ -226,7 +237,7 @@ STAGES: Mapping[str, StageSpec] = {
             (),
             ApplyOrder.SESSION,
             skip_session("link"),
-            keeping=graph.KEEPING,
+            tables=graph.TABLES,
             reads=("update",),
         ),
         StageSpec(
@@ -235,7 +246,7 @@ STAGES: Mapping[str, StageSpec] = {
             (),
             ApplyOrder.SESSION,
             skip_session("tree"),
-            keeping=nodes.KEEPING,
+            tables=nodes.TABLES,
             reads=("compress",),
         ),
         StageSpec(
@@ -244,7 +255,7 @@ STAGES: Mapping[str, StageSpec] = {
             (Reply,),
             ApplyOrder.REQUEST,
             error_reply,
-            keeping=respond_stage.KEEPING,
+            tables=respond_stage.TABLES,
             reads=("compress", "update", "link", "tree"),
         ),
     )
@@ -252,8 +263,8 @@ STAGES: Mapping[str, StageSpec] = {
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": tuple(STAGES),
-    "replies": tuple(name for name, row in STAGES.items() if row.answers),
-    "memory": tuple(name for name, row in STAGES.items() if not row.answers),
+    "replies": tuple(name for name, spec in STAGES.items() if spec.answers),
+    "memory": tuple(name for name, spec in STAGES.items() if not spec.answers),
 }
 """Stages that one process may run together; who answers in a process of its own waits for no import."""
 
@@ -270,6 +281,6 @@ BUILDERS: Mapping[str, Callable[[Dependencies], Stage]] = {
 }
 
 
-def build_stage(name: str, kit: Dependencies) -> Stage:
+def build_stage(name: str, dependencies: Dependencies) -> Stage:
     """The stage of that name, over the kit's ports."""
-    return BUILDERS[name](kit)
+    return BUILDERS[name](dependencies)

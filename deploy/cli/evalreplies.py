@@ -106,7 +106,7 @@ async def _replies(
         language = await open_language(settings, os.environ, MemoryAnswers(), closing)
         libraries = await grow_libraries(conversations, settings, None if offline_memory else language, closing, quiet)
         if offline_memory:
-            libraries = [replace(one, kit=replace(one.kit, language=language)) for one in libraries]
+            libraries = [replace(one, dependencies=replace(one.dependencies, language=language)) for one in libraries]
         model = await open_judge(settings, judge, closing)
         asked = sum(len([one for one in answerable(each.loaded) if one.answer][: plan.limit]) for each in libraries)
         with counting("answered", len(plan.ways) * asked, quiet=quiet) as bar:

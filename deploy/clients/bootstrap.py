@@ -29,9 +29,9 @@ DAY_S = 86_400
 class Clients:
     """What a worker process works with."""
 
-    kit: Dependencies
+    dependencies: Dependencies
     store: RedisStore
-    logbook: RedisLogPositions
+    log_positions: RedisLogPositions
     publisher: KafkaPublisher
     answers: RedisAnswers
     """The look-up of recorded answers."""
@@ -47,14 +47,14 @@ class Clients:
     @property
     def usage(self) -> Usage:
         """What the language model was asked in this process; zeros where there is none."""
-        language = self.kit.language
+        language = self.dependencies.language
         model = language.model if isinstance(language, RecordedModel) else language
         return model.usage if isinstance(model, OpenAIModel) else Usage()
 
     @property
     def sender(self) -> Sender:
         """Sends outboxes over these clients."""
-        return Sender(self.store, self.kit.index, self.logbook, self.publisher, answers=self.answers)
+        return Sender(self.store, self.dependencies.index, self.log_positions, self.publisher, answers=self.answers)
 
 
 @asynccontextmanager
@@ -92,7 +92,7 @@ async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncI
         publisher = await closing.enter_async_context(open_publisher(settings))
         logged = LoggedAnswers(answers, publisher)
         recorded = WriteOnlyAnswers(logged) if ask_again else logged
-        kit = Dependencies(
+        dependencies = Dependencies(
             store=store,
             index=index,
             embedder=embedder,
@@ -100,4 +100,4 @@ async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncI
             language=await open_language(settings, os.environ, recorded, closing),
             settings=settings.stages,
         )
-        yield Clients(kit, store, RedisLogPositions(redis, keys), publisher, answers, index, redis, keys)
+        yield Clients(dependencies, store, RedisLogPositions(redis, keys), publisher, answers, index, redis, keys)

@@ -36,9 +36,11 @@ class Said:
 
 def replier_of(library: IndexedConversation) -> Replier:
     """The stage's own: the model's where there is one; what was answered before is asked again, for it costs again."""
-    offline = OfflineReplier(library.kit.embedder)
-    language = unrecorded(library.kit.language)
-    return offline if language is None else ModelReplier(language, offline, library.kit.settings.respond.refine)
+    offline = OfflineReplier(library.dependencies.embedder)
+    language = unrecorded(library.dependencies.language)
+    return (
+        offline if language is None else ModelReplier(language, offline, library.dependencies.settings.respond.refine)
+    )
 
 
 async def answer(
@@ -48,7 +50,7 @@ async def answer(
     context = await context_of(library, way, said.text, budget)
     last = library.loaded.utterances[-1].at + timedelta(days=1)
     question = Line(utterance_id="question", speaker=said.asker, text=said.text, at=last)
-    dialogue = latest(said.dialogue, library.kit.settings.respond.dialogue_tokens, len(context.rows) + 1)
+    dialogue = latest(said.dialogue, library.dependencies.settings.respond.dialogue_tokens, len(context.rows) + 1)
     speakers = tuple(dict.fromkeys((*library.speakers, said.asker)))
     return await replier.reply(ReplyTask(said.answers, question, dialogue, context, speakers)), context
 

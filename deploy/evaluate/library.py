@@ -38,7 +38,7 @@ class IndexedConversation:
     key: str
     loaded: LoadedConversation
     speakers: tuple[str, ...]
-    kit: Dependencies
+    dependencies: Dependencies
     sources: Mapping[Strategy, RecallSource]
     baselines: Baselines
     how: IngestOptions
@@ -61,12 +61,12 @@ class IndexedConversation:
         house = Rehearsal(embedder, how.changed(settings), how.stages, language, how.instead)
         events = asking(loaded, how.ask_every)
         await house.play(events[: _last_end(events)] if how.is_open else events)
-        kit = house.kit
+        dependencies = house.dependencies
         first = loaded.utterances[0]
         key = conversation_key(first.tenant, first.conversation_id)
-        speakers = (await read_stats(kit.store, key)).speakers
+        speakers = (await read_stats(dependencies.store, key)).speakers
         baselines = baselines or await Baselines.of(loaded.utterances, speakers, embedder)
-        return cls(key, loaded, speakers, kit, recall_sources(kit), baselines, how)
+        return cls(key, loaded, speakers, dependencies, recall_sources(dependencies), baselines, how)
 
     async def context(self, strategy: Strategy, question: str, budget: int) -> Context:
         """What the responder would see."""

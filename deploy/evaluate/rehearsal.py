@@ -42,12 +42,12 @@ class Rehearsal:
     log: MemoryLog = field(default_factory=MemoryLog)
     store: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
-    kit: Dependencies = field(init=False)
+    dependencies: Dependencies = field(init=False)
     _pump: MemoryConsumer = field(init=False)
 
     def __post_init__(self) -> None:
         self._pump = MemoryConsumer(self.log)
-        self.kit = Dependencies(
+        self.dependencies = Dependencies(
             store=self.store,
             index=self.index,
             embedder=self.embedder,
@@ -58,7 +58,7 @@ class Rehearsal:
         sender = Sender(self.store, self.index, MemoryLogPositions(), self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         for name in self.stages:
-            stage = self.instead.get(name, partial(build_stage, name))(self.kit)
+            stage = self.instead.get(name, partial(build_stage, name))(self.dependencies)
             runner = Runner(STAGES[name], stage, sender, self.store, place, RunnerSettings())
             self._pump.subscribe(name, STAGES[name].inputs, runner.handle)
 

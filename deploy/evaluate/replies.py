@@ -96,7 +96,7 @@ async def evaluate_replies(
     """One row per way of remembering; ``told`` is called for each question and way."""
     found: dict[str, list[Replied]] = {}
     spent: dict[str, Usage | None] = {}
-    language = libraries[0].kit.language
+    language = libraries[0].dependencies.language
     for way in plan.ways:
         before = usage_of(language)
         found[way] = [one for library in libraries for one in await _replies(library, way, plan, told)]

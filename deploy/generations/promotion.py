@@ -27,7 +27,7 @@ STALLED_S = 60.0
 """A generation whose lag does not shrink for so long has no workers."""
 HOPS = 6
 """Topics that an utterance goes through one after the other, from the log to the tree."""
-_STAGES = {name: row.inputs for name, row in STAGES.items()}
+_STAGES = {name: spec.inputs for name, spec in STAGES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
     brought about.
     """
     kafka, names = settings.kafka_settings, settings.names
-    topics = {topic for row in STAGES.values() for topic in row.inputs}
+    topics = {topic for spec in STAGES.values() for topic in spec.inputs}
     for _ in range(HOPS):
         await _handled(settings, await ends_now(kafka, names, topics), tell)
         if not any((await lag(kafka, names, _STAGES)).values()):

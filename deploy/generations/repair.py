@@ -97,7 +97,7 @@ class Repairer:
     async def _records(self, key: str, intake: Ledger) -> list[Record]:
         """What intake has handled of the conversation; what it has not yet it will handle after the repair."""
         partition = partition_of(key.encode(), self.partitions)
-        handled = max(intake.applied, await self.clients.logbook.position(partition) or 0)
+        handled = max(intake.applied, await self.clients.log_positions.position(partition) or 0)
         kafka, names = self.settings.kafka_settings, self.settings.names
         return [
             record
@@ -114,14 +114,14 @@ class Repairer:
             done(at, len(records))
 
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
-        deriver = Deriver(self.clients.kit, settings, RecordedOutcomes(self.clients.answers))
+        deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
         return await deriver.derive(key, records, self.settings.log_epoch, one_more)
 
     async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
         """What follows the swap; done twice it comes out the same, so that a repair that was cut off is done again."""
         key = derived.key
         if derived.timer is not None:
-            await self.clients.logbook.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
+            await self.clients.log_positions.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
         removed = await self._index(derived)
         letters = await self._held_letters(key)
         asked = await self._ask_again(derived, live[BLEND], letters)
@@ -145,12 +145,12 @@ class Repairer:
         removed = 0
         applied = derived.standing.ledgers[UPDATE].applied
         for collection in Collection:
-            there = await self.clients.kit.index.seqs(collection, derived.key)
+            there = await self.clients.dependencies.index.seqs(collection, derived.key)
             points = [_over(point, there) for point in derived.points if point.collection is collection]
-            await self.clients.kit.index.upsert(points)
+            await self.clients.dependencies.index.upsert(points)
             known = {point.id for point in points}
             stale = [id_ for id_, seq in there.items() if id_ not in known and seq <= applied]
-            await self.clients.kit.index.remove(collection, derived.key, stale)
+            await self.clients.dependencies.index.remove(collection, derived.key, stale)
             removed += len(stale)
         return removed
 
@@ -184,7 +184,7 @@ class Repairer:
         return lane.applied == 0
 
     def _calls(self) -> int:
-        return int(model_document(self.clients.kit.language).get("calls", 0))
+        return int(model_document(self.clients.dependencies.language).get("calls", 0))
 
 
 def _position(record: Record, epoch: int) -> int:

@@ -14,7 +14,7 @@ from eunoe.streams.record import Publisher, Record
 from eunoe.streams.retries import retry_message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder
+from eunoe.workers.stage import ApplyOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from eunoe.workers.intake.book import HEAD, LINES, Head
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.link.reads import all_edges
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder
+from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.tree.nodes import TreeNode
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.reads import HistoryEntry, all_memories, all_steps, history_of, memories_at

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from eunoe.deploy.observability.counters import WorkerMeter, model_document
-from eunoe.deploy.observability.vitals import HealthState
+from eunoe.deploy.observability.health import HealthState
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -22,7 +22,7 @@ class MetricSources:
     """Where the numbers come from."""
 
     meter: WorkerMeter
-    vitals: HealthState
+    health: HealthState
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class Definition:
 
 
 def _live(watched: MetricSources) -> Samples:
-    yield (), float(watched.vitals.report().live)
+    yield (), float(watched.health.report().live)
 
 
 def _ready(watched: MetricSources) -> Samples:
-    yield (), float(watched.vitals.report().ready)
+    yield (), float(watched.health.report().ready)
 
 
 def _lag(watched: MetricSources) -> Samples:
-    for stage, pulse in watched.vitals.pulses.items():
-        for (topic, partition), lag in pulse.lag().items():
+    for stage, progress in watched.health.progress_of.items():
+        for (topic, partition), lag in progress.lag().items():
             yield (stage, topic, str(partition)), lag
 
 
@@ -72,20 +72,20 @@ def _seconds(watched: MetricSources) -> Samples:
 
 
 def _given_back(watched: MetricSources) -> Samples:
-    return (((stage,), pulse.given_back) for stage, pulse in watched.vitals.pulses.items())
+    return (((stage,), progress.given_back) for stage, progress in watched.health.progress_of.items())
 
 
 def _letters(watched: MetricSources) -> Samples:
-    return watched.vitals.letters.items()
+    return watched.health.letters.items()
 
 
 def _waits(watched: MetricSources) -> Samples:
-    return (((server,), count) for server, count in watched.vitals.outages.waits.items())
+    return (((server,), count) for server, count in watched.health.outages.waits.items())
 
 
 def _waiting(watched: MetricSources) -> Samples:
-    now = watched.vitals.outages.waiting()
-    return (((server,), now.get(server, 0)) for server in watched.vitals.outages.waits)
+    now = watched.health.outages.waiting()
+    return (((server,), now.get(server, 0)) for server in watched.health.outages.waits)
 
 
 def _of_model(*names: str) -> Callable[[MetricSources], Samples]:

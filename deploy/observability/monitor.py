@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from eunoe.deploy.observability.vitals import HealthState
+from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import Place
@@ -17,9 +17,9 @@ EVERY_S = 2.0
 
 
 @asynccontextmanager
-async def monitored(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> AsyncIterator[None]:
+async def monitored(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> AsyncIterator[None]:
     """Sample beside the body."""
-    task = asyncio.create_task(_run(vitals, apps, ends))
+    task = asyncio.create_task(_run(health, apps, ends))
     try:
         yield
     finally:
@@ -29,13 +29,13 @@ async def monitored(vitals: HealthState, apps: Mapping[str, StageConsumer], ends
         await ends.close()
 
 
-async def _run(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
+async def _run(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     while True:
-        await sample(vitals, apps, ends)
+        await sample(health, apps, ends)
         await asyncio.sleep(EVERY_S)
 
 
-async def sample(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
+async def sample(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     """One look at all stages. Where no broker answers, the ends are those known before."""
     handled = {stage: app.handled() for stage, app in apps.items()}
     known: dict[Place, int] = {}
@@ -44,4 +44,4 @@ async def sample(vitals: HealthState, apps: Mapping[str, StageConsumer], ends: E
     except Unavailable as fault:
         log.debug("the ends of the partitions are not known: %s", fault)
     for stage, app in apps.items():
-        vitals.pulse(stage).sample(handled[stage], known, rebalancing=app.rebalancing)
+        health.progress(stage).sample(handled[stage], known, rebalancing=app.rebalancing)

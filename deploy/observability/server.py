@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import orjson
 from aiohttp import web
 
+from eunoe.deploy.observability.health import HealthReport
 from eunoe.deploy.observability.metrics import CONTENT_TYPE, MetricSources, metrics_text
-from eunoe.deploy.observability.vitals import HealthReport
 from eunoe.schemas.errors import Refused
 
 SETTING = "EUNOE_HEALTH"
@@ -50,11 +50,11 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
 
 def _app(watched: MetricSources) -> web.Application:
     async def live(_: web.Request) -> web.Response:
-        report = watched.vitals.report()
+        report = watched.health.report()
         return _answer(report, good=report.live)
 
     async def ready(_: web.Request) -> web.Response:
-        report = watched.vitals.report()
+        report = watched.health.report()
         return _answer(report, good=report.ready)
 
     async def metrics(_: web.Request) -> web.Response:

@@ -49,9 +49,9 @@ async def _app(settings: Settings, clients: Clients, outages: Outages, log: int)
     book = RedisGenerations(clients.redis, settings.prefix)
     told = where_to(names, settings.names)
     keeper = RetiredLogHandler(
-        partial(book.closed_log, log), clients.publisher, told, outages, patience_s=settings.patience_seconds
+        partial(book.closed_log, log), clients.publisher, told, outages, retry_limit_s=settings.patience_seconds
     )
-    options = StageOptions(slots=_SLOTS)
+    options = StageOptions(concurrency=_SLOTS)
     return StageConsumer(
         STAGE, [Topic.CONVERSATIONS], settings.kafka_settings, names, one_by_one(keeper.handle), options
     )

@@ -41,7 +41,7 @@ class RetiredLogHandler:
     publisher: Publisher
     told: str
     outages: Outages = field(default_factory=Outages)
-    patience_s: float = 600.0
+    retry_limit_s: float = 600.0
     _ends: Mapping[int, int] | None = None
 
     async def handle(self, record: Record, lease: Lease) -> None:
@@ -54,11 +54,11 @@ class RetiredLogHandler:
             return
         log.warning("refused: %s/%d@%d: %s", record.topic, record.partition, record.offset, self.told)
         messages = [dead_letter(record, INTAKE, DeadLetterReason.MOVED, self.told), *self._answers(record)]
-        await self.outages.insist(lambda: self.publisher.publish(messages), lease, Backoff(), self.patience_s)
+        await self.outages.retry(lambda: self.publisher.publish(messages), lease, Backoff(), self.retry_limit_s)
 
     async def _left(self, lease: Lease) -> Mapping[int, int]:
         while self._ends is None:
-            self._ends = await self.outages.insist(self.closed, lease, Backoff(), self.patience_s)
+            self._ends = await self.outages.retry(self.closed, lease, Backoff(), self.retry_limit_s)
             if self._ends is None:
                 await lease.pause(LOOK_S)
         return self._ends

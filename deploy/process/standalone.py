@@ -146,16 +146,16 @@ async def _settle(home: Standalone, writer: JournalWriter, plan: StandaloneOptio
     home.stack.mark_drained()
 
 
-async def drained(settings: Settings, patience_s: float, tell: Tell) -> None:
+async def drained(settings: Settings, retry_limit_s: float, tell: Tell) -> None:
     """Return when no stage has anything left to do; raises `Unavailable` when that takes longer than ``patience_s``."""
-    stages = {name: row.inputs for name, row in STAGES.items()}
+    stages = {name: spec.inputs for name, spec in STAGES.items()}
     total = 0
     try:
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(retry_limit_s):
             while left := sum((await lag(settings.kafka_settings, settings.names, stages)).values()):
                 total = max(total, left)
                 tell("stages", total - left, total)
                 await asyncio.sleep(DRAIN_POLL_S)
             tell("stages", total, total)
     except TimeoutError:
-        raise Unavailable(f"the stages had still {left} events to do after {patience_s:.0f} s") from None
+        raise Unavailable(f"the stages had still {left} events to do after {retry_limit_s:.0f} s") from None

@@ -13,10 +13,10 @@ from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.exits import code_of
 from eunoe.deploy.observability.counters import WorkerMeter, metered
+from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.server import serve_health
-from eunoe.deploy.observability.vitals import HealthState, Phase
 from eunoe.deploy.process.durability import warn_of_promises
 from eunoe.deploy.process.retired_consumers import retired_log_consumers
 from eunoe.deploy.process.shutdown import Shutdown
@@ -42,7 +42,7 @@ async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[
     a code that says why. However it ends, it takes no longer than the one deadline of the settings: see `Shutdown`.
     """
     worker = _Worker(settings, Shutdown(settings.shutdown_seconds))
-    watched = MetricSources(worker.meter, worker.vitals)
+    watched = MetricSources(worker.meter, worker.health_state)
     with worker.ending.listening():
         async with serve_health(watched, settings.health) as url, AsyncExitStack() as closing:
             if url is not None:
@@ -56,21 +56,21 @@ class _Worker:
     def __init__(self, settings: Settings, ending: Shutdown) -> None:
         self.settings = settings
         self.ending = ending
-        self.vitals = HealthState(settings.stalled_seconds)
+        self.health_state = HealthState(settings.stalled_seconds)
         self.meter = WorkerMeter()
 
     async def reach_servers(self, closing: AsyncExitStack) -> StageFactory:
         """Wait until all servers answer, as long as patience lasts."""
-        settings = self.settings = await self._insist(lambda: live_settings(self.settings))
-        place = await self._insist(lambda: _place(settings))
-        clients = await self._insist(lambda: closing.enter_async_context(open_clients(settings)))
-        await self._insist(lambda: warn_of_promises(clients.redis))
-        self.meter.language = clients.kit.language
-        return StageFactory(settings, clients, place, self.meter, self.vitals)
+        settings = self.settings = await self._retry(lambda: live_settings(self.settings))
+        place = await self._retry(lambda: _place(settings))
+        clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
+        await self._retry(lambda: warn_of_promises(clients.redis))
+        self.meter.language = clients.dependencies.language
+        return StageFactory(settings, clients, place, self.meter, self.health_state)
 
-    async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, work: Callable[[], Awaitable[T]]) -> T:
         runner = self.settings.runner
-        return await self.vitals.outages.insist(work, UnboundedLease(), runner.backoff, runner.patience_s)
+        return await self.health_state.outages.retry(work, UnboundedLease(), runner.backoff, runner.retry_limit_s)
 
     async def run(self, house: StageFactory, stages: Sequence[str], ready: Callable[[], None]) -> None:
         """Consume until told to stop, or until something fails."""
@@ -78,7 +78,7 @@ class _Worker:
         async with AsyncExitStack() as closing:
             await closing.enter_async_context(metered(self.meter, self.settings.meter_file))
             ends = EndWatch(self.settings.kafka_settings, self.settings.names)
-            await closing.enter_async_context(monitored(self.vitals, apps, ends))
+            await closing.enter_async_context(monitored(self.health_state, apps, ends))
             closing.push_async_callback(self._stop, apps)
             try:
                 if await self.ending.before(_start(apps)):
@@ -90,19 +90,21 @@ class _Worker:
     async def _work(
         self, house: StageFactory, apps: Mapping[str, StageConsumer], ready: Callable[[], None], closing: AsyncExitStack
     ) -> None:
-        doors = retired_log_consumers(self.settings, house.clients, self.vitals.outages) if "intake" in apps else None
+        doors = (
+            retired_log_consumers(self.settings, house.clients, self.health_state.outages) if "intake" in apps else None
+        )
         keepers = [] if doors is None else await closing.enter_async_context(doors)
         failures = [app.failure() for app in (*apps.values(), *keepers)]
         if "intake" in apps:
             closer = house.idle_closer(apps["intake"])
             failures.append(await closing.enter_async_context(_background(closer.run())))
         keep_for_good()
-        self.vitals.phase = Phase.RUNNING
+        self.health_state.phase = Phase.RUNNING
         ready()
         await self.ending.or_failure(failures)
 
     async def _stop(self, apps: Mapping[str, StageConsumer]) -> None:
-        self.vitals.phase = Phase.STOPPING
+        self.health_state.phase = Phase.STOPPING
         begun, in_work = monotonic(), sum(app.dispatcher.in_work for app in apps.values())
         log.info("stopping: %d records are in work", in_work)
         await stop_all(apps.values(), self.ending.stages_s)

@@ -22,7 +22,7 @@ BatchHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
 """Does the work of records of one key that follow each other; returns when all of it is done for good."""
 
 Overloaded = Callable[[], bool]
-"""Asked before more than `DispatchLimits.few` keys are taken into work: True to let what is in work get on first."""
+"""Backpressure: while it returns true, at most `DispatchLimits.min_active` keys run."""
 
 OnRevoked = Callable[[str, int], None]
 """Told when a record was given back although its lease stands: the partition is stuck until it is read anew."""
@@ -32,38 +32,38 @@ OnRevoked = Callable[[str, int], None]
 class DispatchLimits:
     """What one dispatcher holds at most."""
 
-    slots: int = 256
+    concurrency: int = 256
     """Keys in work."""
-    run: int = 1
+    batch: int = 1
     """Waiting records of one key that a `BatchHandler` is given at once."""
     queued: int = 1024
     """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks. Long runs count: together with
     those in work there are never more than ``queued`` and one for each slot."""
     window: int = 8192
     """Records of one partition that are not acked, done ones behind an unfinished one included."""
-    few: int = 4
+    min_active: int = 4
     """Keys in work that are never too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     record: Record
-    chain: OrderingKey
-    lane: PartitionState
+    ordering_key: OrderingKey
+    state: PartitionState
     taken: float = field(default_factory=perf_counter)
 
 
-_Run = tuple[_Job, ...]
+_Batch = tuple[_Job, ...]
 
 
 def one_by_one(handle: Handler) -> BatchHandler:
     """A handler of runs that takes each record for itself."""
 
-    async def handle_run(records: Sequence[Record], lease: Lease) -> None:
+    async def handle_batch(records: Sequence[Record], lease: Lease) -> None:
         for record in records:
             await handle(record, lease)
 
-    return handle_run
+    return handle_batch
 
 
 def ordering_key_of(record: Record) -> OrderingKey:
@@ -84,19 +84,19 @@ class Dispatcher:
         ack: Ack,
         *,
         before_ack: BeforeAck | None = None,
-        gave_way: OnRevoked | None = None,
-        crowded: Overloaded = lambda: False,
+        on_revoked: OnRevoked | None = None,
+        overloaded: Overloaded = lambda: False,
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
-        self._outlet = Outlet(ack, before_ack, self._settled)
-        self._gave_way = gave_way
-        self._crowded = crowded
+        self._outlet = Outlet(ack, before_ack, self._flushed)
+        self._revoked = on_revoked
+        self._overloaded = overloaded
         self._limits = limits or DispatchLimits()
-        self._term = Assignment()
-        self._lanes: dict[Place, PartitionState] = {}
+        self._assignment = Assignment()
+        self._partitions: dict[Place, PartitionState] = {}
         self._queues = FairQueues[_Job]()
-        self._running: dict[asyncio.Task[None], _Run] = {}
+        self._running: dict[asyncio.Task[None], _Batch] = {}
         self._in_work = 0
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
@@ -128,7 +128,7 @@ class Dispatcher:
     @property
     def taking(self) -> bool:
         """False: revoked or failed, records are dropped."""
-        return not self._term.revoked and self._failure is None
+        return not self._assignment.revoked and self._failure is None
 
     async def failed(self) -> BaseException:
         """Wait until the dispatcher has failed, and say why."""
@@ -138,17 +138,17 @@ class Dispatcher:
 
     def outstanding(self, topic: str, partition: int) -> int:
         """Records of a partition that were taken in this term and are not done, or done behind an unfinished one."""
-        lane = self._lanes.get((topic, partition))
-        return lane.gate.outstanding if lane else 0
+        state = self._partitions.get((topic, partition))
+        return state.offsets.outstanding if state else 0
 
     def last_taken(self, topic: str, partition: int) -> int | None:
         """The newest offset of a partition that was taken in this term."""
-        lane = self._lanes.get((topic, partition))
-        return lane.gate.last if lane else None
+        state = self._partitions.get((topic, partition))
+        return state.offsets.last if state else None
 
     def acked(self) -> dict[Place, int]:
         """The newest acked offset of each partition in this term."""
-        return {place: lane.released for place, lane in self._lanes.items() if lane.released is not None}
+        return {place: state.released for place, state in self._partitions.items() if state.released is not None}
 
     # ---- taking records
 
@@ -157,40 +157,40 @@ class Dispatcher:
 
         A barrier starts when every earlier record of its partition is done, and holds back all that come after it.
         """
-        lane = self._lane((record.topic, record.partition))
-        term = self._term
-        await self._until(lambda: term.revoked or not self.taking or self._has_room(lane, barrier=barrier))
-        if term.revoked or not self.taking or not lane.gate.enter(record.offset):
+        state = self._state_of((record.topic, record.partition))
+        assignment = self._assignment
+        await self._until(lambda: assignment.revoked or not self.taking or self._has_room(state, barrier=barrier))
+        if assignment.revoked or not self.taking or not state.offsets.enter(record.offset):
             return False
-        chain = ordering_key_of(record)
-        if self._queues.add(chain, _Job(record, chain, lane)):
+        ordering_key = ordering_key_of(record)
+        if self._queues.add(ordering_key, _Job(record, ordering_key, state)):
             self._pump()
         if barrier:
-            await self._until(lambda: term.revoked or not self.taking or not lane.gate.outstanding)
+            await self._until(lambda: assignment.revoked or not self.taking or not state.offsets.outstanding)
         return True
 
-    def _lane(self, place: Place) -> PartitionState:
-        lane = self._lanes.get(place)
-        if lane is None:
-            lane = self._lanes[place] = PartitionState(place, self._term, self._outlet)
-        return lane
+    def _state_of(self, place: Place) -> PartitionState:
+        state = self._partitions.get(place)
+        if state is None:
+            state = self._partitions[place] = PartitionState(place, self._assignment, self._outlet)
+        return state
 
-    def _has_room(self, lane: PartitionState, *, barrier: bool) -> bool:
+    def _has_room(self, state: PartitionState, *, barrier: bool) -> bool:
         if barrier:
-            return not lane.gate.outstanding
+            return not state.offsets.outstanding
         limits, waiting = self._limits, self._queues.waiting
-        has_memory = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.slots
-        return has_memory and lane.gate.outstanding < limits.window
+        has_memory = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.concurrency
+        return has_memory and state.offsets.outstanding < limits.window
 
     def _pump(self) -> None:
         while self._queues.any and self._has_slot() and self.taking:
-            run = self._queues.take(self._limits.run)
-            self._in_work += len(run)
+            batch = self._queues.take(self._limits.batch)
+            self._in_work += len(batch)
             now = perf_counter()
-            self._waited_s += sum(now - job.taken for job in run)
-            self._running[asyncio.create_task(self._work(run, self._term))] = run
+            self._waited_s += sum(now - job.taken for job in batch)
+            self._running[asyncio.create_task(self._work(batch, self._assignment))] = batch
         self._changed.set()
-        if self._queues.any and self.taking and len(self._running) < self._limits.slots:
+        if self._queues.any and self.taking and len(self._running) < self._limits.concurrency:
             self._pump_later()
 
     def _pump_later(self) -> None:
@@ -204,51 +204,51 @@ class Dispatcher:
 
     def _has_slot(self) -> bool:
         in_work = len(self._running)
-        return in_work < self._limits.slots and (in_work < self._limits.few or not self._crowded())
+        return in_work < self._limits.concurrency and (in_work < self._limits.min_active or not self._overloaded())
 
     # ---- doing them
 
-    async def _work(self, run: _Run, term: Assignment) -> None:
+    async def _work(self, batch: _Batch, assignment: Assignment) -> None:
         try:
-            await self._handle([job.record for job in run], term)
-            self._finish(run, term)
+            await self._handle([job.record for job in batch], assignment)
+            self._finish(batch, assignment)
         except Revoked:
-            self._give_way(run, term)
+            self._give_way(batch, assignment)
         except asyncio.CancelledError as error:
-            self._fail(run, term, error)
+            self._fail(batch, assignment, error)
             raise
         except Exception as error:
-            self._fail(run, term, error)
+            self._fail(batch, assignment, error)
         finally:
             self._running.pop(_this_task(), None)
-            self._in_work -= len(run)
+            self._in_work -= len(batch)
             self._pump()
 
-    def _finish(self, run: _Run, term: Assignment) -> None:
-        if term.closed:
+    def _finish(self, batch: _Batch, assignment: Assignment) -> None:
+        if assignment.closed:
             return
-        for job in run:
-            job.lane.leave(job.record.offset)
-        self._queues.done(run[0].chain)
+        for job in batch:
+            job.state.leave(job.record.offset)
+        self._queues.done(batch[0].ordering_key)
 
-    def _give_way(self, run: _Run, term: Assignment) -> None:
-        if term.closed:
+    def _give_way(self, batch: _Batch, assignment: Assignment) -> None:
+        if assignment.closed:
             return
-        self._queues.halt(run[0].chain)
-        if not term.revoked:
-            log.warning("a record was given back without a rebalance: %s", _where(run))
-            if self._gave_way:
-                for place in {job.lane.place for job in run}:
-                    self._gave_way(*place)
+        self._queues.halt(batch[0].ordering_key)
+        if not assignment.revoked:
+            log.warning("a record was given back without a rebalance: %s", _where(batch))
+            if self._revoked:
+                for place in {job.state.place for job in batch}:
+                    self._revoked(*place)
 
-    def _fail(self, run: _Run, term: Assignment, error: BaseException) -> None:
-        if term.closed:
+    def _fail(self, batch: _Batch, assignment: Assignment, error: BaseException) -> None:
+        if assignment.closed:
             return
-        log.error("handler failed at %s: %.200r", _where(run), error, exc_info=error)
-        self._queues.halt(run[0].chain)
+        log.error("handler failed at %s: %.200r", _where(batch), error, exc_info=error)
+        self._queues.halt(batch[0].ordering_key)
         self._failure = self._failure or error
 
-    def _settled(self, failure: BaseException | None) -> None:
+    def _flushed(self, failure: BaseException | None) -> None:
         self._failure = self._failure or failure
         self._changed.set()
 
@@ -259,30 +259,32 @@ class Dispatcher:
 
         What finished in time and has nothing unfinished before it is acked before this returns; nothing is after.
         """
-        self._term.revoke()
+        self._assignment.revoke()
         self._queues.drop()
         self._changed.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
         await _wait_for(set(self._running), grace_s)
-        await _wait_for({lane.releasing for lane in self._lanes.values() if lane.releasing}, deadline - loop.time())
-        self._term.close()
+        await _wait_for(
+            {state.releasing for state in self._partitions.values() if state.releasing}, deadline - loop.time()
+        )
+        self._assignment.close()
         late = dict(self._running)
-        for task, run in late.items():
-            log.warning("cancelled at the deadline: %s", _where(run))
+        for task, batch in late.items():
+            log.warning("cancelled at the deadline: %s", _where(batch))
             task.cancel()
         # a handler that swallows its cancellation is left behind: its term is closed, so it can ack nothing
         await _wait_for(set(late), _CANCEL_S)
 
     def forget_acks(self) -> None:
         """After `revoke`: let no position out any more, for instance where an earlier one shall be committed."""
-        self._lanes.clear()
+        self._partitions.clear()
 
     def resume(self) -> None:
         """Take records anew, from whatever offset they come; a failed dispatcher stays failed."""
-        self._term.close()
-        self._term = Assignment()
-        self._lanes.clear()
+        self._assignment.close()
+        self._assignment = Assignment()
+        self._partitions.clear()
         self._queues.clear()
         self._changed.set()
 
@@ -303,7 +305,7 @@ def _this_task() -> "asyncio.Task[None]":
     return task
 
 
-def _where(run: _Run) -> str:
-    first, last = run[0].record, run[-1].record
+def _where(batch: _Batch) -> str:
+    first, last = batch[0].record, batch[-1].record
     more = f" … {last.offset}" if last is not first else ""
     return f"{first.topic}/{first.partition}/{first.offset}{more}"

@@ -17,7 +17,7 @@ class FairQueues(Generic[Job]):
     def __init__(self) -> None:
         self.waiting = 0
         """How many wait, of all chains."""
-        self._chains: dict[OrderingKey, deque[Job]] = {}
+        self._by_key: dict[OrderingKey, deque[Job]] = {}
         self._fresh: deque[OrderingKey] = deque()
         self._waited: deque[OrderingKey] = deque()
         self._fresh_next = True
@@ -28,48 +28,48 @@ class FairQueues(Generic[Job]):
         """True: it is somebody's turn."""
         return bool(self._fresh or self._waited)
 
-    def add(self, chain: OrderingKey, job: Job) -> bool:
+    def add(self, key: OrderingKey, job: Job) -> bool:
         """Let ``job`` wait behind all others of its chain; False when the chain was halted."""
-        if chain in self._halted:
+        if key in self._halted:
             return False
-        row = self._chains.get(chain)
+        row = self._by_key.get(key)
         if row is None:
-            self._chains[chain] = deque((job,))
-            self._fresh.append(chain)
+            self._by_key[key] = deque((job,))
+            self._fresh.append(key)
         else:
             row.append(job)
         self.waiting += 1
         return True
 
-    def take(self, most: int) -> tuple[Job, ...]:
+    def take(self, limit: int) -> tuple[Job, ...]:
         """Up to ``most`` of the chain whose turn it is.
 
         A chain that comes anew and one that has waited by turns: who says one thing need not wait for who imports.
         """
         first, other = (self._fresh, self._waited) if self._fresh_next else (self._waited, self._fresh)
         self._fresh_next = not self._fresh_next
-        row = self._chains[(first or other).popleft()]
-        taken = tuple(row.popleft() for _ in range(min(len(row), most)))
+        row = self._by_key[(first or other).popleft()]
+        taken = tuple(row.popleft() for _ in range(min(len(row), limit)))
         self.waiting -= len(taken)
         return taken
 
-    def done(self, chain: OrderingKey) -> None:
+    def done(self, key: OrderingKey) -> None:
         """What was taken of the chain is done: its next ones have a turn again."""
-        row = self._chains.get(chain)
+        row = self._by_key.get(key)
         if row:
-            self._waited.append(chain)
+            self._waited.append(key)
         elif row is not None:
-            del self._chains[chain]
+            del self._by_key[key]
 
-    def halt(self, chain: OrderingKey) -> None:
+    def halt(self, key: OrderingKey) -> None:
         """Drop what waits of the chain, and take nothing more of it before `clear`."""
-        self._halted.add(chain)
-        self.waiting -= len(self._chains.pop(chain, ()))
+        self._halted.add(key)
+        self.waiting -= len(self._by_key.pop(key, ()))
 
     def drop(self) -> None:
         """Drop all that waits."""
         self.waiting = 0
-        self._chains.clear()
+        self._by_key.clear()
         self._fresh.clear()
         self._waited.clear()
 

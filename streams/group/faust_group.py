@@ -40,7 +40,7 @@ class Owner(Protocol):
     """Whose consumer it is: who takes what is fetched, and says what may be committed."""
 
     kafka: KafkaSettings
-    pace: Pacing
+    pacing: Pacing
     dispatcher: Dispatcher
 
     async def take(self, found: ConsumerRecord) -> None:
@@ -87,7 +87,7 @@ class GroupConsumer(driver.Consumer):
         return cast("ConsumerThread", self._thread)
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return ConsumerThread(self._owner.kafka, self._owner.pace, self, loop=self.loop, beacon=self.beacon)
+        return ConsumerThread(self._owner.kafka, self._owner.pacing, self, loop=self.loop, beacon=self.beacon)
 
     # ---- rebalance
 

@@ -26,10 +26,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     logger = logging.getLogger("faust.consumer.thread")
 
-    def __init__(self, kafka: KafkaSettings, pace: Pacing, consumer: driver.Consumer, **options: object) -> None:
+    def __init__(self, kafka: KafkaSettings, pacing: Pacing, consumer: driver.Consumer, **options: object) -> None:
         super().__init__(consumer, **options)
         self._kafka = kafka
-        self._pace = pace
+        self._pace = pacing
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         kafka = self._kafka

@@ -58,26 +58,26 @@ class Outlet:
 
     ack: Ack
     before_ack: BeforeAck | None
-    settled: Callable[[BaseException | None], None]
+    flushed: Callable[[BaseException | None], None]
     """Told when all that waited for ``before_ack`` is through, or why nothing more is acked."""
 
 
 class PartitionState:
     """Lets acks out in log order; those that come while ``before_ack`` is awaited, as one."""
 
-    def __init__(self, place: Place, term: Assignment, outlet: Outlet) -> None:
+    def __init__(self, place: Place, assignment: Assignment, outlet: Outlet) -> None:
         self.place = place
-        self.gate = OffsetTracker()
+        self.offsets = OffsetTracker()
         self.released: int | None = None
         """The newest offset that was acked."""
         self.releasing: asyncio.Task[None] | None = None
-        self._term = term
+        self._assignment = assignment
         self._outlet = outlet
         self._pending: int | None = None
 
     def leave(self, offset: int) -> None:
         """Note that the record at ``offset`` is done, and ack what that lets through."""
-        newest = self.gate.leave(offset)
+        newest = self.offsets.leave(offset)
         if newest is None:
             return
         if self._outlet.before_ack is None:
@@ -92,19 +92,19 @@ class PartitionState:
         try:
             while self._pending is not None:
                 newest, self._pending = self._pending, None
-                await before_ack(*self.place, newest, self._term)
-                if self._term.closed:
+                await before_ack(*self.place, newest, self._assignment)
+                if self._assignment.closed:
                     return
                 self._release(newest)
         except Revoked:
             self._pending = None  # nothing is acked: the next owner has these records again
         except Exception as error:
-            if not self._term.closed:
+            if not self._assignment.closed:
                 log.exception("nothing more is acked in %s/%d", *self.place)
                 failure = error
         finally:
             self.releasing = None
-            self._outlet.settled(failure)
+            self._outlet.flushed(failure)
 
     def _release(self, offset: int) -> None:
         self.released = offset

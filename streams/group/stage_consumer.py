@@ -44,15 +44,15 @@ class StageOptions:
     start_position: StartPosition | None = None
     barrier: Callable[[Record], bool] = lambda _record: False
     """Which records wait for all earlier ones of their partition, and hold back the later ones."""
-    slots: int = 256
+    concurrency: int = 256
     """Keys in work at once; fewer while ``crowded`` says so."""
-    run: int = 1
+    batch: int = 1
     """Waiting records of one key that the handler is given at once: a rebalance waits for all of them."""
-    crowded: Overloaded = lambda: False
-    late_s: Callable[[], float] = lambda: 0.0
+    overloaded: Overloaded = lambda: False
+    loop_lag_s: Callable[[], float] = lambda: 0.0
     """How late the event loop comes, in seconds. With ``hurried`` it sets the pace where the broker cannot wait: see
     `eunoe.streams.pace`."""
-    hurried: bool = True
+    interactive: bool = True
     """Somebody waits for what is consumed."""
 
 
@@ -85,18 +85,18 @@ class StageConsumer:
             handle,
             lambda *_place: None,
             before_ack=options.before_ack,
-            gave_way=self._gave_way,
-            crowded=options.crowded,
-            limits=DispatchLimits(slots=options.slots, run=options.run, queued=4 * options.slots),
+            on_revoked=self._revoked,
+            overloaded=options.overloaded,
+            limits=DispatchLimits(concurrency=options.concurrency, batch=options.batch, queued=4 * options.concurrency),
         )
-        self.pace = Pacing(kafka.fetch_rest_ms / 1000, options.late_s, hurried=options.hurried)
+        self.pacing = Pacing(kafka.fetch_rest_ms / 1000, options.loop_lag_s, interactive=options.interactive)
         self._app: GroupApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()
         self._reason: BaseException | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._rereading = asyncio.Lock()
-        self._terms = itertools.count(1)
+        self._assignments = itertools.count(1)
 
     # ---- life
 
@@ -223,7 +223,7 @@ class StageConsumer:
             app = self._app
             if app is None or app.rebalancing or not set(offsets) <= self._consumer.assignment():
                 return False
-            generation = app.consumer_generation_id = -next(self._terms)
+            generation = app.consumer_generation_id = -next(self._assignments)
             self._consumer.hold()
             await self.drain()
             # a commit by the clock, before we have sought, would put back what is committed now
@@ -241,7 +241,7 @@ class StageConsumer:
             self._consumer.resume_flow()
             return done
 
-    def _gave_way(self, topic: str, partition: int) -> None:
+    def _revoked(self, topic: str, partition: int) -> None:
         self._spawn(self._reread_soon())
 
     async def _reread_soon(self) -> None:

@@ -15,7 +15,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder
+from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 from tests.bench.load import LoadPlan, as_message, rounds

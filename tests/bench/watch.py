@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder
+from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 

@@ -74,11 +74,11 @@ def store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisStore:
 @pytest.fixture
 def brief_store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisStore:
     """A store that keeps the ledgers of lanes for one second."""
-    return MemoryStore(lane_ttl_s=1) if redis is None else RedisStore(redis, keys, lane_ttl_s=1)
+    return MemoryStore(request_ttl_s=1) if redis is None else RedisStore(redis, keys, request_ttl_s=1)
 
 
 @pytest.fixture
-def log_book(redis: RedisClient | None, keys: Keys) -> LogPositions:
+def log_positions(redis: RedisClient | None, keys: Keys) -> LogPositions:
     return MemoryLogPositions() if redis is None else RedisLogPositions(redis, keys)
 
 

@@ -35,15 +35,19 @@ def _redis(port: int, password: str | None = None) -> Redis:
 async def test_no_redis_is_unavailable_and_the_text_tells_where() -> None:
     port = free_port()
     client = _redis(port, password="hush-hush")
-    store, log_book, answers = RedisStore(client, KEYS), RedisLogPositions(client, KEYS), RedisAnswers(client, KEYS)
+    store, log_positions, answers = (
+        RedisStore(client, KEYS),
+        RedisLogPositions(client, KEYS),
+        RedisAnswers(client, KEYS),
+    )
     calls = [
         store.ledger(SCOPE),
         store.commit(SCOPE, Commit(expect=0, applied=1)),
         store.mark_sent(SCOPE, 1),
         store.park(SCOPE, 1, "s", "x"),
         store.scan("segment", "acme/c1", "t"),
-        log_book.position(0),
-        log_book.remember(0, 1),
+        log_positions.position(0),
+        log_positions.remember(0, 1),
         answers.get("x"),
         forget_generation(client, KEYS),
     ]

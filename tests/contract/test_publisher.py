@@ -99,8 +99,8 @@ async def test_who_waits_for_a_topic_hears_when_the_broker_has_something_there(k
     names, heard = TopicNames(prefix=given.own_prefix()), list[str]()
     await create_topics(kafka, names, PARTITIONS)
     publisher = KafkaPublisher(kafka, names)
-    publisher.ring_after([Topic.SESSIONS, Topic.SEGMENTS], lambda: heard.append("one"))
-    publisher.ring_after([Topic.SESSIONS], lambda: heard.append("other"))
+    publisher.notify_after([Topic.SESSIONS, Topic.SEGMENTS], lambda: heard.append("one"))
+    publisher.notify_after([Topic.SESSIONS], lambda: heard.append("other"))
     await publisher.start()
     try:
         await publisher.publish([Message(Topic.SEGMENTS, b"key", b"1"), Message(Topic.MEMORIES, b"key", b"2")])

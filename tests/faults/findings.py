@@ -21,7 +21,7 @@ from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder
+from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.faults.house import House
 from tests.faults.load import Letter, Load

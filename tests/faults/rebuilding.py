@@ -30,14 +30,14 @@ async def rebuild(house: House, faults: list[str]) -> Findings:
     told = json.loads(result.out)
     if told["calls"] or house.model.stats["chat"] != asked:
         faults.append(f"the rebuild asked the model {house.model.stats['chat'] - asked} times")
-    if not await _moments(house):
+    if not await _outcomes(house):
         faults.append("time decided nothing: no turn went without memory, so this run shows little")
     findings = await _findings(house)
     faults += findings.lost[:5]
     return findings
 
 
-async def _moments(house: House) -> int:
+async def _outcomes(house: House) -> int:
     """How many decisions stand recorded that only time made so."""
     settings = house.settings
     records = read_all(settings.kafka_settings, settings.names, Topic.ANSWERS)

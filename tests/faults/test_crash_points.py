@@ -20,7 +20,7 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from tests.faults.test_protocol import dead_letters, memory, proposals, requests
-from tests.support.house import Clock, Stores, as_message, ended, make_kit, utterance
+from tests.support.house import Clock, Stores, as_message, ended, make_dependencies, utterance
 from tests.support.schedule import PATIENT
 
 STEPS: Mapping[str, tuple[str, ...]] = {
@@ -110,12 +110,12 @@ class Plant:
         return pump
 
     def _handler(self, name: str, wire: Wire | None) -> Callable[[Record, Lease], Awaitable[None]]:
-        stage = build_stage(name, make_kit(self.stores, PATIENT))
-        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
+        stage = build_stage(name, make_dependencies(self.stores, PATIENT))
+        sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         if wire is not None:
             stage = Wired(stage, wire)
             ports = (Wired(port, wire) for port in (self.stores.state, self.stores.index))
-            sender = Sender(*ports, self.stores.logbook, Wired(self.log, wire))  # type: ignore[arg-type, call-arg]
+            sender = Sender(*ports, self.stores.log_positions, Wired(self.log, wire))  # type: ignore[arg-type, call-arg]
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         runner = Runner(STAGES[name], stage, sender, self.stores.state, place, RunnerSettings(attempts=1))
         handled = False

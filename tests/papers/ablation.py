@@ -134,7 +134,7 @@ def dcg(ranked: Sequence[str], gold: set[str]) -> float:
 async def _f1(
     library: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion, context: Context
 ) -> float | None:
-    if not plan.replies or not question.answer or (variant.needs_model and library.kit.language is None):
+    if not plan.replies or not question.answer or (variant.needs_model and library.dependencies.language is None):
         return None
     said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
     line = Line(utterance_id="question", speaker=said.asker, text=said.text, at=library.loaded.utterances[-1].at)

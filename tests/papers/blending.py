@@ -32,7 +32,7 @@ async def _asked(library: IndexedConversation, question: EvalQuestion) -> ReplyR
     return ReplyRequested(
         tenant=last.tenant,
         conversation_id=last.conversation_id,
-        session=await known_session(library.kit.store, library.key) + 1,
+        session=await known_session(library.dependencies.store, library.key) + 1,
         turn=len(utterances) + 1,
         request=Ask(request_id="question", strategy=Strategy.INSIGHT, record=False),
         question=_line("question", question.speaker or "user", question.question, last.at + timedelta(minutes=1)),
@@ -46,7 +46,7 @@ def _line(utterance_id: str, speaker: str, text: str, at: datetime) -> Line:
 
 async def _insights(library: IndexedConversation, asked: ReplyRequested) -> tuple[Insight, ...]:
     """What the stage gives the reply; its proposal is not written, so that questions do not hear of each other."""
-    stage = library.how.instead.get("blend", partial(build_stage, "blend"))(library.kit)
+    stage = library.how.instead.get("blend", partial(build_stage, "blend"))(library.dependencies)
     work = Work(library.key, (asked,), asked.session, asked.question.at)
     decision = await stage.decide(work)
     if not isinstance(decision, Decision):

@@ -163,7 +163,7 @@ class Farm:
 
     async def _questions(self, library: IndexedConversation) -> Sequence[Tricky]:
         speakers = _two(library)
-        memories = await all_memories(library.kit.store, library.key)
+        memories = await all_memories(library.dependencies.store, library.key)
         summary = "\n".join(f"{write_day(memory.at)}: {fold(memory.text)}" for memory in memories)
         user = f"The two: {delimited(' and '.join(speakers))}\n\nSummaries:\n{delimited(summary)}"
         system = f"{_QUESTIONS}\n{_DATA}\nDraw number {self.seed} of the possible pairs."

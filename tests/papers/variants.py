@@ -172,8 +172,8 @@ def _leaves(settings: StageSettings) -> StageSettings:
 
 def adjusted(library: IndexedConversation, changed: Changed) -> IndexedConversation:
     """The same memory, asked with other settings."""
-    kit = replace(library.kit, settings=changed(library.kit.settings))
-    return replace(library, kit=kit, sources=recall_sources(kit))
+    dependencies = replace(library.dependencies, settings=changed(library.dependencies.settings))
+    return replace(library, dependencies=dependencies, sources=recall_sources(dependencies))
 
 
 # ---- ways to memory
@@ -197,9 +197,9 @@ def _timelines(lay_out: Callable[[str], TimelinesWritten]) -> Contexts:
     """Strategy timeline, shown otherwise; ``lay_out`` is given the question."""
 
     async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-        kit = library.kit
-        finder = HybridSearch(kit.index, kit.embedder, kit.settings.respond)
-        source = TimelineSource(kit.store, finder, kit.settings.timeline, lay_out(question.question))
+        dependencies = library.dependencies
+        finder = HybridSearch(dependencies.index, dependencies.embedder, dependencies.settings.respond)
+        source = TimelineSource(dependencies.store, finder, dependencies.settings.timeline, lay_out(question.question))
         return await source.recall(Query(library.key, question.question, library.speakers, budget))
 
     return find
@@ -226,7 +226,9 @@ def _broken(question: str) -> TimelinesWritten:
 
 async def _as_many(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     limit = len((await library.context(Strategy.TIMELINE, question.question, budget)).rows)
-    finder = HybridSearch(library.kit.index, library.kit.embedder, library.kit.settings.respond)
+    finder = HybridSearch(
+        library.dependencies.index, library.dependencies.embedder, library.dependencies.settings.respond
+    )
     query = Query(library.key, question.question, library.speakers, budget)
-    found = (await MemorySearch(library.kit.store, finder).find(query))[:limit]
+    found = (await MemorySearch(library.dependencies.store, finder).find(query))[:limit]
     return lay_out_memories([show_memory(memory, score, Strategy.TIMELINE) for memory, score in found])

@@ -94,43 +94,51 @@ class Unrefining:
         return replace(found, insights=tuple(fresh))
 
 
-def turns_stage(kit: Dependencies) -> Stage:
+def turns_stage(dependencies: Dependencies) -> Stage:
     """Stage segment that cuts after each utterance."""
-    del kit
+    del dependencies
     return SegmentStage(EveryLine())
 
 
-def sessions_stage(kit: Dependencies) -> Stage:
+def sessions_stage(dependencies: Dependencies) -> Stage:
     """Stage segment that never cuts."""
-    del kit
+    del dependencies
     return SegmentStage(WholeSession())
 
 
-def appending_stage(kit: Dependencies) -> Stage:
+def appending_stage(dependencies: Dependencies) -> Stage:
     """Stage update that ends nothing."""
-    return UpdateStage(kit.store, kit.index, kit.embedder, Appending(), kit.settings.update)
+    return UpdateStage(
+        dependencies.store, dependencies.index, dependencies.embedder, Appending(), dependencies.settings.update
+    )
 
 
-def unrelating_stage(kit: Dependencies) -> Stage:
+def unrelating_stage(dependencies: Dependencies) -> Stage:
     """Stage link that asks for no relation."""
-    return LinkStage(kit.store, kit.index, kit.embedder, Unrelating(), kit.settings.link)
+    return LinkStage(
+        dependencies.store, dependencies.index, dependencies.embedder, Unrelating(), dependencies.settings.link
+    )
 
 
-def unquestioning_stage(kit: Dependencies) -> Stage:
+def unquestioning_stage(dependencies: Dependencies) -> Stage:
     """Stage blend that asks memory no question."""
-    return _blending(kit, Unquestioning(_blender(kit)))
+    return _blending(dependencies, Unquestioning(_blender(dependencies)))
 
 
-def unrefining_stage(kit: Dependencies) -> Stage:
+def unrefining_stage(dependencies: Dependencies) -> Stage:
     """Stage blend that refines nothing."""
-    return _blending(kit, Unrefining(_blender(kit)))
+    return _blending(dependencies, Unrefining(_blender(dependencies)))
 
 
-def _blender(kit: Dependencies) -> Blender:
-    offline = OfflineBlender(kit.settings.blend)
-    return offline if kit.language is None else ModelBlender(kit.language, offline, kit.settings.blend)
+def _blender(dependencies: Dependencies) -> Blender:
+    offline = OfflineBlender(dependencies.settings.blend)
+    return (
+        offline
+        if dependencies.language is None
+        else ModelBlender(dependencies.language, offline, dependencies.settings.blend)
+    )
 
 
-def _blending(kit: Dependencies, blender: Blender) -> Stage:
-    recall = Recall(kit.store, kit.index, kit.embedder, kit.settings.blend)
-    return BlendStage(kit.store, recall, blender, kit.settings.blend)
+def _blending(dependencies: Dependencies, blender: Blender) -> Stage:
+    recall = Recall(dependencies.store, dependencies.index, dependencies.embedder, dependencies.settings.blend)
+    return BlendStage(dependencies.store, recall, blender, dependencies.settings.blend)

@@ -58,10 +58,10 @@ class Stores:
 
     state: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
-    logbook: MemoryLogPositions = field(default_factory=MemoryLogPositions)
+    log_positions: MemoryLogPositions = field(default_factory=MemoryLogPositions)
 
 
-def make_kit(stores: Stores, settings: StageSettings, language: LanguageModel | None = None) -> Dependencies:
+def make_dependencies(stores: Stores, settings: StageSettings, language: LanguageModel | None = None) -> Dependencies:
     return Dependencies(
         store=stores.state,
         index=stores.index,
@@ -85,18 +85,18 @@ class House:
         generation: str = "v1",
         partitions: int = 4,
         epoch: int = 0,
-        moments: RecordedOutcomes | None = None,
+        outcomes: RecordedOutcomes | None = None,
     ) -> None:
         self.log = MemoryLog(partitions, clock=Clock())
         self.stores = Stores()
         self.pump = MemoryConsumer(self.log)
-        kit = make_kit(self.stores, settings or StageSettings(), language)
-        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
+        dependencies = make_dependencies(self.stores, settings or StageSettings(), language)
+        sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         place = LogPlace(epoch, self.log.partitions, generation, is_first=generation == "v1")
         for name, row in STAGES.items():
-            stage = wrap(name, build_stage(name, kit))
+            stage = wrap(name, build_stage(name, dependencies))
             bounds = runner_settings or RunnerSettings()
-            runner = Runner(row, stage, sender, self.stores.state, place, bounds, moments=moments)
+            runner = Runner(row, stage, sender, self.stores.state, place, bounds, outcomes=outcomes)
             self.pump.subscribe(name, row.inputs, runner.handle)
 
     async def say(self, *events: ConversationEvent) -> None:

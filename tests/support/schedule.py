@@ -25,7 +25,7 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Stage
-from tests.support.house import Clock, Stores, make_kit
+from tests.support.house import Clock, Stores, make_dependencies
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
 """No turn goes on without memory because the clock says so: what timing decides is not the same twice."""
@@ -123,11 +123,11 @@ class Plant:
 
     def _runner(self, process: Process) -> Runner:
         stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
-        kit: Dependencies = make_kit(stores, self._settings, self._language)
+        dependencies: Dependencies = make_dependencies(stores, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
-        sender = Sender(stores.state, stores.index, stores.logbook, publisher)
+        sender = Sender(stores.state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
-        stage = self._wrap(process.stage, build_stage(process.stage, kit))
+        stage = self._wrap(process.stage, build_stage(process.stage, dependencies))
         return Runner(STAGES[process.stage], stage, sender, stores.state, place, RELENTLESS)
 
     def _take(self, process: Process) -> None:
@@ -157,7 +157,7 @@ class Plant:
             return
         await self.gate(process)
         try:
-            await self._runner(process).handle_run(run, _Lease(self.gate, process))
+            await self._runner(process).handle_batch(run, _Lease(self.gate, process))
         except Fenced:
             process.fenced = True
             return
@@ -242,7 +242,7 @@ class _Publisher:
 
 
 def _ports(stores: Stores) -> tuple[Any, Any, Any]:
-    return stores.state, stores.index, stores.logbook
+    return stores.state, stores.index, stores.log_positions
 
 
 async def _settle() -> None:

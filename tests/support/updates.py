@@ -14,11 +14,11 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, Operator
@@ -119,7 +119,7 @@ class Updates:
             self._subscribe(LINK, LinkStage(self.store, self.stores.index, HashEmbedder(), judge, settings_))
 
     def _subscribe(self, row: StageSpec, stage: object) -> None:
-        sender = Sender(self.store, self.stores.index, self.stores.logbook, self.log)
+        sender = Sender(self.store, self.stores.index, self.stores.log_positions, self.log)
         runner = Runner(row, stage, sender, self.store, LogPlace(0, 1), RunnerSettings())  # type: ignore[arg-type]
         self.pump.subscribe(row.name, row.inputs, runner.handle)
 

@@ -13,8 +13,8 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.registry import STAGES, StageSettings
-from eunoe.workers.rows import ApplyOrder
 from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.update.reads import all_memories
 from tests.support.house import START, House, ended, utterance
 

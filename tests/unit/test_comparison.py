@@ -24,7 +24,7 @@ from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context, Row
 from eunoe.workers.tree.settings import TreeSettings
-from tests.support.house import START, House, make_kit
+from tests.support.house import START, House, make_dependencies
 from tests.support.talk import talk
 
 KEY = "default/c"
@@ -103,7 +103,7 @@ async def test_differences_of_conversations_add_up():
 
 async def test_the_same_question_finds_the_same_in_equal_memories_and_nothing_in_an_empty_one():
     full, same, empty = await house_of(), await house_of(), House()
-    kits = [make_kit(house.stores, StageSettings()) for house in (full, same, empty)]
+    kits = [make_dependencies(house.stores, StageSettings()) for house in (full, same, empty)]
     question = DiffQuestion(question="Where does Ann work?", conversation="c")
     (equal,) = await ask_both(kits[0], kits[1], [question], None)
     assert equal.shared == 1

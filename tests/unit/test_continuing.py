@@ -23,7 +23,7 @@ from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.house import House, Stores, make_kit, utterance
+from tests.support.house import House, Stores, make_dependencies, utterance
 from tests.support.talk import talk
 
 KEY = "default/c"
@@ -88,7 +88,7 @@ async def live(settings: StageSettings | None = None) -> House:
 async def kept_of(house: House, again: Sequence[str]) -> Kept:
     stores = house.stores
     kept = {name: TABLES[name] for name in MEMORY_STAGES if name not in again}
-    collections = [entry.collection for name in kept for entry in STAGES[name].keeping.indexed]
+    collections = [entry.collection for name in kept for entry in STAGES[name].tables.indexed]
     return Kept(
         standing=await stores.state.export(KEY, kept),
         points=tuple([point for one in collections for point in await stores.index.points(one, KEY)]),
@@ -101,7 +101,7 @@ def records_of(house: House) -> list[Record]:
 
 async def made(house: House, stage: str, settings: StageSettings | None = None) -> Derived:
     again = made_again(stage)
-    deriver = Deriver(make_kit(Stores(), settings or StageSettings()), RunnerSettings(), RecordedOutcomes())
+    deriver = Deriver(make_dependencies(Stores(), settings or StageSettings()), RunnerSettings(), RecordedOutcomes())
     kept = await kept_of(house, again)
     told = what_was_told(kept, records_of(house))
     assert not told.missing
@@ -166,7 +166,7 @@ async def test_a_stage_that_is_behind_catches_up():
     assert not told.missing
     assert (Topic.MEMORIES, 3) in told.records
     assert (Topic.MEMORIES, 4) not in told.records
-    deriver = Deriver(make_kit(Stores(), StageSettings()), RunnerSettings(), RecordedOutcomes())
+    deriver = Deriver(make_dependencies(Stores(), StageSettings()), RunnerSettings(), RecordedOutcomes())
     derived = await go_on(deriver, KEY, behind, told)
     assert (
         await state_of(derived.standing) == (await read_digest(house.stores.state, KEY, DERIVED, log_times=True)).state

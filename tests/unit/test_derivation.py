@@ -14,7 +14,7 @@ from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.house import House, Stores, ended, make_kit, utterance
+from tests.support.house import House, Stores, ended, make_dependencies, utterance
 
 KEY = "default/c"
 ROWS_DERIVED = {name: STAGES[name] for name in MEMORY_STAGES}
@@ -43,7 +43,7 @@ def conversation() -> list[ConversationEvent]:
 
 
 async def derive(house: House, settings: StageSettings) -> Derived:
-    deriver = Deriver(make_kit(Stores(), settings), RunnerSettings(), RecordedOutcomes())
+    deriver = Deriver(make_dependencies(Stores(), settings), RunnerSettings(), RecordedOutcomes())
     records = [record for record in house.log.records(Topic.CONVERSATIONS) if record.key == KEY.encode()]
     return await deriver.derive(KEY, records, epoch=0)
 

@@ -133,7 +133,7 @@ def test_a_rebalance_at_any_moment(
             await asyncio.sleep(0)
             before.append((partition, offset))
 
-        limits = DispatchLimits(slots=3, run=run_, queued=4)
+        limits = DispatchLimits(concurrency=3, batch=run_, queued=4)
         dispatcher = Dispatcher(
             one_by_one(world.handle), world.ack, before_ack=before_ack if hooked else None, limits=limits
         )
@@ -180,7 +180,7 @@ async def test_what_waits_of_a_key_is_given_as_one_run() -> None:
         runs.append([taken.offset for taken in records])
         await go.wait()
 
-    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(run=3))
+    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(batch=3))
     for offset, key in enumerate([b"a", b"b", b"a", b"a", b"b", b"a", b"a"]):
         await dispatcher.submit(record(offset, key))
     assert (dispatcher.in_work, dispatcher.queued) == (2, 5)
@@ -192,7 +192,7 @@ async def test_what_waits_of_a_key_is_given_as_one_run() -> None:
 
 async def test_who_comes_anew_takes_turns_with_who_has_more_waiting() -> None:
     world = World()
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=DispatchLimits(slots=1))
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=DispatchLimits(concurrency=1))
     for offset in range(6):
         await dispatcher.submit(record(offset, b"imports"))
     for offset, key in enumerate([b"x", b"y"], 6):
@@ -206,8 +206,8 @@ async def test_who_comes_anew_takes_turns_with_who_has_more_waiting() -> None:
 async def test_in_a_crowd_only_few_are_in_work_and_they_get_on() -> None:
     world = World(turns={(0, offset): 5 for offset in range(12)})
     crowd = True
-    limits = DispatchLimits(slots=8, few=2)
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, crowded=lambda: crowd, limits=limits)
+    limits = DispatchLimits(concurrency=8, min_active=2)
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, overloaded=lambda: crowd, limits=limits)
     for offset in range(12):
         await dispatcher.submit(record(offset, bytes([offset])))
         assert dispatcher.in_work <= 2
@@ -228,7 +228,7 @@ async def test_long_runs_in_work_leave_less_room_to_wait() -> None:
         await gates[records[0].key].wait()
         gates[records[0].key].clear()
 
-    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(slots=2, run=4, queued=4))
+    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(concurrency=2, batch=4, queued=4))
     taken = [record(offset, b"ab"[offset % 2 :][:1]) for offset in range(20)]
     feeding = asyncio.create_task(_feed(dispatcher, taken))
     await settle(lambda: dispatcher.queued == 4)
@@ -254,8 +254,8 @@ async def test_when_the_crowd_is_over_nobody_waits_for_those_in_work() -> None:
         started.append(taken.offset)
         await go.wait()
 
-    limits = DispatchLimits(slots=4, few=1)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, crowded=lambda: crowd, limits=limits)
+    limits = DispatchLimits(concurrency=4, min_active=1)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, overloaded=lambda: crowd, limits=limits)
     for offset in range(6):
         await dispatcher.submit(record(offset, bytes([offset])))
     await settle(lambda: started == [0])
@@ -275,7 +275,7 @@ async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
 
     stuck: list[tuple[str, int]] = []
     dispatcher = Dispatcher(
-        handle, lambda *_: None, gave_way=lambda *place: stuck.append(place), limits=DispatchLimits(run=8)
+        handle, lambda *_: None, on_revoked=lambda *place: stuck.append(place), limits=DispatchLimits(batch=8)
     )
     for offset in range(4):
         await dispatcher.submit(record(offset))
@@ -325,7 +325,7 @@ async def test_submit_waits_for_room_and_is_let_go_by_a_rebalance() -> None:
     async def forever(taken: Record, lease: Lease) -> None:
         await lease.pause(1000)
 
-    dispatcher = Dispatcher(one_by_one(forever), lambda *_: None, limits=DispatchLimits(slots=1, queued=1))
+    dispatcher = Dispatcher(one_by_one(forever), lambda *_: None, limits=DispatchLimits(concurrency=1, queued=1))
     assert await dispatcher.submit(record(0))
     assert await dispatcher.submit(record(1))
     third = asyncio.create_task(dispatcher.submit(record(2)))
@@ -366,7 +366,7 @@ async def test_a_record_given_back_holds_its_key_and_the_acks_of_its_partition()
             raise Revoked
         handled.append(taken.offset)
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, gave_way=lambda *place: stuck.append(place))
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, on_revoked=lambda *place: stuck.append(place))
     for offset, key in enumerate((b"a", b"a", b"a", b"b")):
         await dispatcher.submit(record(offset, key))
     await settle(lambda: bool(stuck))

@@ -20,7 +20,7 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.answers import MemoryAnswers
-from tests.support.house import HashEmbedder, House, Stores, make_kit
+from tests.support.house import HashEmbedder, House, Stores, make_dependencies
 from tests.support.talk import talk
 
 KEY = "default/c"
@@ -53,8 +53,8 @@ async def live() -> tuple[House, MemoryAnswers, Refusing, int]:
 
 
 async def derive(house: House, model: CountingModel, settings: StageSettings | None = None) -> Derived:
-    kit = replace(make_kit(Stores(), settings or StageSettings()), language=model)
-    return await Deriver(kit, RunnerSettings(), RecordedOutcomes()).derive(
+    dependencies = replace(make_dependencies(Stores(), settings or StageSettings()), language=model)
+    return await Deriver(dependencies, RunnerSettings(), RecordedOutcomes()).derive(
         KEY, house.log.records(Topic.CONVERSATIONS), 0
     )
 
@@ -131,7 +131,7 @@ async def test_counts_are_scaled_by_events_and_priced():
     counting.counts.by_prompt["p/1"] = 4
     embedder = CountingEmbedder(HashEmbedder())
     await embedder.embed(["a", "b", "c"])
-    counted = Counted(make_kit(Stores(), StageSettings()), None, counting, embedder)  # type: ignore[arg-type]
+    counted = Counted(make_dependencies(Stores(), StageSettings()), None, counting, embedder)  # type: ignore[arg-type]
     there = [Spooled(b"a", 30), Spooled(b"b", 70)]
     settings = Settings(model_prompt_price=1.0, model_completion_price=2.0)
     found = scaled(settings, there, there[:1], 3, counted)

@@ -64,13 +64,13 @@ def test_the_last_promotion_before_a_position_counts():
 async def test_only_the_generation_that_answers_closes_idle_sessions():
     times = Times(START + timedelta(hours=1))
     idle, _ = await closer(times, [0])
-    logbook = idle.logbook
-    assert isinstance(logbook, MemoryLogPositions)
-    await logbook.promote(0, 5, "v2")
+    log_positions = idle.log_positions
+    assert isinstance(log_positions, MemoryLogPositions)
+    await log_positions.promote(0, 5, "v2")
     for name, closes in (("v1", 0), ("v2", 1)):
         place = LogPlace(0, 1, name, is_first=name == "v1")
         other = IdleCloser(
-            logbook,
+            log_positions,
             idle.publisher,
             idle.caught_up,
             IDLE,
@@ -103,7 +103,7 @@ async def test_a_failure_is_recorded_and_a_rebuild_obeys_it():
     for record in live.log.records(Topic.ANSWERS):
         answer = RecordedAnswer.from_json(record.value)
         await kept.put(answer.request, answer.text)
-    rebuilt, anew = House(moments=RecordedOutcomes(kept)), House()
+    rebuilt, anew = House(outcomes=RecordedOutcomes(kept)), House()
     for house in (rebuilt, anew):
         await house.say(*events)
     skipped = [event for event in rebuilt.events(Topic.MEMORIES) if isinstance(event, SessionSkipped)]

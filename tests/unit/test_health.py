@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from eunoe.deploy.exits import Exit, code_of, meaning
 from eunoe.deploy.observability import probe
 from eunoe.deploy.observability.counters import WorkerMeter
+from eunoe.deploy.observability.health import CountingPublisher, HealthState, Phase
 from eunoe.deploy.observability.metrics import METRICS, MetricSources, metrics_text
-from eunoe.deploy.observability.pulse import StageProgress
+from eunoe.deploy.observability.progress import StageProgress
 from eunoe.deploy.observability.server import parse_address, serve_health
-from eunoe.deploy.observability.vitals import CountingPublisher, HealthState, Phase
 from eunoe.deploy.process.durability import broken_promises
 from eunoe.deploy.process.supervisor import LONGEST_PAUSE_S, restart_pause
 from eunoe.schemas.errors import Refused, Unavailable
@@ -46,52 +46,52 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def pulse(clock: Clock) -> StageProgress:
+def progress(clock: Clock) -> StageProgress:
     return StageProgress(clock)
 
 
-def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, pulse: StageProgress):
-    pulse.sample({PLACE: 5, OTHER: 9}, {PLACE: 8, OTHER: 9}, rebalancing=False)
-    assert pulse.lag() == {PLACE: 3, OTHER: 0}
+def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, progress: StageProgress):
+    progress.sample({PLACE: 5, OTHER: 9}, {PLACE: 8, OTHER: 9}, rebalancing=False)
+    assert progress.lag() == {PLACE: 3, OTHER: 0}
     clock.now = 99
-    assert pulse.stalled(100) == []
+    assert progress.stalled(100) == []
     clock.now = 101
-    assert pulse.stalled(100) == ["sessions/0: 3 to do, nothing done for 101 s"]
+    assert progress.stalled(100) == ["sessions/0: 3 to do, nothing done for 101 s"]
 
 
-def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock, pulse: StageProgress):
+def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock, progress: StageProgress):
     for step in range(10):
         clock.now = step * 90
-        pulse.sample({PLACE: step, OTHER: 9}, {PLACE: 50, OTHER: 9}, rebalancing=False)
-        assert pulse.stalled(100) == []
+        progress.sample({PLACE: step, OTHER: 9}, {PLACE: 50, OTHER: 9}, rebalancing=False)
+        assert progress.stalled(100) == []
     clock.now += 20
-    pulse.sample({PLACE: 9, OTHER: 9}, {PLACE: 50, OTHER: 10}, rebalancing=False)
+    progress.sample({PLACE: 9, OTHER: 9}, {PLACE: 50, OTHER: 10}, rebalancing=False)
     clock.now += 90
     # the one stands for 110 s; the other has had work for 90 s only
-    assert pulse.stalled(100) == ["sessions/0: 41 to do, nothing done for 110 s"]
+    assert progress.stalled(100) == ["sessions/0: 41 to do, nothing done for 110 s"]
 
 
-def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, pulse: StageProgress):
-    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, progress: StageProgress):
+    progress.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
     clock.now = 200
-    pulse.sample({}, {}, rebalancing=False)
-    assert pulse.stalled(100) == []
-    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
-    assert pulse.stalled(100) == []
+    progress.sample({}, {}, rebalancing=False)
+    assert progress.stalled(100) == []
+    progress.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    assert progress.stalled(100) == []
 
 
-def test_a_broker_that_tells_less_than_before_takes_no_lag_away(pulse: StageProgress):
-    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
-    pulse.sample({PLACE: 5}, {}, rebalancing=False)
-    assert pulse.lag() == {PLACE: 3}
+def test_a_broker_that_tells_less_than_before_takes_no_lag_away(progress: StageProgress):
+    progress.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    progress.sample({PLACE: 5}, {}, rebalancing=False)
+    assert progress.lag() == {PLACE: 3}
 
 
-def test_a_rebalance_without_an_end_is_no_life(clock: Clock, pulse: StageProgress):
+def test_a_rebalance_without_an_end_is_no_life(clock: Clock, progress: StageProgress):
     for clock.now in (0, 60, 120):
-        pulse.sample({}, {}, rebalancing=True)
-    assert pulse.stalled(100) == ["no partitions for 120 s: the rebalance does not end"]
-    pulse.sample({}, {}, rebalancing=False)
-    assert pulse.stalled(100) == []
+        progress.sample({}, {}, rebalancing=True)
+    assert progress.stalled(100) == ["no partitions for 120 s: the rebalance does not end"]
+    progress.sample({}, {}, rebalancing=False)
+    assert progress.stalled(100) == []
 
 
 class Sleeper:
@@ -106,69 +106,69 @@ class Sleeper:
         self.during()
 
 
-async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, pulse: StageProgress):
-    pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+async def test_who_waits_on_purpose_is_alive_however_long(clock: Clock, progress: StageProgress):
+    progress.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
 
     def long() -> None:
         clock.now = 1000
-        pulse.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
-        assert pulse.stalled(100) == []
+        progress.sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+        assert progress.stalled(100) == []
 
     async def handle(record: Record, lease: Lease) -> None:
         await lease.pause(1)
         assert not lease.revoked
 
-    await pulse.watched(one_by_one(handle))((RECORD,), Sleeper(long))
-    assert pulse.stalled(100) == []
+    await progress.watched(one_by_one(handle))((RECORD,), Sleeper(long))
+    assert progress.stalled(100) == []
     clock.now = 1101
-    assert len(pulse.stalled(100)) == 1
-    assert pulse.given_back == 0
+    assert len(progress.stalled(100)) == 1
+    assert progress.given_back == 0
 
 
-async def test_what_is_given_back_is_counted(pulse: StageProgress):
+async def test_what_is_given_back_is_counted(progress: StageProgress):
     async def handle(record: Record, lease: Lease) -> None:
         raise Revoked
 
     with pytest.raises(Revoked):
-        await pulse.watched(one_by_one(handle))((RECORD,), Sleeper(lambda: None))
-    assert pulse.given_back == 1
+        await progress.watched(one_by_one(handle))((RECORD,), Sleeper(lambda: None))
+    assert progress.given_back == 1
 
 
 def test_a_worker_is_ready_when_it_runs_and_waits_for_no_server():
-    vitals = HealthState()
-    assert (vitals.report().live, vitals.report().ready, vitals.report().why) == (True, False, ("starting",))
-    vitals.phase = Phase.RUNNING
-    assert vitals.report().ready
-    vitals.outages.enter("Redis at r")
-    assert (vitals.report().live, vitals.report().ready) == (True, False)
-    assert vitals.report().why == ("1 waiting for Redis at r",)
-    vitals.outages.leave("Redis at r", answered=True)
-    vitals.phase = Phase.STOPPING
-    assert (vitals.report().live, vitals.report().ready) == (True, False)
+    health = HealthState()
+    assert (health.report().live, health.report().ready, health.report().why) == (True, False, ("starting",))
+    health.phase = Phase.RUNNING
+    assert health.report().ready
+    health.outages.enter("Redis at r")
+    assert (health.report().live, health.report().ready) == (True, False)
+    assert health.report().why == ("1 waiting for Redis at r",)
+    health.outages.leave("Redis at r", answered=True)
+    health.phase = Phase.STOPPING
+    assert (health.report().live, health.report().ready) == (True, False)
 
 
 def test_a_stuck_worker_is_neither():
-    vitals = HealthState(stalled_s=-1.0, phase=Phase.RUNNING)
-    vitals.pulse("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
-    report = vitals.report()
+    health = HealthState(stalled_s=-1.0, phase=Phase.RUNNING)
+    health.progress("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    report = health.report()
     assert (report.live, report.ready, report.lag) == (False, False, {"segment": 3})
     assert report.why[0].startswith("segment: sessions/0: 3 to do")
 
 
 async def test_dead_letters_are_counted_by_stage_and_reason_when_they_are_sent():
-    vitals = HealthState()
-    publisher = CountingPublisher(MemoryLog(partitions=1), vitals)
+    health = HealthState()
+    publisher = CountingPublisher(MemoryLog(partitions=1), health)
     letter = dead_letter(RECORD, "segment", DeadLetterReason.INVALID, "x")
     await publisher.publish([letter, Message(Topic.SEGMENTS, b"default/c", b"{}"), letter])
-    assert vitals.letters == {("segment", "invalid"): 2}
+    assert health.letters == {("segment", "invalid"): 2}
 
 
 def watched() -> MetricSources:
     watched = MetricSources(WorkerMeter(), HealthState(phase=Phase.RUNNING))
     watched.meter.stage("segment").events = 7
-    watched.vitals.pulse("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
-    watched.vitals.letters["segment", 'a"b\n'] += 3
-    watched.vitals.outages.enter("Redis at r:1")
+    watched.health.progress("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
+    watched.health.letters["segment", 'a"b\n'] += 3
+    watched.health.outages.enter("Redis at r:1")
     return watched
 
 

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.holes import PATIENCE_S, Gaps
+from eunoe.streams.holes import GAP_WAIT_S, Gaps
 
 PLACE = TopicPartition("log", 0)
 
@@ -49,9 +49,9 @@ def test_a_hole_in_which_nothing_comes_to_stand_is_passed_over_and_told(caplog):
     clock = Clock()
     holes = Gaps(clock=clock)
     assert fetch(holes, 3, [3, 4, 7, 8]) == ([3, 4], 5)
-    clock.seconds = PATIENCE_S * 0.9
+    clock.seconds = GAP_WAIT_S * 0.9
     assert fetch(holes, 5, [7, 8]) == ([], 5)
-    clock.seconds = PATIENCE_S
+    clock.seconds = GAP_WAIT_S
     with caplog.at_level(logging.WARNING):
         assert fetch(holes, 5, [7, 8, 11]) == ([7, 8], 9)
     assert caplog.messages == ["log/0 has no records from 5 to 6"]

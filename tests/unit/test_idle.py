@@ -23,10 +23,10 @@ class Times:
 
 
 async def closer(times: Times, partitions: list[int]) -> tuple[IdleCloser, MemoryLog]:
-    logbook, log = MemoryLogPositions(), MemoryLog()
-    await logbook.schedule(0, "default/a", Timer(after_utterance_id="u1", since=START))
-    await logbook.schedule(1, "t/b%20c", Timer(after_utterance_id="u2", since=START + timedelta(seconds=30)))
-    made = IdleCloser(logbook, log, lambda: partitions, IDLE, lambda: times.now, lambda: times.ticks)
+    log_positions, log = MemoryLogPositions(), MemoryLog()
+    await log_positions.schedule(0, "default/a", Timer(after_utterance_id="u1", since=START))
+    await log_positions.schedule(1, "t/b%20c", Timer(after_utterance_id="u2", since=START + timedelta(seconds=30)))
+    made = IdleCloser(log_positions, log, lambda: partitions, IDLE, lambda: times.now, lambda: times.ticks)
     return made, log
 
 

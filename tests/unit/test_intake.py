@@ -152,10 +152,10 @@ async def test_timers_follow_the_last_utterance_and_end_with_the_session():
     await house.say(utterance(1), utterance(2))
     partition = house.log.records(Topic.CONVERSATIONS)[0].partition
     far = START + timedelta(days=1)
-    (due,) = await house.stores.logbook.due(partition, far, 10)
+    (due,) = await house.stores.log_positions.due(partition, far, 10)
     assert (due.key, due.timer.after_utterance_id) == ("default/c", "u2")
     await house.say(ended())
-    assert await house.stores.logbook.due(partition, far, 10) == []
+    assert await house.stores.log_positions.due(partition, far, 10) == []
 
 
 async def test_an_erasure_is_recorded():

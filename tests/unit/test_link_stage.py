@@ -23,11 +23,11 @@ from eunoe.workers.link.reads import all_edges, read_edges, read_link_stats, rea
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.link.stage import LinkStage
 from eunoe.workers.models.forms import read_answer, strict_schema
-from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update import memories as kept
 from eunoe.workers.update.settings import UpdateSettings
@@ -77,7 +77,7 @@ class Plant:
         self.stage = LinkStage(
             self.stores.state, self.stores.index, self.embedder, judge or OfflineJudge(SETTINGS), SETTINGS
         )
-        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
+        sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         runner = Runner(ROW, self.stage, sender, self.stores.state, place, RunnerSettings())
         self.pump = MemoryConsumer(self.log)

@@ -17,28 +17,28 @@ LONG_S = 60.0
 
 
 @given(SECONDS, st.booleans(), st.booleans())
-def test_who_asks_a_broker_that_waits_never_rests(late_s: float, hurried: bool, rung: bool):
-    assert delay_s(0.0, late_s, hurried=hurried, rung=rung) == 0.0
+def test_who_asks_a_broker_that_waits_never_rests(loop_lag_s: float, interactive: bool, notified: bool):
+    assert delay_s(0.0, loop_lag_s, interactive=interactive, notified=notified) == 0.0
 
 
 @given(st.floats(0.001, 1), SECONDS, SECONDS, st.booleans(), st.booleans())
 def test_the_later_the_process_the_longer_the_rest_up_to_a_bound(
-    least_s: float, late_s: float, later_s: float, hurried: bool, rung: bool
+    least_s: float, loop_lag_s: float, later_s: float, interactive: bool, notified: bool
 ):
-    soon, late = sorted((late_s, later_s))
-    first = delay_s(least_s, soon, hurried=hurried, rung=rung)
-    second = delay_s(least_s, late, hurried=hurried, rung=rung)
+    soon, late = sorted((loop_lag_s, later_s))
+    first = delay_s(least_s, soon, interactive=interactive, notified=notified)
+    second = delay_s(least_s, late, interactive=interactive, notified=notified)
     assert min(soon, LONGEST_S) <= first <= second <= max(5 * least_s, LONGEST_S)
 
 
 @given(st.floats(0.001, 1), SECONDS)
-def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, late_s: float):
-    rung, hurried, other = (
-        delay_s(least_s, late_s, hurried=hurried, rung=rung)
-        for hurried, rung in ((False, True), (True, False), (False, False))
+def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, loop_lag_s: float):
+    notified, interactive, other = (
+        delay_s(least_s, loop_lag_s, interactive=interactive, notified=notified)
+        for interactive, notified in ((False, True), (True, False), (False, False))
     )
-    assert rung <= hurried <= other
-    assert hurried >= least_s
+    assert notified <= interactive <= other
+    assert interactive >= least_s
 
 
 class Fetched:
@@ -150,24 +150,24 @@ async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
 
 
 async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_lets_the_next_follow_at_once():
-    consumer, pace = Fetched(), Pacing(LONG_S)
-    pace.keep(consumer)
+    consumer, pacing = Fetched(), Pacing(LONG_S)
+    pacing.keep(consumer)
     await consumer.fetch(1)
     resting = asyncio.create_task(consumer.fetch(2))
     await asyncio.sleep(0)
-    threading.Thread(target=pace.ring).start()
+    threading.Thread(target=pacing.notify).start()
     async with asyncio.timeout(LONG_S / 2):
         await resting
-        pace.ring()
+        pacing.notify()
         await consumer.fetch(3)
     assert len(consumer.asked) == 3
 
 
 async def test_a_ring_for_a_late_process_waits_until_it_is_time():
-    consumer, pace = Fetched(), Pacing(0.001, lambda: 0.03)
-    pace.keep(consumer)
+    consumer, pacing = Fetched(), Pacing(0.001, lambda: 0.03)
+    pacing.keep(consumer)
     await consumer.fetch(1)
-    pace.ring()
+    pacing.notify()
     await consumer.fetch(2)
     assert consumer.at[1] - consumer.at[0] >= 0.03
 
@@ -184,11 +184,11 @@ async def test_a_consumer_that_stops_ends_its_rest_without_a_fetch():
 
 
 def test_a_ring_after_the_end_is_no_fault():
-    pace = Pacing(LONG_S)
-    pace.ring()
+    pacing = Pacing(LONG_S)
+    pacing.notify()
 
     async def live() -> None:
-        pace.keep(Fetched())
+        pacing.keep(Fetched())
 
     asyncio.run(live())
-    pace.ring()
+    pacing.notify()

@@ -52,17 +52,17 @@ class Brief:
 
 
 async def test_a_position_is_remembered_once_the_store_is_back() -> None:
-    logbook = Shaky(away=3)
-    await remember_position(logbook, 1, Outages(), 600)("conversations", 2, 7, Brief(10))
-    assert await logbook.position(2) == position(1, 7)
+    log_positions = Shaky(away=3)
+    await remember_position(log_positions, 1, Outages(), 600)("conversations", 2, 7, Brief(10))
+    assert await log_positions.position(2) == position(1, 7)
 
 
 async def test_nothing_is_remembered_when_a_rebalance_comes_first() -> None:
-    logbook = Shaky(away=5)
+    log_positions = Shaky(away=5)
     with pytest.raises(Revoked):
-        await remember_position(logbook, 1, Outages(), 600)("conversations", 2, 7, Brief(1))
-    logbook.away = 0
-    assert await logbook.position(2) is None
+        await remember_position(log_positions, 1, Outages(), 600)("conversations", 2, 7, Brief(1))
+    log_positions.away = 0
+    assert await log_positions.position(2) is None
 
 
 async def test_a_store_that_stays_away_ends_the_wait() -> None:
@@ -71,8 +71,8 @@ async def test_a_store_that_stays_away_ends_the_wait() -> None:
 
 
 async def test_a_partition_starts_where_it_was_handled_even_if_the_store_was_away() -> None:
-    logbook = Shaky(away=1)
-    await MemoryLogPositions.remember(logbook, 2, position(1, 7))
-    start = start_position(logbook, 1, Outages())
+    log_positions = Shaky(away=1)
+    await MemoryLogPositions.remember(log_positions, 2, position(1, 7))
+    start = start_position(log_positions, 1, Outages())
     assert await start("conversations", 2, 20) == 8
     assert await start("conversations", 2, 8) is None

@@ -89,7 +89,7 @@ def model_at(server):
 async def grown(data, language=None):
     (loaded,) = with_questions(data)
     library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings())
-    return replace(library, kit=replace(library.kit, language=language))  # the stages decided offline
+    return replace(library, dependencies=replace(library.dependencies, language=language))  # the stages decided offline
 
 
 def test_words_are_compared_as_others_do():
@@ -218,7 +218,7 @@ async def test_stages_without_an_idea_decide_without_it(data):
     found = {one.name: one for one in variants()}
     for name, segments in (("turns, dense", len(loaded.utterances)), ("sessions, dense", 3)):
         library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
-        assert (await read_stats(library.kit.store, library.key)).segments == segments
+        assert (await read_stats(library.dependencies.store, library.key)).segments == segments
     scene = Scene((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
     updated = Insight(kind=InsightKind.UPDATED, speaker="Ann", text="x", evidence=scene.lines, replaces=("m",))
 

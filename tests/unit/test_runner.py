@@ -22,16 +22,16 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
 from tests.support.house import START, House, Stores, ended, utterance
 
-QUICK = RunnerSettings(attempts=2, patience_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
+QUICK = RunnerSettings(attempts=2, retry_limit_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
 
 
 class Lease:
@@ -74,7 +74,7 @@ class Bench:
 
     def __init__(self, stage: object, row: StageSpec = STAGES["segment"], topic: Topic = Topic.SESSIONS) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
-        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
+        sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         self.runner = Runner(row, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
         self.scope = Scope(row.name, "default/c")
 
@@ -171,7 +171,7 @@ async def test_a_commit_that_another_process_overtook_is_fenced():
     slow = Runner(
         STAGES["segment"],
         Overtaken(),
-        Sender(bench.stores.state, bench.stores.index, bench.stores.logbook, bench.log),
+        Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log),
         bench.stores.state,
         LogPlace(0, 1),
         QUICK,

@@ -20,7 +20,7 @@ from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import IntakeStage
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Backoff
-from eunoe.workers.runner.batches import MOST_BYTES, fold_writes, join_outboxes, split_run
+from eunoe.workers.runner.batches import MAX_BATCH_BYTES, fold_writes, join_outboxes, split_batch
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace, read_record
 from eunoe.workers.runner.metrics import StageMeter
@@ -32,7 +32,7 @@ from tests.unit.test_runner import Lease
 
 INTAKE, ROW, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)
 SMALL = IntakeSettings(max_utterances=3, remembered_ids=4, blend_unasked=True)
-QUICK = RunnerSettings(attempts=1, patience_s=1e9, backoff=Backoff(first=0.001))
+QUICK = RunnerSettings(attempts=1, retry_limit_s=1e9, backoff=Backoff(first=0.001))
 
 tables, ids = st.sampled_from("tu"), st.sampled_from("abc")
 writes = st.one_of(
@@ -48,7 +48,7 @@ class Desk:
     def __init__(self, stage: Any = None) -> None:
         self.stores, self.log, self.meter = Stores(), MemoryLog(1, Clock()), StageMeter()
         stage = stage or IntakeStage(self.stores.state, SMALL)
-        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log, self.meter)
+        sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log, self.meter)
         self.runner = Runner(ROW, stage, sender, self.stores.state, PLACE, QUICK)
 
     def take(self, events: Sequence[ConversationEvent | bytes]) -> list[Record]:
@@ -58,7 +58,7 @@ class Desk:
         """All that stands anywhere."""
         out = {topic: [(r.key, r.value, r.headers) for r in self.log.records(topic)] for topic in TOPICS}
         tables = {name: dict(table) for name, table in self.stores.state._tables.items() if table}
-        return out, tables, self.stores.logbook._timers
+        return out, tables, self.stores.log_positions._timers
 
     def letters(self) -> list[DeadLetterReason]:
         return [read_dead_letter(record)[0].reason for record in self.log.records(Topic.DEAD_LETTERS)]
@@ -101,7 +101,7 @@ def test_runs_leave_what_one_record_after_the_other_leaves(
         records = together.take(talk)
         ends = [*sorted(cut for cut in cuts if cut < len(records)), len(records)]
         for begin, end in zip([0, *ends], ends, strict=False):
-            await together.runner.handle_run(records[begin:end], Lease())
+            await together.runner.handle_batch(records[begin:end], Lease())
         assert together.left() == alone.left()
         assert together.meter.events == alone.meter.events == len(talk)
         assert together.meter.ignored == alone.meter.ignored
@@ -137,7 +137,7 @@ def test_a_joined_outbox_owes_everything_in_order_and_the_last_timer() -> None:
 
 def split(*events: ConversationEvent | bytes) -> list[int]:
     records = Desk().take(events)
-    return [len(run) for run in split_run(records, ROW, lambda record: read_record(record, ROW, PLACE))]
+    return [len(run) for run in split_batch(records, ROW, lambda record: read_record(record, ROW, PLACE))]
 
 
 def test_an_ask_ends_its_run_and_what_is_no_event_stands_alone() -> None:
@@ -147,7 +147,7 @@ def test_an_ask_ends_its_run_and_what_is_no_event_stands_alone() -> None:
 
 
 def test_a_run_carries_so_many_bytes() -> None:
-    text = "x" * (MOST_BYTES // 8)
+    text = "x" * (MAX_BATCH_BYTES // 8)
     sizes = split(*(utterance(number, text) for number in range(1, 11)))
     assert sizes == [7, 3]
 
@@ -155,17 +155,17 @@ def test_a_run_carries_so_many_bytes() -> None:
 class Failing(IntakeStage):
     """Fails at one utterance, and at any run that it is in."""
 
-    async def decide_run(self, works: Sequence[Work[Any]]) -> list[Decision]:
+    async def decide_batch(self, works: Sequence[Work[Any]]) -> list[Decision]:
         if any(getattr(work.event, "utterance_id", "") == "u2" for work in works):
             raise RuntimeError("ailing")
-        return await super().decide_run(works)
+        return await super().decide_batch(works)
 
 
 async def test_where_a_run_fails_each_record_is_decided_for_itself(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
     desk = Desk(Failing(desk.stores.state, SMALL))
     records = desk.take([utterance(1), utterance(2), utterance(3)])
-    await desk.runner.handle_run(records, Lease())
+    await desk.runner.handle_batch(records, Lease())
     assert desk.letters() == [DeadLetterReason.FAILED]
     assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[-1])
     assert "ailing" in caplog.text
@@ -183,7 +183,7 @@ async def test_a_run_waits_for_a_server_that_is_away_and_is_committed_once() -> 
         return bool(await real(scope, commit))
 
     desk.stores.state.commit = commit  # type: ignore[method-assign]
-    await desk.runner.handle_run(desk.take([utterance(1), utterance(2), ended()]), Lease())
+    await desk.runner.handle_batch(desk.take([utterance(1), utterance(2), ended()]), Lease())
     assert desk.meter.commits == 1
     assert len(desk.log.records(Topic.SESSIONS)) == 1
 
@@ -204,9 +204,9 @@ async def test_a_rebalance_does_not_wait_for_what_of_a_run_is_not_begun() -> Non
     asks = [utterance(number, ask=Ask(request_id=f"r{number}")) for number in (1, 3)]
     records = desk.take([asks[0], utterance(2), asks[1]])
     with pytest.raises(Revoked):
-        await desk.runner.handle_run(records, Taken())
+        await desk.runner.handle_batch(records, Taken())
     assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[0])
-    await desk.runner.handle_run(records, Lease())
+    await desk.runner.handle_batch(records, Lease())
     assert (await desk.stores.state.ledger(INTAKE)).applied == read_number(records[-1])
     assert desk.meter.ignored == 1
 

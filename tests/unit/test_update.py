@@ -17,11 +17,11 @@ from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import BUILDERS, STAGES
-from eunoe.workers.rows import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
@@ -74,7 +74,7 @@ class Room:
 
     def __init__(self, settings: UpdateSettings | None = None) -> None:
         self.log, self.stores = MemoryLog(partitions=1), Stores()
-        sender = Sender(self.stores.state, self.stores.index, self.stores.logbook, self.log)
+        sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         settings = settings or UpdateSettings()
         stage = UpdateStage(self.stores.state, self.stores.index, HashEmbedder(), OfflineOperator(), settings)
         self.runner = Runner(ROW, stage, sender, self.stores.state, LogPlace(0, 1), RunnerSettings())
@@ -225,11 +225,13 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in (SUMMARIZE, ROW):
         monkeypatch.setitem(STAGES, row.name, row)  # type: ignore[arg-type]
     summarizer = OfflineSummarizer(SummarizeSettings())
-    monkeypatch.setitem(BUILDERS, "summarize", lambda kit: SummarizeStage(summarizer))  # type: ignore[arg-type]
+    monkeypatch.setitem(BUILDERS, "summarize", lambda dependencies: SummarizeStage(summarizer))  # type: ignore[arg-type]
     monkeypatch.setitem(
         BUILDERS,  # type: ignore[arg-type]
         "update",
-        lambda kit: UpdateStage(kit.store, kit.index, kit.embedder, OfflineOperator(), UpdateSettings()),
+        lambda dependencies: UpdateStage(
+            dependencies.store, dependencies.index, dependencies.embedder, OfflineOperator(), UpdateSettings()
+        ),
     )
 
 

@@ -10,14 +10,14 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
 from eunoe.workers.blend.scene import LAST, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.keeping import StageTables
+from eunoe.workers.stage import StageTables
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import read_memories
 
 NAME = "blend"
 TURNS = "turns"
-KEEPING = StageTables(digested=(TURNS,))
+TABLES = StageTables(digested=(TURNS,))
 
 
 class TurnInsights(Value):

@@ -10,7 +10,7 @@ from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.compress.settings import CompressSettings
-from eunoe.workers.keeping import Indexed, IndexEntry, StageTables
+from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.terms import document_vector, terms
 
 NAME = "compress"
@@ -103,7 +103,7 @@ def index_entry(document: str) -> IndexEntry | None:
     return IndexEntry(segment.segment_id, segment.denoised, segment.session, segment.session)
 
 
-KEEPING = StageTables(
+TABLES = StageTables(
     digested=(SEGMENTS, TERMS, STATS),
     left_out={READINGS: "vectors, which endpoints do not give twice alike; what they are of stands in segments"},
     indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),),

@@ -7,7 +7,7 @@ from eunoe.schemas.events import ConversationEvent, ReplyRequested, SessionEvent
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.pipeline import MEMORY_STAGES
 from eunoe.workers.registry import STAGES
-from eunoe.workers.rows import ApplyOrder, StageSpec
+from eunoe.workers.stage import ApplyOrder, StageSpec
 
 ROOMS: Mapping[str, str | None] = {
     **{name: name for name in MEMORY_STAGES},
@@ -22,7 +22,7 @@ ROOMS: Mapping[str, str | None] = {
 """What a setting belongs to → the first stage that it changes; None: only what replies find in the same memory."""
 
 
-def dependents(stage: str, rows: Mapping[str, StageSpec] = STAGES) -> frozenset[str]:
+def dependents(stage: str, specs: Mapping[str, StageSpec] = STAGES) -> frozenset[str]:
     """The stage, and all that must be made again when it decides otherwise.
 
     A stage depends on those that emit what it consumes, and on those whose state it reads; and so on.
@@ -31,12 +31,12 @@ def dependents(stage: str, rows: Mapping[str, StageSpec] = STAGES) -> frozenset[
     waiting = {stage}
     while waiting:
         found |= waiting
-        waiting = {name for name, row in rows.items() if any(_follows(row, rows[one]) for one in waiting)} - found
+        waiting = {name for name, spec in specs.items() if any(_follows(spec, specs[one]) for one in waiting)} - found
     return frozenset(found)
 
 
-def _follows(row: StageSpec, before: StageSpec) -> bool:
-    return before.name in row.reads or bool(set(row.consumes) & set(before.emits))
+def _follows(spec: StageSpec, before: StageSpec) -> bool:
+    return before.name in spec.reads or bool(set(spec.consumes) & set(before.emits))
 
 
 def made_again(stage: str) -> tuple[str, ...]:
@@ -51,12 +51,12 @@ def changed_stages(changes: Iterable[str]) -> frozenset[str]:
     return frozenset(stage for stage in found if stage is not None)
 
 
-def producer_of(topic: Topic, event: Contract, rows: Mapping[str, StageSpec] = STAGES) -> str | None:
+def producer_of(topic: Topic, event: Contract, specs: Mapping[str, StageSpec] = STAGES) -> str | None:
     """The stage that wrote an event of a derived topic; None where none writes such."""
-    for row in rows.values():
-        passes_on = isinstance(event, SessionSkipped) and row.order is ApplyOrder.SESSION
-        if topic in row.outputs and (type(event) in row.emits or passes_on):
-            return row.name
+    for spec in specs.values():
+        passes_on = isinstance(event, SessionSkipped) and spec.order is ApplyOrder.SESSION
+        if topic in spec.outputs and (type(event) in spec.emits or passes_on):
+            return spec.name
     return None
 
 

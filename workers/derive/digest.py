@@ -12,7 +12,7 @@ from typing import Any
 
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.rows import StageSpec
+from eunoe.workers.stage import StageSpec
 
 LOG_TIMES = frozenset({"known_from", "last_log_time"})
 """Fields that hold the log's time: equal in two readings of one log, not in two logs of the same events."""
@@ -40,9 +40,9 @@ class StateDigest:
     def counts(self) -> dict[str, int]:
         """``stage/table`` → how many documents it holds."""
         return {
-            f"{stage}/{table}": len(rows)
+            f"{stage}/{table}": len(specs)
             for stage, part in self.state.items()
-            for table, rows in part.get("tables", {}).items()
+            for table, specs in part.get("tables", {}).items()
         }
 
 
@@ -70,22 +70,22 @@ def canonical(value: object, *, log_times: bool = False) -> Any:  # noqa: ANN401
 
 
 async def read_digest(
-    store: StateStore, key: str, rows: Mapping[str, StageSpec], *, log_times: bool = False
+    store: StateStore, key: str, specs: Mapping[str, StageSpec], *, log_times: bool = False
 ) -> StateDigest:
     """The digest of a conversation as the store has it now; raises `Unavailable` when the store is."""
-    parts = {name: await _read_stage(store, key, row, log_times=log_times) for name, row in rows.items()}
+    parts = {name: await _read_stage(store, key, spec, log_times=log_times) for name, spec in specs.items()}
     return StateDigest(key, {name: part for name, part in parts.items() if part})
 
 
-async def _read_stage(store: StateStore, key: str, row: StageSpec, *, log_times: bool) -> Document:
+async def _read_stage(store: StateStore, key: str, spec: StageSpec, *, log_times: bool) -> Document:
     part: Document = {}
-    if row.order.is_dense:
-        ledger = await store.ledger(Scope(row.name, key))
+    if spec.order.is_dense:
+        ledger = await store.ledger(Scope(spec.name, key))
         part |= {"applied": ledger.applied, "skipped": sorted(ledger.skipped)}
-    tables = {table: await store.scan(row.name, key, table) for table in row.keeping.digested}
+    tables = {table: await store.scan(spec.name, key, table) for table in spec.tables.digested}
     read = {table: _documents(found, log_times=log_times) for table, found in tables.items() if found}
     return part | ({"tables": read} if read else {})
 
 
-def _documents(rows: Mapping[str, str], *, log_times: bool) -> Document:
-    return {id_: canonical(json.loads(text), log_times=log_times) for id_, text in rows.items()}
+def _documents(specs: Mapping[str, str], *, log_times: bool) -> Document:
+    return {id_: canonical(json.loads(text), log_times=log_times) for id_, text in specs.items()}

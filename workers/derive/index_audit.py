@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.ports import ParkingLot, StateStore, VectorIndex
-from eunoe.workers.keeping import IndexEntry
-from eunoe.workers.rows import ApplyOrder, StageSpec
+from eunoe.workers.stage import ApplyOrder, IndexEntry, StageSpec
 
 
 class Disagreement(StrEnum):
@@ -34,13 +33,13 @@ class Finding:
 
 
 async def compare_index(
-    store: StateStore, index: VectorIndex, key: str, rows: Mapping[str, StageSpec]
+    store: StateStore, index: VectorIndex, key: str, specs: Mapping[str, StageSpec]
 ) -> list[Finding]:
     """Every disagreement about a conversation, by collection and id; raises `Unavailable` when a server is."""
     expected: dict[Collection, dict[str, IndexEntry]] = {collection: {} for collection in Collection}
-    for row in rows.values():
-        for indexed in row.keeping.indexed:
-            documents = await store.scan(row.name, key, indexed.table)
+    for spec in specs.values():
+        for indexed in spec.tables.indexed:
+            documents = await store.scan(spec.name, key, indexed.table)
             entries = (indexed.entry(text) for text in documents.values())
             expected[indexed.collection] |= {entry.id: entry for entry in entries if entry is not None}
     found: list[Finding] = []
@@ -76,19 +75,21 @@ class Unfinished:
 
 
 async def unfinished(
-    store: StateStore, parking: ParkingLot, key: str, rows: Mapping[str, StageSpec]
+    store: StateStore, parking: ParkingLot, key: str, specs: Mapping[str, StageSpec]
 ) -> Sequence[Unfinished]:
     """What is under way: decisions that are not sent, events that wait for others. Raises `Unavailable`."""
     found = []
-    for row in rows.values():
-        if row.order is ApplyOrder.REQUEST:
+    for spec in specs.values():
+        if spec.order is ApplyOrder.REQUEST:
             continue
-        scope = Scope(row.name, key)
+        scope = Scope(spec.name, key)
         ledger = await store.ledger(scope)
         if ledger.outbox is not None:
-            found.append(Unfinished(row.name, f"what {row.order.value} {ledger.applied} brought is not sent yet"))
-        waiting = await parking.parked_numbers(scope) if row.gathers else []
+            found.append(Unfinished(spec.name, f"what {spec.order.value} {ledger.applied} brought is not sent yet"))
+        waiting = await parking.parked_numbers(scope) if spec.gathers else []
         if waiting:
             told = ", ".join(map(str, waiting[:8])) + (" …" if len(waiting) > 8 else "")
-            found.append(Unfinished(row.name, f"{len(waiting)} sessions wait for session {ledger.applied + 1}: {told}"))
+            found.append(
+                Unfinished(spec.name, f"{len(waiting)} sessions wait for session {ledger.applied + 1}: {told}")
+            )
     return found

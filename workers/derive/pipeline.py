@@ -26,7 +26,7 @@ MEMORY_STAGES = tuple(name for name in STAGES if name != "respond")
 """Who makes memory; replies were given when they were asked for."""
 
 TABLES: Mapping[str, Sequence[str]] = {
-    name: (*STAGES[name].keeping.digested, *STAGES[name].keeping.left_out) for name in MEMORY_STAGES
+    name: (*STAGES[name].tables.digested, *STAGES[name].tables.left_out) for name in MEMORY_STAGES
 }
 """Stage → its tables; intake, whose ledger says how far a conversation is, comes first."""
 
@@ -62,7 +62,7 @@ class Bench:
     pump: MemoryConsumer
     store: MemoryStore
     index: MemoryIndex
-    logbook: MemoryLogPositions
+    log_positions: MemoryLogPositions
 
     async def made(self, key: str) -> Derived:
         """All that stands there now."""
@@ -71,7 +71,7 @@ class Bench:
             key=key,
             standing=await self.store.export(key, TABLES),
             points=tuple([point for collection in Collection for point in await self.index.points(collection, key)]),
-            timer=await _timer(self.logbook),
+            timer=await _timer(self.log_positions),
             records=tuple(record for topic in derived for record in self.log.records(topic)),
             failed=sum(tells_failure(record.value) for record in self.log.records(Topic.ANSWERS)),
         )
@@ -84,9 +84,9 @@ class Deriver:
     ``kit`` gives models and settings; its stores are not used.
     """
 
-    kit: Dependencies
+    dependencies: Dependencies
     settings: RunnerSettings
-    moments: RecordedOutcomes
+    outcomes: RecordedOutcomes
     stages: Sequence[str] = MEMORY_STAGES
 
     async def derive(
@@ -107,26 +107,32 @@ class Deriver:
 
     def set_up(self) -> "Bench":
         """The stages over stores and a log that hold nothing yet."""
-        log, store, index, logbook = MemoryLog(partitions=1), MemoryStore(), MemoryIndex(), MemoryLogPositions()
+        log, store, index, log_positions = MemoryLog(partitions=1), MemoryStore(), MemoryIndex(), MemoryLogPositions()
         pump = MemoryConsumer(log)
-        kit = replace(self.kit, store=store, index=index, settings=_patient(self.kit))
-        sender = Sender(store, index, logbook, log)
+        dependencies = replace(self.dependencies, store=store, index=index, settings=_patient(self.dependencies))
+        sender = Sender(store, index, log_positions, log)
         place = LogPlace(epoch=0, partitions=1, is_first=False)
         for name in self.stages:
             runner = Runner(
-                STAGES[name], build_stage(name, kit), sender, store, place, self.settings, moments=self.moments
+                STAGES[name],
+                build_stage(name, dependencies),
+                sender,
+                store,
+                place,
+                self.settings,
+                outcomes=self.outcomes,
             )
             pump.subscribe(name, STAGES[name].inputs, runner.handle)
-        return Bench(log, pump, store, index, logbook)
+        return Bench(log, pump, store, index, log_positions)
 
 
-def _patient(kit: Dependencies) -> StageSettings:
+def _patient(dependencies: Dependencies) -> StageSettings:
     """The settings with which no turn goes on without memory: nobody waits for it."""
-    return kit.settings.model_copy(
-        update={"blend": kit.settings.blend.model_copy(update={"wait_s": None, "wait_unasked_s": None})}
+    return dependencies.settings.model_copy(
+        update={"blend": dependencies.settings.blend.model_copy(update={"wait_s": None, "wait_unasked_s": None})}
     )
 
 
-async def _timer(logbook: LogPositions) -> Timer | None:
-    due = await logbook.due(0, _EVER, 1)
+async def _timer(log_positions: LogPositions) -> Timer | None:
+    due = await log_positions.due(0, _EVER, 1)
     return due[0].timer if due else None

@@ -34,13 +34,13 @@ class Kept:
     def without(self, again: Sequence[str]) -> "Kept":
         """What is left of it where more stages are made again."""
         standing, names = self.standing, [name for name in self.standing.ledgers if name not in again]
-        collections = {entry.collection for name in names for entry in STAGES[name].keeping.indexed}
+        collections = {entry.collection for name in names for entry in STAGES[name].tables.indexed}
         return replace(
             self,
             standing=StoredConversation(
                 {name: standing.ledgers[name] for name in names},
-                {place: rows for place, rows in standing.tables.items() if place[0] in names},
-                {name: rows for name, rows in standing.parked.items() if name in names},
+                {place: specs for place, specs in standing.tables.items() if place[0] in names},
+                {name: specs for name, specs in standing.parked.items() if name in names},
             ),
             points=tuple(point for point in self.points if point.collection in collections),
         )
@@ -84,13 +84,13 @@ def what_was_told(kept: Kept, records: Sequence[Record]) -> KeptMessages:
         number = number_of(event)
         if number is not None and number <= kept.reach(stage, topic):
             found[topic, number].append(record)
-    return KeptMessages({place: tuple(rows) for place, rows in found.items()}, frozenset(_missing(kept, found)))
+    return KeptMessages({place: tuple(specs) for place, specs in found.items()}, frozenset(_missing(kept, found)))
 
 
 def _missing(kept: Kept, found: Mapping[tuple[Topic, int], Sequence[Record]]) -> Iterator[Topic]:
-    for row in STAGES.values():
-        for topic in row.outputs:
-            numbers = range(1, kept.reach(row.name, topic) + 1) if row.name != "blend" else ()
+    for spec in STAGES.values():
+        for topic in spec.outputs:
+            numbers = range(1, kept.reach(spec.name, topic) + 1) if spec.name != "blend" else ()
             if topic in TAKEN and not all(found.get((topic, number)) for number in numbers):
                 yield topic
 
@@ -132,7 +132,7 @@ async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> D
     await bench.store.swap(key, TABLES, kept.standing, Ledger())
     await bench.index.upsert(kept.points)
     if kept.timer is not None:
-        await bench.logbook.schedule(0, key, kept.timer)
+        await bench.log_positions.schedule(0, key, kept.timer)
     for record in _in_order(kept.head, told):
         headers = tuple(record.headers.items())
         bench.log.append(Message(record.topic, record.key, record.value, headers))
@@ -145,10 +145,10 @@ async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> D
 
 def _in_order(head: Head, told: KeptMessages) -> Iterator[Record]:
     """As they came: of each session first its turns, then the session itself, stage by stage."""
-    turns = {number: rows for (topic, number), rows in told.records.items() if topic is Topic.REPLY_REQUESTS}
+    turns = {number: specs for (topic, number), specs in told.records.items() if topic is Topic.REPLY_REQUESTS}
     by_session: defaultdict[int, list[Record]] = defaultdict(list)
-    for _, rows in sorted(turns.items()):
-        for record in rows:
+    for _, specs in sorted(turns.items()):
+        for record in specs:
             event = _event(record)
             by_session[getattr(event, "session", 0)].append(record)
     order = (Topic.SESSIONS, Topic.SEGMENTS, Topic.MEMORIES, Topic.CHANGES)

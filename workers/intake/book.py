@@ -18,11 +18,11 @@ from eunoe.schemas.events import (
 from eunoe.schemas.identity import content_digest
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, turn_events
-from eunoe.workers.keeping import StageTables
+from eunoe.workers.stage import StageTables
 
 HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
 
-KEEPING = StageTables(
+TABLES = StageTables(
     digested=(HEAD, LINES, CLOSED, ERASURES),
     left_out={
         SEEN: "a window over the log that finds repeated utterances; nothing is derived from it",

@@ -30,7 +30,7 @@ class IdleCloser:
     An end names the utterance that it follows, so it is void if another has come; it may be produced twice.
     """
 
-    logbook: LogPositions
+    log_positions: LogPositions
     publisher: Publisher
     caught_up: Callable[[], Iterable[int]]
     """The partitions that are this process's and read to their end."""
@@ -46,9 +46,7 @@ class IdleCloser:
     async def run(self) -> None:
         """Sweep for ever; a server that is away only delays the next sweep."""
         while True:
-            await self.outages.insist(
-                self.sweep, UnboundedLease(), Backoff(first=self.settings.sweep_seconds), math.inf
-            )
+            await self.outages.retry(self.sweep, UnboundedLease(), Backoff(first=self.settings.sweep_seconds), math.inf)
             await asyncio.sleep(self.settings.sweep_seconds)
 
     async def sweep(self) -> int:
@@ -63,8 +61,8 @@ class IdleCloser:
         return len(fresh)
 
     async def _due(self, partition: int, since: datetime) -> list[DueTimer]:
-        due = await self.logbook.due(partition, since, BATCH)
-        if due and not self.answers(await self.logbook.answering(partition)):
+        due = await self.log_positions.due(partition, since, BATCH)
+        if due and not self.answers(await self.log_positions.answering(partition)):
             return []
         return due
 

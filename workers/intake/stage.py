@@ -47,10 +47,10 @@ class IntakeStage:
 
     async def decide(self, work: Work[Taken]) -> Decision:
         """See `eunoe.workers.intake.book` for what each event changes."""
-        (decision,) = await self.decide_run((work,))
+        (decision,) = await self.decide_batch((work,))
         return decision
 
-    async def decide_run(self, works: Sequence[Work[Taken]]) -> list[Decision]:
+    async def decide_batch(self, works: Sequence[Work[Taken]]) -> list[Decision]:
         """The same for several events of a conversation that follow each other, in few round trips."""
         draft = Draft(self._store)
         await _read_ahead(draft, works)

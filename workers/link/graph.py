@@ -14,12 +14,12 @@ from pydantic import Field
 from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.relations import Relation
-from eunoe.workers.keeping import StageTables
+from eunoe.workers.stage import StageTables
 
 NAME = "link"
 VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS = "vertices", "newer", "edges", "parents", "components", "stats"
 """The tables: see `Vertex`, `Page`, `Edges`, `Parent`, `Component` and `GraphStats`."""
-KEEPING = StageTables(digested=(VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS))
+TABLES = StageTables(digested=(VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS))
 
 MAX_EXPLANATION_CHARS = 300
 MAX_SPEAKERS = 64

@@ -8,17 +8,15 @@ from eunoe.schemas.events import Provenance, Reply, ReplyContext, Strategy
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.keeping import StageTables
 from eunoe.workers.respond.context import Row, latest
 from eunoe.workers.respond.replier import CODE, DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Query, RecallSource
+from eunoe.workers.stage import StageTables
 
 NAME = "respond"
 CITED = "cited"
-KEEPING = StageTables(
-    left_out={CITED: "a reply rests on what was known when it was asked, which is a matter of timing"}
-)
+TABLES = StageTables(left_out={CITED: "a reply rests on what was known when it was asked, which is a matter of timing"})
 
 
 class Cited(Value):

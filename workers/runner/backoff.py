@@ -92,7 +92,7 @@ class Outages:
             outage.told = False
             log.warning("%s answers again, after %.0f s", server, self._clock() - outage.since)
 
-    async def insist(self, work: Callable[[], Awaitable[T]], lease: Lease, backoff: Backoff, limit_s: float) -> T:
+    async def retry(self, work: Callable[[], Awaitable[T]], lease: Lease, backoff: Backoff, limit_s: float) -> T:
         """Do ``work``, again and again while its server is away; raises what `RetryLease.wait` raises."""
         with self.patience(lease, backoff, limit_s) as patience:
             while True:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Write
 from eunoe.streams.record import Record
-from eunoe.workers.rows import ApplyOrder, StageSpec
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.stage import ApplyOrder, StageSpec
 
 MAX_BATCH = 16
 """Records of one run."""
-MOST_BYTES = 1 << 18
+MAX_BATCH_BYTES = 1 << 18
 """Bytes of their values: what a run brings about travels in one outbox."""
 
 
@@ -24,21 +24,23 @@ class Arrived:
     """A record and the event that it is."""
 
     record: Record
-    arrival: OrderedEvent
+    ordered: OrderedEvent
 
 
-def split_run(records: Sequence[Record], row: StageSpec, read: Callable[[Record], object]) -> list[tuple[Arrived, ...]]:
+def split_batch(
+    records: Sequence[Record], spec: StageSpec, read: Callable[[Record], object]
+) -> list[tuple[Arrived, ...]]:
     """Runs to commit at once, in order; ``read`` as `read_record` does. A record that stands alone gives an empty run.
 
     Somebody waits for the answer to an ask: it ends its run, so that what follows does not hold it up.
     """
-    if row.order is not ApplyOrder.POSITION:
+    if spec.order is not ApplyOrder.POSITION:
         return [() for _ in records]
     runs: list[tuple[Arrived, ...]] = []
     going: list[Arrived] = []
     for record in records:
-        arrival = read(record)
-        arrived = Arrived(record, arrival) if isinstance(arrival, OrderedEvent) and not arrival.late else None
+        ordered = read(record)
+        arrived = Arrived(record, ordered) if isinstance(ordered, OrderedEvent) and not ordered.late else None
         if going and (arrived is None or not _goes_with(arrived, going)):
             runs.append(tuple(going))
             going = []
@@ -46,7 +48,7 @@ def split_run(records: Sequence[Record], row: StageSpec, read: Callable[[Record]
             runs.append(())
             continue
         going.append(arrived)
-        if arrived.arrival.asks:
+        if arrived.ordered.asks:
             runs.append(tuple(going))
             going = []
     return [*runs, tuple(going)] if going else runs
@@ -56,7 +58,7 @@ def _goes_with(arrived: Arrived, going: Sequence[Arrived]) -> bool:
     size = sum(len(other.record.value) for other in going) + len(arrived.record.value)
     first = going[0].record
     is_near = (first.topic, first.partition) == (arrived.record.topic, arrived.record.partition)
-    return is_near and size <= MOST_BYTES and len(going) < MAX_BATCH
+    return is_near and size <= MAX_BATCH_BYTES and len(going) < MAX_BATCH
 
 
 def fold_writes(decisions: Iterable[Decision]) -> tuple[Write, ...]:
@@ -84,23 +86,23 @@ def join_outboxes(outboxes: Sequence[Outbox]) -> Outbox:
     )
 
 
-class RunApplier:
+class BatchApplier:
     """Decides and commits runs of one stage."""
 
-    def __init__(self, row: StageSpec, decider: Decider, committer: Committer, moments: RecordedOutcomes) -> None:
-        self._row = row
+    def __init__(self, spec: StageSpec, decider: Decider, committer: Committer, outcomes: RecordedOutcomes) -> None:
+        self._spec = spec
         self._decider = decider
         self._committer = committer
-        self._moments = moments
+        self._outcomes = outcomes
 
     async def apply(self, run: Sequence[Arrived]) -> bool:
         """True: all of it is done, in one commit. False: nothing is, and each must be done for itself.
 
         Raises `Fenced` when another process has committed, `Unavailable` when a server is away.
         """
-        scope = run[0].arrival.scope
-        ledger = await self._committer.settled(scope)
-        news = [arrived for arrived in run if arrived.arrival.number > ledger.applied]
+        scope = run[0].ordered.scope
+        ledger = await self._committer.flushed(scope)
+        news = [arrived for arrived in run if arrived.ordered.number > ledger.applied]
         if news:
             decisions = await self._decide(news)
             if decisions is None:
@@ -112,23 +114,23 @@ class RunApplier:
         return True
 
     async def _decide(self, news: Sequence[Arrived]) -> Sequence[Decision] | None:
-        numbers = [(arrived.arrival.scope, arrived.arrival.number) for arrived in news]
-        moments = await asyncio.gather(*(self._moments.recall(*number) for number in numbers))
-        if any(moment is not None for moment in moments):
+        numbers = [(arrived.ordered.scope, arrived.ordered.number) for arrived in news]
+        outcomes = await asyncio.gather(*(self._outcomes.recall(*number) for number in numbers))
+        if any(outcome is not None for outcome in outcomes):
             return None
-        asked = [(arrived.arrival, (arrived.arrival.event,), arrived.record) for arrived in news]
-        return await self._decider.decide_run([await self._committer.work(*words) for words in asked])
+        asked = [(arrived.ordered, (arrived.ordered.event,), arrived.record) for arrived in news]
+        return await self._decider.decide_batch([await self._committer.work(*words) for words in asked])
 
     def _commit(self, ledger: Ledger, news: Sequence[Arrived], decisions: Sequence[Decision]) -> Commit:
         outbox = join_outboxes(
             [
-                compose_outbox(self._row, decision, arrived.record, DecisionStamp(arrived.arrival.number))
+                compose_outbox(self._spec, decision, arrived.record, DecisionStamp(arrived.ordered.number))
                 for arrived, decision in zip(news, decisions, strict=True)
             ]
         )
         return Commit(
             expect=ledger.applied,
-            applied=news[-1].arrival.number,
+            applied=news[-1].ordered.number,
             lates=ledger.lates,
             writes=fold_writes(decisions),
             outbox=None if outbox.empty else outbox,

@@ -23,7 +23,7 @@ class Committer:
     sender: Sender
     place: LogPlace
 
-    async def settled(self, scope: Scope) -> Ledger:
+    async def flushed(self, scope: Scope) -> Ledger:
         """The ledger, after anything unsent has been sent. Raises `Unavailable`."""
         while True:
             with self.sender.meter.timed(Part.APPLYING):
@@ -32,21 +32,21 @@ class Committer:
                 return ledger
             await self.sender.send(scope, ledger.outbox)
 
-    async def work(self, arrival: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
+    async def work(self, ordered: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
         """What the stage is asked to decide. Raises `Unavailable`."""
         return Work(
-            key=arrival.scope.key,
+            key=ordered.scope.key,
             events=tuple(events),
-            number=arrival.number,
-            log_time=arrival.log_time,
-            replayed=not await self._answers(arrival, record),
+            number=ordered.number,
+            log_time=ordered.log_time,
+            replayed=not await self._answers(ordered, record),
         )
 
-    async def _answers(self, arrival: OrderedEvent, record: Record) -> bool:
+    async def _answers(self, ordered: OrderedEvent, record: Record) -> bool:
         """Whether this generation, now, answers what the record asks."""
-        if arrival.replayed or not arrival.asks:
-            return not arrival.replayed
-        promoted = await self.sender.logbook.answering(record.partition, arrival.number)
+        if ordered.replayed or not ordered.asks:
+            return not ordered.replayed
+        promoted = await self.sender.log_positions.answering(record.partition, ordered.number)
         return self.place.answers(promoted)
 
     async def commit(self, scope: Scope, commit: Commit) -> None:

@@ -9,12 +9,11 @@ from eunoe.schemas.decisions import Decision, Outcome, Park, Rejection, Wait, Wo
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionSkipped
 from eunoe.streams.record import Lease, Revoked
-from eunoe.workers.rows import StageSpec
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
-from eunoe.workers.stage import RunStage, Stage
+from eunoe.workers.stage import BatchStage, Stage, StageSpec
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ class RunnerSettings:
 
     attempts: int = 3
     """Tries of a decision that raises, before the event is set aside."""
-    patience_s: float = 600.0
+    retry_limit_s: float = 600.0
     """Seconds to wait for a server before the process gives up."""
     max_parked: int = 64
     """Sessions that may wait for an earlier one, per conversation."""
@@ -43,7 +42,7 @@ class DecisionResult:
     """True: the stage raised each time, and the decision is what becomes of that."""
 
     @property
-    def moment(self) -> RecordedOutcome | None:
+    def outcome(self) -> RecordedOutcome | None:
         """What only time made so; it is recorded together with the decision."""
         if self.failed and self.decision.rejection is not None:
             return RecordedOutcome(failed=self.decision.rejection.error, attempts=self.attempts)
@@ -53,23 +52,23 @@ class DecisionResult:
 class Decider:
     """Asks one stage until it has decided."""
 
-    def __init__(self, row: StageSpec, stage: Stage, settings: RunnerSettings, meter: StageMeter) -> None:
-        self._row = row
+    def __init__(self, spec: StageSpec, stage: Stage, settings: RunnerSettings, meter: StageMeter) -> None:
+        self._spec = spec
         self._stage = stage
         self._settings = settings
         self._meter = meter
         self._window = FailureWindow(settings.failures)
 
-    async def decide(self, work: Work[Any], lease: Lease, moment: RecordedOutcome) -> DecisionResult | Park:
-        """What the stage decides, or what becomes of its failure; ``moment`` is what was recorded of it.
+    async def decide(self, work: Work[Any], lease: Lease, recorded: RecordedOutcome) -> DecisionResult | Park:
+        """What the stage decides, or what becomes of its failure; ``recorded`` is what was recorded of it.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
         stage fails more often than its limit allows: then nothing of this event is set aside.
         """
-        if not self._row.gathers and isinstance(work.events[0], SessionSkipped):
+        if not self._spec.gathers and isinstance(work.events[0], SessionSkipped):
             return DecisionResult(Decision(events=work.events, skipped=True))
-        if moment.failed is not None:
-            return self._given_up(work, moment.failed, moment.attempts)
+        if recorded.failed is not None:
+            return self._given_up(work, recorded.failed, recorded.attempts)
         while isinstance(outcome := await self._tried(work, lease), Wait):
             await self.pause(outcome.seconds, lease)
         if not isinstance(outcome, Decision):
@@ -78,25 +77,25 @@ class Decider:
         return DecisionResult(outcome)
 
     @property
-    def decides_runs(self) -> bool:
+    def decides_batches(self) -> bool:
         """True: the stage can decide several events of a conversation before the first is committed."""
-        return isinstance(self._stage, RunStage)
+        return isinstance(self._stage, BatchStage)
 
-    async def decide_run(self, works: Sequence[Work[Any]]) -> Sequence[Decision] | None:
+    async def decide_batch(self, works: Sequence[Work[Any]]) -> Sequence[Decision] | None:
         """What the stage decides of several events; None where it cannot, or fails: then each is decided for itself.
 
         Raises `Unavailable` when a server is away.
         """
-        if not isinstance(self._stage, RunStage):
+        if not isinstance(self._stage, BatchStage):
             return None
         try:
             with self._meter.timed(Part.DECIDING):
-                decisions = await self._stage.decide_run(works)
+                decisions = await self._stage.decide_batch(works)
         except (Unavailable, Revoked):
             raise
         except Exception:
             first, last = works[0].number, works[-1].number
-            log.exception("%s: %s, numbers %d to %d together", self._row.name, works[0].key, first, last)
+            log.exception("%s: %s, numbers %d to %d together", self._spec.name, works[0].key, first, last)
             return None
         for _ in decisions:
             self._window.note(failed=False)
@@ -113,7 +112,7 @@ class Decider:
                 raise
             except Exception as error:
                 attempt += 1
-                log.exception("%s: %s, number %d, attempt %d", self._row.name, work.key, work.number, attempt)
+                log.exception("%s: %s, number %d, attempt %d", self._spec.name, work.key, work.number, attempt)
                 if attempt >= self._settings.attempts:
                     return self._failed(work, f"{type(error).__name__}: {error}", attempt)
             await self.pause(self._settings.backoff.pause(attempt), lease)
@@ -127,7 +126,7 @@ class Decider:
         self._window.note(failed=True)
         if self._window.is_over:
             raise TooManyFailures(
-                f"{self._row.name} failed at {self._window.failures} of its last {self._window.decisions} events,"
+                f"{self._spec.name} failed at {self._window.failures} of its last {self._window.decisions} events,"
                 f" the last time with {error:.300}: it stops before more become dead letters (EUNOE_MAX_FAILED_SHARE)."
                 " Mend or take back what was deployed and start it again: nothing was acknowledged."
                 " What was set aside before can be sent back: `eunoe dead-letters retry`"
@@ -136,7 +135,7 @@ class Decider:
 
     def _given_up(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
         # a late session was passed on as skipped when its turn was
-        events = () if work.late else self._row.give_up(work, error)
+        events = () if work.late else self._spec.on_failure(work, error)
         rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
-        skipped = self._row.order.is_dense
+        skipped = self._spec.order.is_dense
         return DecisionResult(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)

@@ -23,7 +23,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.retries import is_late, read_retry
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.workers.rows import ApplyOrder, StageSpec
+from eunoe.workers.stage import ApplyOrder, StageSpec
 
 
 class NewerSchema(Unavailable):
@@ -75,14 +75,14 @@ class LogPlace:
         return self.is_first if promoted is None else promoted == self.generation
 
 
-def read_record(record: Record, row: StageSpec, place: LogPlace) -> OrderedEvent | Promotion | Rejection | None:
+def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | Promotion | Rejection | None:
     """The event of a record; a `Rejection` for a dead letter, None for what is not for this stage.
 
     Raises `NewerSchema` for an internal event of a newer schema version.
     """
     try:
         retry = read_retry(record)
-        if retry is not None and (retry.stage != row.name or not row.retries):
+        if retry is not None and (retry.stage != spec.name or not spec.retries):
             return None
         event = decode(record.value)
         if isinstance(event, GenerationPromoted) and record.topic == Topic.CONVERSATIONS and record.key is None:
@@ -90,11 +90,11 @@ def read_record(record: Record, row: StageSpec, place: LogPlace) -> OrderedEvent
         rejection = _misplaced(event, record, place)
         if rejection or not isinstance(event, ConversationEvent):
             return rejection
-        arrival = _arrival(event, record, row, place)
-        if arrival is None or row.order is not ApplyOrder.SESSION or not (retry or is_late(record)):
-            return arrival
-        number = arrival.number if retry is None or retry.number is None else retry.number
-        return replace(arrival, number=number, late=True)
+        ordered = _ordered_event(event, record, spec, place)
+        if ordered is None or spec.order is not ApplyOrder.SESSION or not (retry or is_late(record)):
+            return ordered
+        number = ordered.number if retry is None or retry.number is None else retry.number
+        return replace(ordered, number=number, late=True)
     except ContractError as error:
         if error.reason is DeadLetterReason.NEWER_VERSION and record.topic != Topic.CONVERSATIONS:
             raise NewerSchema(f"{record.topic}/{record.partition}@{record.offset}: {error}") from None
@@ -123,30 +123,30 @@ def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | 
     return None
 
 
-def _arrival(event: ConversationEvent, record: Record, row: StageSpec, place: LogPlace) -> OrderedEvent | None:
-    skipped = isinstance(event, SessionSkipped) and row.order is ApplyOrder.SESSION
-    if not skipped and type(event) not in row.consumes:
+def _ordered_event(event: ConversationEvent, record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | None:
+    skipped = isinstance(event, SessionSkipped) and spec.order is ApplyOrder.SESSION
+    if not skipped and type(event) not in spec.consumes:
         return None
-    lane, number = _order(event, record, row, place)
+    request_id, number = _order(event, record, spec, place)
     return OrderedEvent(
         event=event,
-        scope=Scope(stage=row.name, key=event.key, lane=lane),
+        scope=Scope(stage=spec.name, key=event.key, request_id=request_id),
         number=number,
         log_time=record_log_time(record),
         replayed=is_copy(record),
     )
 
 
-def _order(event: ConversationEvent, record: Record, row: StageSpec, place: LogPlace) -> tuple[str, int]:
-    if row.order is ApplyOrder.POSITION:
+def _order(event: ConversationEvent, record: Record, spec: StageSpec, place: LogPlace) -> tuple[str, int]:
+    if spec.order is ApplyOrder.POSITION:
         return "", record_position(record, place.epoch)
-    if row.order is ApplyOrder.REQUEST and isinstance(event, ReplyContext):
+    if spec.order is ApplyOrder.REQUEST and isinstance(event, ReplyContext):
         return event.request.request_id, 1
-    if row.order is ApplyOrder.TURN and isinstance(event, ReplyRequested):
+    if spec.order is ApplyOrder.TURN and isinstance(event, ReplyRequested):
         return "", _turn(event)
     if isinstance(event, SessionEvent):
         return "", event.session
-    raise TypeError(f"{row.name} orders by {row.order}, which {event.type_tag()} has not")
+    raise TypeError(f"{spec.name} orders by {spec.order}, which {event.type_tag()} has not")
 
 
 def _turn(event: ReplyRequested) -> int:

@@ -96,7 +96,7 @@ class LoopMeter:
     """Of it, what this thread itself computed."""
 
     @property
-    def is_crowded(self) -> bool:
+    def is_overloaded(self) -> bool:
         """True: there is so much to compute that whatever comes must wait for a moment, each time it waits."""
         return self.recent_busy_s > _CROWDED_S
 

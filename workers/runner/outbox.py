@@ -13,8 +13,8 @@ from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.recording import Answers
-from eunoe.workers.rows import StageSpec
 from eunoe.workers.runner.metrics import Part, StageMeter
+from eunoe.workers.stage import StageSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class DecisionStamp:
     """Of a late session: how many late ones there are with it."""
 
 
-def compose_outbox(row: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
+def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
     """The outbox of a decision: its points, its events by topic, its dead letter, its timer.
 
     What a late session brings about travels on as late.
     """
     headers = () if stamp.late is None else ((LATE_HEADER, "1"),)
-    messages = [message for event in decision.events for message in _event_messages(row, event, headers)]
+    messages = [message for event in decision.events for message in _event_messages(spec, event, headers)]
     if decision.rejection is not None:
-        messages.append(_letter_message(row, decision.rejection, record, stamp))
+        messages.append(_letter_message(spec, decision.rejection, record, stamp))
     return Outbox(
         number=stamp.number if stamp.late is None else -stamp.late,
         partition=record.partition,
@@ -46,16 +46,16 @@ def compose_outbox(row: StageSpec, decision: Decision, record: Record, stamp: De
     )
 
 
-def _event_messages(row: StageSpec, event: Contract, headers: tuple[tuple[str, str], ...]) -> list[OutMessage]:
+def _event_messages(spec: StageSpec, event: Contract, headers: tuple[tuple[str, str], ...]) -> list[OutMessage]:
     if not isinstance(event, ConversationEvent):
-        raise TypeError(f"{row.name} emitted {event.type_tag()}, which belongs to no conversation")
+        raise TypeError(f"{spec.name} emitted {event.type_tag()}, which belongs to no conversation")
     text = encode(event).decode()
-    return [OutMessage(topic=topic, key=event.key, text=text, headers=headers) for topic in row.route(event)]
+    return [OutMessage(topic=topic, key=event.key, text=text, headers=headers) for topic in spec.route(event)]
 
 
-def _letter_message(row: StageSpec, rejection: Rejection, record: Record, stamp: DecisionStamp) -> OutMessage:
-    number = stamp.number if row.order.is_dense else None
-    letter = dead_letter(record, row.name, rejection.reason, rejection.error, stamp.attempts, number=number)
+def _letter_message(spec: StageSpec, rejection: Rejection, record: Record, stamp: DecisionStamp) -> OutMessage:
+    number = stamp.number if spec.order.is_dense else None
+    letter = dead_letter(record, spec.name, rejection.reason, rejection.error, stamp.attempts, number=number)
     return OutMessage(
         topic=letter.topic,
         key=None if letter.key is None else letter.key.decode(),
@@ -79,7 +79,7 @@ class Sender:
 
     store: StateStore
     index: VectorIndex
-    logbook: LogPositions
+    log_positions: LogPositions
     publisher: Publisher
     meter: StageMeter = field(default_factory=StageMeter)
     answers: Answers | None = None
@@ -96,7 +96,7 @@ class Sender:
             await self._look_up_later(outbox.messages)
         with self.meter.timed(Part.APPLYING):
             if outbox.timer is not None:
-                await self.logbook.schedule(outbox.partition, scope.key, outbox.timer)
+                await self.log_positions.schedule(outbox.partition, scope.key, outbox.timer)
             await self.store.mark_sent(scope, outbox.number)
 
     async def _look_up_later(self, messages: Sequence[OutMessage]) -> None:

@@ -28,9 +28,9 @@ def outcome_name(scope: Scope, number: int) -> str:
     return f"moment:{quote(scope.stage, safe='')}:{scope.key}:{number}"
 
 
-def outcome_message(scope: Scope, number: int, moment: RecordedOutcome | None) -> OutMessage:
+def outcome_message(scope: Scope, number: int, outcome: RecordedOutcome | None) -> OutMessage:
     """What an outbox owes to the recorded answers; None: what failed was decided after all, and is forgotten."""
-    text = "" if moment is None else moment.model_dump_json()
+    text = "" if outcome is None else outcome.model_dump_json()
     answer = RecordedAnswer(request=outcome_name(scope, number), text=text)
     return OutMessage(topic=Topic.ANSWERS, key=answer.request, text=encode(answer).decode())
 
@@ -50,7 +50,7 @@ class RecordedOutcomes:
 
     async def recall(self, scope: Scope, number: int) -> RecordedOutcome | None:
         """What time made of a decision. Raises `Unavailable`."""
-        if self.answers is None or scope.lane:
+        if self.answers is None or scope.request_id:
             return None
         text = await self.answers.get(outcome_name(scope, number))
         try:

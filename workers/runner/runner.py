@@ -21,16 +21,15 @@ from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.record import Lease, Record, Revoked
-from eunoe.workers.rows import StageSpec
 from eunoe.workers.runner.backoff import Outages
-from eunoe.workers.runner.batches import Arrived, RunApplier, split_run
+from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider, RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
-from eunoe.workers.stage import Stage
+from eunoe.workers.stage import Stage, StageSpec
 
 T = TypeVar("T")
 
@@ -42,28 +41,28 @@ class Runner:
 
     def __init__(  # noqa: PLR0913 - the one place where a stage meets its surroundings
         self,
-        row: StageSpec,
+        spec: StageSpec,
         stage: Stage,
         sender: Sender,
         parking: ParkingLot,
         place: LogPlace,
         settings: RunnerSettings,
         *,
-        moments: RecordedOutcomes | None = None,
+        outcomes: RecordedOutcomes | None = None,
         outages: Outages | None = None,
     ) -> None:
         """``outages`` are those of the whole process, where it has several runners."""
-        self._row = row
+        self._spec = spec
         self._sender = sender
         self._meter = sender.meter
         self._parking = parking
         self._place = place
         self._settings = settings
-        self._moments = moments or RecordedOutcomes()
+        self._outcomes = outcomes or RecordedOutcomes()
         self._outages = outages or Outages()
-        self._decider = Decider(row, stage, settings, sender.meter)
+        self._decider = Decider(spec, stage, settings, sender.meter)
         self._committer = Committer(sender, place)
-        self._runs = RunApplier(row, self._decider, self._committer, self._moments)
+        self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes)
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Do all that a record asks for; when this returns, the record may be acknowledged.
@@ -74,14 +73,14 @@ class Runner:
         await self._patiently(lambda patience: self._handle(record, patience), lease)
         self._meter.events += 1
 
-    async def handle_run(self, records: Sequence[Record], lease: Lease) -> None:
+    async def handle_batch(self, records: Sequence[Record], lease: Lease) -> None:
         """Do all that records of one key ask for, in their order; in one commit what allows it.
 
         Raises as `handle`, and `Revoked` between two records too: those before it come again, and change nothing.
         """
         runs: list[tuple[Arrived, ...]] = [() for _ in records]
-        if len(records) > 1 and self._decider.decides_runs:
-            runs = split_run(records, self._row, lambda record: read_record(record, self._row, self._place))
+        if len(records) > 1 and self._decider.decides_batches:
+            runs = split_batch(records, self._spec, lambda record: read_record(record, self._spec, self._place))
         left = iter(records)
         for before, run in enumerate(runs):
             of_run = [next(left) for _ in run or (None,)]
@@ -93,11 +92,11 @@ class Runner:
                 await self.handle(record, lease)
 
     async def _apply_run(self, run: Sequence[Arrived], _patience: Lease) -> bool:
-        return await self._runs.apply(run)
+        return await self._batches.apply(run)
 
     async def _patiently(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
         """Do ``work`` again while servers are away, as long as patience lasts."""
-        with self._outages.patience(lease, self._settings.backoff, self._settings.patience_s) as patience:
+        with self._outages.patience(lease, self._settings.backoff, self._settings.retry_limit_s) as patience:
             while True:
                 try:
                     return await work(patience)
@@ -106,79 +105,79 @@ class Runner:
                         await patience.wait(fault)
 
     async def _handle(self, record: Record, lease: Lease) -> None:
-        arrival = read_record(record, self._row, self._place)
-        if isinstance(arrival, Rejection):
-            await self._set_aside(record, arrival)
-        elif isinstance(arrival, Promotion):
-            await self._sender.logbook.promote(record.partition, arrival.position, arrival.generation)
-        elif arrival is not None and self._row.gathers:
-            await self._gather(arrival, record, lease)
-        elif arrival is not None:
-            await self._apply(arrival, record, lease)
+        ordered = read_record(record, self._spec, self._place)
+        if isinstance(ordered, Rejection):
+            await self._set_aside(record, ordered)
+        elif isinstance(ordered, Promotion):
+            await self._sender.log_positions.promote(record.partition, ordered.position, ordered.generation)
+        elif ordered is not None and self._spec.gathers:
+            await self._gather(ordered, record, lease)
+        elif ordered is not None:
+            await self._apply(ordered, record, lease)
 
-    async def _apply(self, arrival: OrderedEvent, record: Record, lease: Lease) -> None:
-        ledger = await self._committer.settled(arrival.scope)
-        if arrival.number <= ledger.applied:
-            if arrival.late:
-                await self._apply_late(arrival, ledger, record, lease)
+    async def _apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+        ledger = await self._committer.flushed(ordered.scope)
+        if ordered.number <= ledger.applied:
+            if ordered.late:
+                await self._apply_late(ordered, ledger, record, lease)
             else:
                 self._meter.ignored += 1
             return
-        if self._row.order.is_dense and arrival.number > ledger.applied + 1:
-            await self._hold(arrival, ledger, record)
+        if self._spec.order.is_dense and ordered.number > ledger.applied + 1:
+            await self._hold(ordered, ledger, record)
             return
-        await self._decide_and_commit(arrival, (arrival.event,), ledger, record, lease)
+        await self._decide_and_commit(ordered, (ordered.event,), ledger, record, lease)
 
-    async def _gather(self, arrival: OrderedEvent, record: Record, lease: Lease) -> None:
+    async def _gather(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
         """Park the event, then apply every next session that is complete."""
-        ledger = await self._committer.settled(arrival.scope)
-        if arrival.number > ledger.applied and await self._is_beyond(arrival, ledger):
-            await self._hold(arrival, ledger, record)
+        ledger = await self._committer.flushed(ordered.scope)
+        if ordered.number > ledger.applied and await self._is_beyond(ordered, ledger):
+            await self._hold(ordered, ledger, record)
             return
-        if arrival.number > ledger.applied:
+        if ordered.number > ledger.applied:
             with self._meter.timed(Part.APPLYING):
-                text = encode(arrival.event).decode()
-                await self._parking.park(arrival.scope, arrival.number, _slot(arrival.event), text)
-        elif arrival.late:
-            await self._apply_late(arrival, ledger, record, lease)
-        while await self._apply_parked(arrival, record, lease):
+                text = encode(ordered.event).decode()
+                await self._parking.park(ordered.scope, ordered.number, _slot(ordered.event), text)
+        elif ordered.late:
+            await self._apply_late(ordered, ledger, record, lease)
+        while await self._apply_parked(ordered, record, lease):
             pass
 
-    async def _is_beyond(self, arrival: OrderedEvent, ledger: Ledger) -> bool:
+    async def _is_beyond(self, ordered: OrderedEvent, ledger: Ledger) -> bool:
         """True where a session before it is missing: more would wait than may, or its predecessor never came."""
-        if arrival.number > ledger.applied + self._settings.max_parked:
+        if ordered.number > ledger.applied + self._settings.max_parked:
             return True
-        slots = self._row.dense_slots
-        if _slot(arrival.event) not in slots or arrival.number == ledger.applied + 1:
+        slots = self._spec.ordered_event_types
+        if _slot(ordered.event) not in slots or ordered.number == ledger.applied + 1:
             return False
-        if slots & (await self._parked(arrival.scope, arrival.number - 1)).keys():
+        if slots & (await self._parked(ordered.scope, ordered.number - 1)).keys():
             return False
         # a process that should be gone may have applied that session, and forgotten its parts, between the two reads
-        return (await self._committer.settled(arrival.scope)).applied == ledger.applied
+        return (await self._committer.flushed(ordered.scope)).applied == ledger.applied
 
-    async def _apply_parked(self, arrival: OrderedEvent, record: Record, lease: Lease) -> bool:
-        ledger = await self._committer.settled(arrival.scope)
-        parked = await self._parked(arrival.scope, ledger.applied + 1)
+    async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
+        ledger = await self._committer.flushed(ordered.scope)
+        parked = await self._parked(ordered.scope, ledger.applied + 1)
         if not parked:
             # nothing came, or a process that should be gone has just committed it, and may end before it sends
-            return (await self._committer.settled(arrival.scope)).applied > ledger.applied
-        next_up = replace(arrival, number=ledger.applied + 1)
+            return (await self._committer.flushed(ordered.scope)).applied > ledger.applied
+        next_up = replace(ordered, number=ledger.applied + 1)
         return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
 
-    async def _apply_late(self, arrival: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
+    async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
         """Decide a session whose turn has passed, if it was skipped then: once.
 
         What a gathering stage gave up itself is still parked; the event that is sent back is a part of it, or it is
         that of another session, which only made it try.
         """
-        if arrival.number not in ledger.skipped:
-            log.info("%s: %s, late session %d was not skipped here", self._row.name, record.key, arrival.number)
+        if ordered.number not in ledger.skipped:
+            log.info("%s: %s, late session %d was not skipped here", self._spec.name, record.key, ordered.number)
             return
-        gathered = await self._parked(arrival.scope, arrival.number) if self._row.gathers else {}
-        if not isinstance(arrival.event, SessionEvent) or arrival.event.session == arrival.number:
-            gathered[_slot(arrival.event)] = arrival.event
+        gathered = await self._parked(ordered.scope, ordered.number) if self._spec.gathers else {}
+        if not isinstance(ordered.event, SessionEvent) or ordered.event.session == ordered.number:
+            gathered[_slot(ordered.event)] = ordered.event
         if gathered:
-            await self._decide_and_commit(arrival, _in_order(gathered), ledger, record, lease)
+            await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
 
     async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
         with self._meter.timed(Part.APPLYING):
@@ -186,52 +185,52 @@ class Runner:
         return {slot: decode(text.encode()) for slot, text in parked.items()}
 
     async def _decide_and_commit(
-        self, arrival: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
+        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
     ) -> bool:
         """True when a decision was committed and sent, False when the stage parked it."""
-        late = arrival.number <= ledger.applied
-        moment = None if late else await self._moments.recall(arrival.scope, arrival.number)
+        late = ordered.number <= ledger.applied
+        outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
         work = replace(
-            await self._committer.work(arrival, events, record),
-            recorded=None if moment is None else moment.recorded,
+            await self._committer.work(ordered, events, record),
+            recorded=None if outcome is None else outcome.recorded,
             late_after=ledger.applied if late else None,
         )
-        settled = await self._decider.decide(work, lease, moment or RecordedOutcome())
-        if isinstance(settled, Park):
+        result = await self._decider.decide(work, lease, outcome or RecordedOutcome())
+        if isinstance(result, Park):
             return False
-        stamp = DecisionStamp(arrival.number, settled.attempts, ledger.lates + 1 if late else None)
-        outbox = compose_outbox(self._row, settled.decision, record, stamp)
-        if (settled.moment or late) and not arrival.scope.lane:
-            outbox = outbox.with_message(outcome_message(arrival.scope, arrival.number, settled.moment))
+        stamp = DecisionStamp(ordered.number, result.attempts, ledger.lates + 1 if late else None)
+        outbox = compose_outbox(self._spec, result.decision, record, stamp)
+        if (result.outcome or late) and not ordered.scope.request_id:
+            outbox = outbox.with_message(outcome_message(ordered.scope, ordered.number, result.outcome))
         await self._committer.commit(
-            arrival.scope,
+            ordered.scope,
             Commit(
                 expect=ledger.applied,
-                applied=max(arrival.number, ledger.applied),
+                applied=max(ordered.number, ledger.applied),
                 lates=ledger.lates,
-                late=arrival.number if late else None,
-                writes=settled.decision.writes,
+                late=ordered.number if late else None,
+                writes=result.decision.writes,
                 outbox=None if outbox.empty else outbox,
-                skip=settled.decision.skipped,
+                skip=result.decision.skipped,
                 # what the stage failed at stays parked: it can be sent back
-                unpark=arrival.number if self._row.gathers and not settled.failed else None,
+                unpark=ordered.number if self._spec.gathers and not result.failed else None,
             ),
         )
         return True
 
-    async def _hold(self, arrival: OrderedEvent, ledger: Ledger, record: Record) -> None:
-        unit = self._row.order.value
+    async def _hold(self, ordered: OrderedEvent, ledger: Ledger, record: Record) -> None:
+        unit = self._spec.order.value
         error = (
-            f"{unit} {arrival.number} came, but {self._row.name} has applied only {ledger.applied}:"
+            f"{unit} {ordered.number} came, but {self._spec.name} has applied only {ledger.applied}:"
             " the state store lost acknowledged writes; the conversation is held until it is repaired"
         )
-        log.error("HELD %s: %s", arrival.scope.key, error)
+        log.error("HELD %s: %s", ordered.scope.key, error)
         await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
 
     async def _set_aside(self, record: Record, rejection: Rejection) -> None:
         where = f"{record.topic}/{record.partition}@{record.offset}"
-        log.warning("%s: dead letter of %s: %s: %s", self._row.name, where, rejection.reason, rejection.error)
-        letter = dead_letter(record, self._row.name, rejection.reason, rejection.error)
+        log.warning("%s: dead letter of %s: %s: %s", self._spec.name, where, rejection.reason, rejection.error)
+        letter = dead_letter(record, self._spec.name, rejection.reason, rejection.error)
         await self._sender.publisher.publish([letter])
 
 

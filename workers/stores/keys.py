@@ -40,8 +40,8 @@ class Keys:
 
     def ledger(self, scope: Scope) -> str:
         """The hash that says where a stage stands."""
-        lane = f"@{_part(scope.lane)}" if scope.lane else ""
-        return f"{self._tagged(scope.key)}:{_part(scope.stage)}{lane}"
+        request_id = f"@{_part(scope.request_id)}" if scope.request_id else ""
+        return f"{self._tagged(scope.key)}:{_part(scope.stage)}{request_id}"
 
     def table(self, stage: str, key: str, table: str) -> str:
         """The hash id → document of a stage's table."""

@@ -31,8 +31,8 @@ class _StoredLedger:
 class MemoryStore:
     """`StateStore`, `ConversationList`, `ParkingLot`. ``lane_ttl_s``: how long a lane's ledger is kept, in seconds."""
 
-    def __init__(self, *, lane_ttl_s: float = 86_400, clock: Callable[[], float] = monotonic) -> None:
-        self._lane_ttl_s = lane_ttl_s
+    def __init__(self, *, request_ttl_s: float = 86_400, clock: Callable[[], float] = monotonic) -> None:
+        self._request_ttl_s = request_ttl_s
         self._clock = clock
         self._books: dict[Scope, _StoredLedger] = {}
         self._expiry: OrderedDict[Scope, float] = OrderedDict()
@@ -137,8 +137,8 @@ class MemoryStore:
 
     def _keep(self, scope: Scope, book: _StoredLedger) -> None:
         self._books[scope] = book
-        if scope.lane:
-            self._expiry[scope] = self._clock() + self._lane_ttl_s
+        if scope.request_id:
+            self._expiry[scope] = self._clock() + self._request_ttl_s
             self._expiry.move_to_end(scope)
 
     def _write(self, scope: Scope, commit: Commit) -> None:

@@ -36,10 +36,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class RedisStore:
     """`StateStore`, `ConversationList`, `ParkingLot`. ``lane_ttl_s``: how long a lane's ledger is kept, in seconds."""
 
-    def __init__(self, client: RedisClient, keys: Keys, *, lane_ttl_s: int = 86_400) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, *, request_ttl_s: int = 86_400) -> None:
         self._redis = RedisConnection(client)
         self._keys = keys
-        self._lane_ttl_ms = lane_ttl_s * 1000
+        self._request_ttl_ms = request_ttl_s * 1000
         # one draw for all commits of this process: each would let go of the interpreter, and wait to have it back
         self._tokens = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
 
@@ -57,7 +57,7 @@ class RedisStore:
             *(self._keys.table(scope.stage, scope.key, table) for table in tables),
         ]
         places = {table: place for place, table in enumerate(tables, start=4)}
-        ttl = self._lane_ttl_ms if scope.lane else ""
+        ttl = self._request_ttl_ms if scope.request_id else ""
         fence = (commit.lates, "" if commit.late is None else commit.late)
         arguments = [*_commit_words(commit, next(self._tokens)), ttl, *fence, *_write_words(commit.writes, places)]
         return bool(await self._redis.run(_COMMIT, keys, arguments))

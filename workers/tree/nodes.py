@@ -5,7 +5,7 @@ from pydantic import Field
 from eunoe.schemas.base import Identifier, Name, Time, Value
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Provenance
-from eunoe.workers.keeping import Indexed, IndexEntry, StageTables
+from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 
 NAME = "tree"
 CODE = "tree/1"
@@ -100,7 +100,7 @@ def index_entry(document: str) -> IndexEntry | None:
     return IndexEntry(node.node_id, node.text, node.created, node.changed)
 
 
-KEEPING = StageTables(
+TABLES = StageTables(
     digested=(NODES, LEAVES, TERMS, STATS),
     left_out={
         VECTORS: "follow from the texts; an engine's floats may differ in their last digits",

@@ -10,7 +10,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import content_digest, derive_id
 from eunoe.schemas.memory import Change, ChangeKind, InsightsProposed, MemoriesFormed, Memory, MemoryOrigin
 from eunoe.schemas.ports import Vectors
-from eunoe.workers.keeping import Indexed, IndexEntry, StageTables
+from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
 
@@ -223,7 +223,7 @@ def index_entry(document: str) -> IndexEntry:
     return IndexEntry(memory.memory_id, memory.text, changed, changed)
 
 
-KEEPING = StageTables(
+TABLES = StageTables(
     digested=(MEMORIES, CURRENT, TERMS, STATS, CHANGES, SAID),
     indexed=(Indexed(Collection.MEMORIES, MEMORIES, index_entry),),
 )

@@ -84,9 +84,9 @@ def overlap(question: DiffQuestion, old: Context, new: Context) -> Overlap:
     return Overlap(question, shared, (old.tokens, new.tokens), (before, after))
 
 
-async def _shown(kit: Dependencies, question: DiffQuestion, strategy: Strategy | None) -> Context:
-    settings = kit.settings.respond
-    stats = await read_stats(kit.store, question.key)
+async def _shown(dependencies: Dependencies, question: DiffQuestion, strategy: Strategy | None) -> Context:
+    settings = dependencies.settings.respond
+    stats = await read_stats(dependencies.store, question.key)
     query = Query(
         key=question.key,
         text=question.question,
@@ -95,7 +95,7 @@ async def _shown(kit: Dependencies, question: DiffQuestion, strategy: Strategy |
         asker=question.speaker,
         session=stats.session + 1,
     )
-    return await recall_sources(kit)[strategy or settings.strategy].recall(query)
+    return await recall_sources(dependencies)[strategy or settings.strategy].recall(query)
 
 
 def _utterances(context: Context) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ async def _copied(transplants: Transplants, index: VectorIndex, key: str, stages
         standing = await transplants.export(key, {stage: TABLES[stage] for stage in stages})
     except ValueError:
         return None
-    collections = [entry.collection for stage in stages for entry in STAGES[stage].keeping.indexed]
+    collections = [entry.collection for stage in stages for entry in STAGES[stage].tables.indexed]
     return Kept(standing, tuple([point for one in collections for point in await index.points(one, key)]))
 
 

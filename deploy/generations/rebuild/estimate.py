@@ -84,7 +84,7 @@ async def estimate(settings: Settings, plan: RebuildPlan, tell: Tell) -> Estimat
 class Counted:
     """A kit that asks nobody, and what it counts."""
 
-    kit: Dependencies
+    dependencies: Dependencies
     answers: AnswersFile
     language: CountingModel | None
     embedder: CountingEmbedder | None
@@ -99,8 +99,8 @@ def choose(conversations: list[Spooled], limit: int = SAMPLE) -> list[Spooled]:
 async def _derive(settings: Settings, plan: RebuildPlan, spool: Spool, counted: Counted, tell: Tell) -> Estimate:
     there = spool.conversations(0, 1)
     chosen = choose(there)
-    moments = RecordedOutcomes(None if plan.ask_again else counted.answers)
-    deriver = Deriver(counted.kit, settings.runner, moments, plan.stages)
+    outcomes = RecordedOutcomes(None if plan.ask_again else counted.answers)
+    deriver = Deriver(counted.dependencies, settings.runner, outcomes, plan.stages)
     sessions = 0
     for done, one in enumerate(chosen):
         tell("sample", done, len(chosen))
@@ -160,7 +160,7 @@ async def _open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> As
             embedder = counting = CountingEmbedder(stand_in)
         else:
             embedder = await open_embedder(settings, os.environ, closing)
-        kit = Dependencies(
+        dependencies = Dependencies(
             store=MemoryStore(),
             index=MemoryIndex(),
             embedder=embedder,
@@ -168,4 +168,4 @@ async def _open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> As
             language=language,
             settings=settings.stages,
         )
-        yield Counted(kit, answers, language, counting)
+        yield Counted(dependencies, answers, language, counting)

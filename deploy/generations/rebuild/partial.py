@@ -94,9 +94,9 @@ async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tel
     (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
     async with open_redis(source) as redis, open_qdrant(source) as qdrant:
         keys = store_keys(source)
-        store, logbook = RedisStore(redis, keys), RedisLogPositions(redis, keys)
+        store, log_positions = RedisStore(redis, keys), RedisLogPositions(redis, keys)
         transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
-        read = await _handled(logbook, partitions, source.log_epoch)
+        read = await _handled(log_positions, partitions, source.log_epoch)
         known = await store.conversations()
         wanted = [key for key in known if not plan.conversations or key in plan.conversations]
         again = made_again(plan.from_stage or MEMORY_STAGES[0])
@@ -106,18 +106,18 @@ async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tel
         copies.finish()
         timers: dict[str, Timer] = {}
         for partition in range(partitions):
-            timers |= {due.key: due.timer for due in await logbook.due(partition, _EVER, _ALL_TIMERS)}
+            timers |= {due.key: due.timer for due in await log_positions.due(partition, _EVER, _ALL_TIMERS)}
     return read, timers
 
 
-async def _handled(logbook: LogPositions, partitions: int, epoch: int) -> LogRead:
+async def _handled(log_positions: LogPositions, partitions: int, epoch: int) -> LogRead:
     """The end of what intake has handled of each partition, and who answers what stands behind it."""
     read = LogRead(partitions)
     for partition in range(partitions):
-        handled = await logbook.position(partition)
+        handled = await log_positions.position(partition)
         at_epoch, offset = (epoch, -1) if handled is None else split_position(handled)
         read.ends[partition] = offset + 1 if at_epoch == epoch else 0
-        promoted = await logbook.answering(partition, handled)
+        promoted = await log_positions.answering(partition, handled)
         if promoted is not None and handled is not None:
             read.promotions.append((partition, Promotion(promoted, handled)))
     return read
@@ -168,8 +168,8 @@ async def _make(
     target: Settings, plan: RebuildPlan, told: _Copied, again: Sequence[str], partitions: int, tell: Tell
 ) -> ProgressLine:
     async with open_clients(target, ask_again=plan.ask_again) as clients:
-        moments = RecordedOutcomes(None if plan.ask_again else clients.answers)
-        deriver = Deriver(clients.kit, target.runner, moments, MEMORY_STAGES)
+        outcomes = RecordedOutcomes(None if plan.ask_again else clients.answers)
+        deriver = Deriver(clients.dependencies, target.runner, outcomes, MEMORY_STAGES)
         work = _PartialWork(told, Landing(clients, partitions), deriver, again, target.prices, tell)
         keys = told.copies.conversations()
         waiting = asyncio.Queue[str]()

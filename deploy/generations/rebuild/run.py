@@ -213,17 +213,17 @@ def total(sums: Sequence[ProgressLine]) -> ProgressLine:
 async def _hand_over(settings: Settings, read: LogRead) -> None:
     """Its workers go on behind what was derived: positions, promotions, and the offsets of their groups."""
     async with open_redis(settings) as redis:
-        logbook = RedisLogPositions(redis, store_keys(settings))
+        log_positions = RedisLogPositions(redis, store_keys(settings))
         for partition, promotion in read.promotions:
-            await logbook.promote(partition, promotion.position, promotion.generation)
+            await log_positions.promote(partition, promotion.position, promotion.generation)
         for partition, end in read.ends.items():
             if end:
-                await logbook.remember(partition, position(settings.log_epoch, end - 1))
+                await log_positions.remember(partition, position(settings.log_epoch, end - 1))
     kafka, names = settings.kafka_settings, settings.names
-    derived = [topic for row in STAGES.values() for topic in row.inputs if topic != Topic.CONVERSATIONS]
+    derived = [topic for spec in STAGES.values() for topic in spec.inputs if topic != Topic.CONVERSATIONS]
     ends = await ends_of(kafka, names, list(dict.fromkeys(derived)), read.partitions)
     log_ends = {(Topic.CONVERSATIONS.value, partition): end for partition, end in read.ends.items()}
-    for name, row in STAGES.items():
-        offsets = {place: offset for place, offset in {**ends, **log_ends}.items() if place[0] in row.inputs}
+    for name, spec in STAGES.items():
+        offsets = {place: offset for place, offset in {**ends, **log_ends}.items() if place[0] in spec.inputs}
         if offsets:
             await commit_offsets(kafka, names, name, offsets)

@@ -67,7 +67,7 @@ class Landing:
         await self.clients.index.load(derived.points)
         if derived.timer is not None:
             partition = partition_of(derived.key.encode(), self.partitions)
-            await self.clients.logbook.schedule(partition, derived.key, derived.timer)
+            await self.clients.log_positions.schedule(partition, derived.key, derived.timer)
         if not await self.clients.transplants.swap(derived.key, TABLES, derived.standing, expect):
             raise Unavailable(f"another process writes {derived.key} too: let only one rebuild run")
 
@@ -83,8 +83,8 @@ async def run_share(settings: Settings, share: Share) -> None:
     spool = Spool(Path(share.spool))
     async with open_clients(settings, ask_again=share.ask_again) as clients:
         landing = Landing(clients, share.partitions)
-        moments = RecordedOutcomes(None if share.ask_again else clients.answers)
-        deriver = Deriver(clients.kit, settings.runner, moments, share.stages)
+        outcomes = RecordedOutcomes(None if share.ask_again else clients.answers)
+        deriver = Deriver(clients.dependencies, settings.runner, outcomes, share.stages)
         work = _ShareWork(settings, spool, landing, deriver)
         waiting = asyncio.Queue[Spooled]()
         for conversation in spool.conversations(share.share, share.shares):

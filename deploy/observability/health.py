@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from eunoe.deploy.observability.pulse import StageProgress
+from eunoe.deploy.observability.progress import StageProgress
 from eunoe.schemas.events import DeadLetter
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.record import Message, Publisher
@@ -55,21 +55,25 @@ class HealthState:
     """Without a sign of life for longer than this, although there is work, a stage is not alive."""
     phase: Phase = Phase.STARTING
     outages: Outages = field(default_factory=Outages)
-    pulses: dict[str, StageProgress] = field(default_factory=dict)
+    progress_of: dict[str, StageProgress] = field(default_factory=dict)
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters published, by stage and reason."""
 
-    def pulse(self, stage: str) -> StageProgress:
+    def progress(self, stage: str) -> StageProgress:
         """The signs of life of a stage, made when first asked for."""
-        return self.pulses.setdefault(stage, StageProgress())
+        return self.progress_of.setdefault(stage, StageProgress())
 
     def report(self) -> HealthReport:
         """The judgement now."""
-        stuck = [f"{stage}: {told}" for stage, pulse in self.pulses.items() for told in pulse.stalled(self.stalled_s)]
+        stuck = [
+            f"{stage}: {told}"
+            for stage, progress in self.progress_of.items()
+            for told in progress.stalled(self.stalled_s)
+        ]
         waits = [f"{count} waiting for {server}" for server, count in self.outages.waiting().items()]
         phases = [] if self.phase is Phase.RUNNING else [self.phase.value]
         why = (*phases, *stuck, *waits)
-        lag = {stage: sum(pulse.lag().values()) for stage, pulse in self.pulses.items()}
+        lag = {stage: sum(progress.lag().values()) for stage, progress in self.progress_of.items()}
         return HealthReport(self.phase, live=not stuck, ready=not why, why=why, lag=lag)
 
 
@@ -78,14 +82,14 @@ class CountingPublisher:
     """A publisher that counts the dead letters it has sent."""
 
     publisher: Publisher
-    vitals: HealthState
+    health: HealthState
 
     async def publish(self, messages: Sequence[Message]) -> None:
         """Send all; raises what the publisher raises."""
         await self.publisher.publish(messages)
         for message in messages:
             if message.topic == Topic.DEAD_LETTERS:
-                self.vitals.letters[_told_by(message)] += 1
+                self.health.letters[_told_by(message)] += 1
 
 
 def _told_by(message: Message) -> tuple[str, str]:

@@ -69,15 +69,15 @@ class StageProgress:
 
     def lag(self) -> dict[Place, int]:
         """Records that are not done, by partition."""
-        return {place: pulse.lag for place, pulse in self._places.items()}
+        return {place: progress.lag for place, progress in self._places.items()}
 
     def stalled(self, limit_s: float) -> list[str]:
         """What has not moved for longer than ``limit_s`` although there is work, in words; empty: nothing."""
         now = self._clock()
         stuck = [
-            f"{topic}/{partition}: {pulse.lag} to do, nothing done for {now - pulse.sign_at:.0f} s"
-            for (topic, partition), pulse in sorted(self._places.items())
-            if pulse.lag and not self._pausing[topic, partition] and now - pulse.sign_at > limit_s
+            f"{topic}/{partition}: {progress.lag} to do, nothing done for {now - progress.sign_at:.0f} s"
+            for (topic, partition), progress in sorted(self._places.items())
+            if progress.lag and not self._pausing[topic, partition] and now - progress.sign_at > limit_s
         ]
         if self._rebalancing_since is not None and now - self._rebalancing_since > limit_s:
             stuck.append(f"no partitions for {now - self._rebalancing_since:.0f} s: the rebalance does not end")
@@ -95,9 +95,9 @@ class StageProgress:
 
 
 class _WatchedLease:
-    def __init__(self, lease: Lease, pulse: StageProgress, place: Place) -> None:
+    def __init__(self, lease: Lease, progress: StageProgress, place: Place) -> None:
         self._lease = lease
-        self._pulse = pulse
+        self._progress = progress
         self._place = place
 
     @property
@@ -105,8 +105,8 @@ class _WatchedLease:
         return self._lease.revoked
 
     async def pause(self, seconds: float) -> None:
-        self._pulse.begin_pause(self._place)
+        self._progress.begin_pause(self._place)
         try:
             await self._lease.pause(seconds)
         finally:
-            self._pulse.end_pause(self._place)
+            self._progress.end_pause(self._place)
