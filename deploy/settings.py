@@ -2,11 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eunoe.schemas.base import Tier
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.streams.settings import KafkaSettings
@@ -39,27 +40,33 @@ class Settings(StageSettings, BaseSettings):
     )
 
     # servers
-    kafka: str | None = Field(default=None, description="Kafka bootstrap servers, host:port,host:port")
+    kafka: Annotated[str | None, Tier.SET] = Field(
+        default=None, description="Kafka bootstrap servers, host:port,host:port"
+    )
     broker: KafkaSettings = Field(
         default=KafkaSettings(), description="TLS, SASL, timeouts: EUNOE_BROKER__SASL_USERNAME …"
     )
-    redis_url: str | None = Field(
+    redis_url: Annotated[str | None, Tier.SET] = Field(
         default=None, description="redis://, redis+cluster:// or redis+sentinel:// URL; rediss… over TLS"
     )
-    qdrant_url: str | None = Field(default=None, description="http:// or https:// URL of Qdrant's REST API")
-    qdrant_api_key: SecretStr | None = Field(default=None, description="Qdrant's API key")
+    qdrant_url: Annotated[str | None, Tier.SET] = Field(
+        default=None, description="http:// or https:// URL of Qdrant's REST API"
+    )
+    qdrant_api_key: Annotated[SecretStr | None, Tier.SET] = Field(default=None, description="Qdrant's API key")
 
     # names
-    prefix: str = Field(default="eunoe", pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Prefix of all names")
+    prefix: Annotated[str, Tier.SET] = Field(
+        default="eunoe", pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Prefix of all names"
+    )
     generation: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$",
         description="Generation of the memory; unset: the live one",
     )
-    partitions: int = Field(
+    partitions: Annotated[int, Tier.SET] = Field(
         default=12, ge=1, le=1000, description="Partitions of every topic: the most workers a stage can use"
     )
-    replication: int = Field(default=1, ge=1, description="Replicas of every topic")
+    replication: Annotated[int, Tier.SET] = Field(default=1, ge=1, description="Replicas of every topic")
     epoch: int = Field(default=0, ge=0, description="Counts the log's beginnings; the embedded stack sets it")
     log: int | None = Field(
         default=None,
@@ -70,38 +77,54 @@ class Settings(StageSettings, BaseSettings):
     )
 
     # models
-    language: Language = Field(default=Language.AUTO, description="auto, offline or openai")
-    model: str = Field(default="gpt-4o-mini", description="The chat model at OPENAI_BASE_URL")
-    embedding: str = Field(default="wordllama", description="wordllama, fastembed:MODEL, or endpoint:MODEL:DIMENSIONS")
-    compression: Literal["offline", "llmlingua"] = Field(
+    language: Annotated[Language, Tier.TUNE] = Field(default=Language.AUTO, description="auto, offline or openai")
+    model: Annotated[str, Tier.SET] = Field(default="gpt-4o-mini", description="The chat model at OPENAI_BASE_URL")
+    embedding: Annotated[str, Tier.SET] = Field(
+        default="wordllama", description="wordllama, fastembed:MODEL, or endpoint:MODEL:DIMENSIONS"
+    )
+    compression: Annotated[Literal["offline", "llmlingua"], Tier.TUNE] = Field(
         default="offline", description="offline, or llmlingua (an extra)"
     )
-    model_in_flight: int = Field(default=256, ge=1, description="Model calls at once, per process")
-    model_timeout_seconds: float = Field(default=60.0, gt=0, description="A call that takes longer is made again")
-    model_prompt_price: float = Field(
+    model_in_flight: Annotated[int, Tier.TUNE] = Field(
+        default=256, ge=1, description="Model calls at once, per process"
+    )
+    model_timeout_seconds: Annotated[float, Tier.TUNE] = Field(
+        default=60.0, gt=0, description="A call that takes longer is made again"
+    )
+    model_prompt_price: Annotated[float, Tier.TUNE] = Field(
         default=0.0, ge=0, description="Dollars per million prompt tokens; 0: unknown, and no cost is told"
     )
-    model_completion_price: float = Field(default=0.0, ge=0, description="Dollars per million tokens of answers")
-    answer_days: float | None = Field(default=None, description="Days that recorded answers are kept; unset: for ever")
+    model_completion_price: Annotated[float, Tier.TUNE] = Field(
+        default=0.0, ge=0, description="Dollars per million tokens of answers"
+    )
+    answer_days: Annotated[float | None, Tier.TUNE] = Field(
+        default=None, description="Days that recorded answers are kept; unset: for ever"
+    )
 
     # the process
-    slots: int = Field(default=256, ge=1, description="Conversations that a stage handles at once, per process")
-    shutdown_seconds: float = Field(default=20.0, gt=0, description="One deadline for the whole shutdown")
-    patience_seconds: float = Field(
+    slots: Annotated[int, Tier.TUNE] = Field(
+        default=256, ge=1, description="Conversations that a stage handles at once, per process"
+    )
+    shutdown_seconds: Annotated[float, Tier.TUNE] = Field(
+        default=20.0, gt=0, description="One deadline for the whole shutdown"
+    )
+    patience_seconds: Annotated[float, Tier.TUNE] = Field(
         default=600.0, gt=0, description="How long a server may be away before a worker gives up"
     )
-    attempts: int = Field(default=3, ge=1, description="Tries of an event that fails, before it becomes a dead letter")
-    max_failed_share: float = Field(
+    attempts: Annotated[int, Tier.TUNE] = Field(
+        default=3, ge=1, description="Tries of an event that fails, before it becomes a dead letter"
+    )
+    max_failed_share: Annotated[float, Tier.TUNE] = Field(
         default=0.25,
         ge=0,
         le=1,
         description="A stage that fails at more than this share of its last 200 events stops (exit code 78); 1: never",
     )
 
-    stalled_seconds: float = Field(
+    stalled_seconds: Annotated[float, Tier.TUNE] = Field(
         default=600.0, gt=0, description="A stage that has work and does none of it for this long is not alive"
     )
-    health: str | None = Field(
+    health: Annotated[str | None, Tier.SET] = Field(
         default=None, description="HOST:PORT (or PORT, on loopback) of a worker's /live, /ready and /metrics"
     )
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -99,6 +100,20 @@ class Value(BaseModel):
     def from_json(cls, text: str | bytes) -> Self:
         """Read what `to_json` wrote; raises pydantic's ``ValidationError`` for anything else."""
         return cls.model_validate_json(text)
+
+
+class Tier(StrEnum):
+    """The part of the settings page that lists a setting, as metadata of its field: ``Annotated[int, Tier.TUNE]``.
+
+    A setting without a tier is one to leave.
+    """
+
+    SET = "set"
+    """Differs between installations: addresses, names, models."""
+    TUNE = "tune"
+    """Trades cost, time and quality against each other."""
+    LEAVE = "leave"
+    """Comes from a paper or a measurement, or belongs to a command."""
 
 
 class Contract(Value):

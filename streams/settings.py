@@ -2,12 +2,12 @@
 
 import ssl
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from aiokafka.partitioner import murmur2
 from pydantic import Field, SecretStr, model_validator
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import Tier, Value
 from eunoe.streams.topics import DEAD_LETTER_HEADROOM, DEFAULT_MAX_BYTES
 
 LARGEST_RECORD = DEFAULT_MAX_BYTES + DEAD_LETTER_HEADROOM
@@ -36,21 +36,21 @@ class KafkaSettings(Value):
 
     bootstrap: str = "127.0.0.1:9092"
     """``host:port``, several with commas."""
-    security_protocol: Security = Security.PLAINTEXT
+    security_protocol: Annotated[Security, Tier.SET] = Security.PLAINTEXT
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
-    sasl_mechanism: SaslMechanism = SaslMechanism.PLAIN
+    sasl_mechanism: Annotated[SaslMechanism, Tier.SET] = SaslMechanism.PLAIN
     """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
-    sasl_username: str | None = None
+    sasl_username: Annotated[str | None, Tier.SET] = None
     """Who the client is."""
-    sasl_password: SecretStr | None = None
+    sasl_password: Annotated[SecretStr | None, Tier.SET] = None
     """Its password."""
-    ssl_cafile: str | None = None
+    ssl_cafile: Annotated[str | None, Tier.SET] = None
     """None: the certificate authorities of the system."""
-    ssl_certfile: str | None = None
+    ssl_certfile: Annotated[str | None, Tier.SET] = None
     """The client's certificate, a PEM file."""
-    ssl_keyfile: str | None = None
+    ssl_keyfile: Annotated[str | None, Tier.SET] = None
     """Its key, a PEM file."""
-    fetch_wait_ms: int = Field(default=20, ge=1)
+    fetch_wait_ms: Annotated[int, Tier.TUNE] = Field(default=20, ge=1)
     """How long a broker may hold an empty fetch: 500 for Apache Kafka, which answers as soon as there is data; 1 for
     the embedded broker, which answers a waiting fetch late."""
     fetch_rest_ms: int = Field(default=0, ge=0)

@@ -1,23 +1,32 @@
-"""The table of settings for the README, made from the settings themselves.
+"""The tables of `deploy/docs/settings.md`, made from the settings themselves: one for each tier.
 
-``python -m eunoe.deploy.contracts.settings_page README.md`` writes it between its two marks.
+``python -m eunoe.deploy.contracts.settings_page deploy/docs/settings.md`` writes them between their marks.
 """
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from eunoe.deploy.settings import Settings
-
-Row = tuple[str, str, str]
-"""(environment variable, default, meaning)."""
+from eunoe.schemas.base import Tier
 
 
-def settings_rows(form: type[BaseModel] = Settings, prefix: str = "EUNOE_") -> Iterator[Row]:
-    """Every setting, rooms and broker included: servers and process first, the rooms after them."""
+class SettingRow(NamedTuple):
+    """A row of a table."""
+
+    name: str
+    """The environment variable."""
+    default: str
+    meaning: str
+    tier: Tier
+
+
+def settings_rows(form: type[BaseModel] = Settings, prefix: str = "EUNOE_") -> Iterator[SettingRow]:
+    """Every setting: servers and process first, then those of the broker's clients and of the stages."""
     own_first = sorted(form.model_fields, key=lambda name: name not in form.__annotations__)
     for name in own_first:
         field = form.model_fields[name]
@@ -25,13 +34,18 @@ def settings_rows(form: type[BaseModel] = Settings, prefix: str = "EUNOE_") -> I
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from settings_rows(inner, f"{prefix}{name.upper()}__")
         else:
-            yield f"{prefix}{name.upper()}", _default(field), " ".join((field.description or "").split())
+            meaning = " ".join((field.description or "").split())
+            yield SettingRow(f"{prefix}{name.upper()}", _default(field), meaning, _tier(field))
 
 
-def settings_table() -> str:
-    """The rows as Markdown."""
-    rows = [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in settings_rows()]
+def settings_table(tier: Tier) -> str:
+    """The settings of a tier as Markdown."""
+    rows = [f"| `{row.name}` | {row.default} | {row.meaning} |" for row in settings_rows() if row.tier is tier]
     return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+
+
+def _tier(field: FieldInfo) -> Tier:
+    return next((mark for mark in field.metadata if isinstance(mark, Tier)), Tier.LEAVE)
 
 
 def _default(field: FieldInfo) -> str:
@@ -39,18 +53,22 @@ def _default(field: FieldInfo) -> str:
     return "–" if value is None else f"`{getattr(value, 'value', value)}`"
 
 
-BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
+def with_tables(page: str) -> str:
+    """The page with the table of each tier between its marks; raises ``ValueError`` where a mark is missing."""
+    for tier in Tier:
+        page = _with_table(page, f"settings: {tier}", settings_table(tier))
+    return page
 
 
-def with_table(text: str) -> str:
-    """The text with the table between its marks; raises ``ValueError`` where they are not."""
-    before, _, rest = text.partition(BEGIN)
-    _, mark, after = rest.partition(END)
+def _with_table(page: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, _, rest = page.partition(begin)
+    _, mark, after = rest.partition(end)
     if not mark:
-        raise ValueError(f"no {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n{settings_table()}\n{END}{after}"
+        raise ValueError(f"no {begin} … {end}")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
 if __name__ == "__main__":
-    readme = Path(sys.argv[1])
-    readme.write_text(with_table(readme.read_text()))
+    settings_md = Path(sys.argv[1])
+    settings_md.write_text(with_tables(settings_md.read_text()))

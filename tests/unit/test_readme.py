@@ -3,18 +3,26 @@
 from pathlib import Path
 
 from eunoe.deploy.cli.main import COMMANDS
-from eunoe.deploy.contracts.settings_page import settings_rows, with_table
+from eunoe.deploy.contracts.settings_page import settings_rows, with_tables
+from eunoe.schemas.base import Tier
 
 README = Path(__file__).parents[2] / "README.md"
+SETTINGS = README.parent / "deploy" / "docs" / "settings.md"
 
 
-def test_the_table_of_settings_is_true():
-    text = README.read_text()
-    assert with_table(text) == text, "run `make contracts`"
+def test_the_tables_of_settings_are_true():
+    text = SETTINGS.read_text()
+    assert with_tables(text) == text, "run `make contracts`"
+
+
+def test_every_setting_stands_in_one_table():
+    named = [line.split("`")[1] for line in SETTINGS.read_text().splitlines() if line.startswith("| `EUNOE_")]
+    assert sorted(named) == sorted(row.name for row in settings_rows())
+    assert {row.tier for row in settings_rows()} == set(Tier)
 
 
 def test_every_setting_is_explained():
-    assert [name for name, _, meaning in settings_rows() if not meaning] == []
+    assert [row.name for row in settings_rows() if not row.meaning] == []
 
 
 def test_the_commands_that_it_shows_exist():

@@ -1,14 +1,16 @@
 """Settings of stage blend."""
 
+from typing import Annotated
+
 from pydantic import Field
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import Tier, Value
 
 
 class BlendSettings(Value):
     """How long a turn waits for memory, what it looks up, and how much it proposes."""
 
-    wait_s: float | None = Field(default=2.0, ge=0)
+    wait_s: Annotated[float | None, Tier.TUNE] = Field(default=2.0, ge=0)
     """Seconds that an asker waits for memory of the session before; 0 or unset: as long as it takes."""
     wait_unasked_s: float | None = Field(default=600.0, ge=0)
     """Seconds without progress of memory, after which turns that nobody waits for go on without it; 0 or unset: never.

@@ -1,10 +1,11 @@
 """How replies are made."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import Tier, Value
 from eunoe.schemas.events import Strategy
 
 
@@ -33,13 +34,13 @@ class Refine(StrEnum):
 class RespondSettings(Value):
     """Defaults for asks that do not say otherwise."""
 
-    strategy: Strategy = Strategy.FUSED
+    strategy: Annotated[Strategy, Tier.TUNE] = Strategy.FUSED
     """Where the responder looks."""
     retriever: Retriever = Retriever.RRF
     """How segments are ranked: dense, bm25 or rrf."""
-    budget_tokens: int = Field(default=1500, ge=1)
+    budget_tokens: Annotated[int, Tier.TUNE] = Field(default=1500, ge=1)
     """Tokens of memory in a prompt, dates and speaker tags included."""
-    dialogue_tokens: int = Field(default=1500, ge=0)
+    dialogue_tokens: Annotated[int, Tier.TUNE] = Field(default=1500, ge=0)
     """Tokens of the current session in a prompt; the latest lines stay."""
     candidates: int = Field(default=50, ge=1)
     """Hits taken from each search."""

@@ -1,10 +1,10 @@
 """Settings of stage segment."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import Tier, Value
 
 Unit = Literal["utterance", "exchange"]
 
@@ -20,5 +20,5 @@ class SegmentSettings(Value):
     """Units that a window shares with the one before it, to find a boundary that both see."""
     max_unit_chars: int = Field(default=2000, ge=100)
     """Characters of one unit that the model sees; a longer one loses its middle."""
-    threshold: float = Field(default=3.0, allow_inf_nan=False)
+    threshold: Annotated[float, Tier.TUNE] = Field(default=3.0, allow_inf_nan=False)
     """Evidence that an offline boundary needs (see `eunoe.workers.segment.boundaries`); higher: longer segments."""

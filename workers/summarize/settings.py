@@ -1,8 +1,10 @@
 """Settings of stage summarize."""
 
+from typing import Annotated
+
 from pydantic import Field
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import Tier, Value
 
 
 class SummarizeSettings(Value):
@@ -14,7 +16,7 @@ class SummarizeSettings(Value):
     """Characters of one utterance that the model sees; a longer one loses its middle."""
     max_memories: int = Field(default=40, ge=1, le=40)
     """Memories that the offline summarizer, or one answer of a model, may give."""
-    lines_per_memory: int = Field(default=4, ge=1)
+    lines_per_memory: Annotated[int, Tier.TUNE] = Field(default=4, ge=1)
     """Offline: one memory for so many lines of evidence (three at least); changes of state come on top."""
     max_evidence_bytes: int = Field(default=400_000, ge=1024)
     """Bytes of cited utterances that a session's memories carry together: they travel in one record."""
