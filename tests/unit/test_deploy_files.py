@@ -277,7 +277,7 @@ def test_the_examples_for_clients_are_valid_events() -> None:
     assert f"`{events[0].key}`" in (DEPLOY / "docs" / "clients.md").read_text()
 
 
-@pytest.mark.parametrize("document", ["clients.md", "deployment.md", "producers.md", "guarantees.md"])
+@pytest.mark.parametrize("document", ["clients.md", "operations.md", "producers.md", "guarantees.md"])
 def test_the_settings_that_documents_name_exist(document: str) -> None:
     for name in re.findall(r"EUNOE_[A-Z_]+\*?", (DEPLOY / "docs" / document).read_text()):
         start = name.removesuffix("*")
@@ -314,7 +314,7 @@ def test_reasons_that_alerts_name_exist() -> None:
 
 
 def test_every_metric_and_every_exit_code_is_documented() -> None:
-    text = (DEPLOY / "docs" / "deployment.md").read_text()
+    text = (DEPLOY / "docs" / "operations.md").read_text()
     for definition in METRICS:
         assert f"| `{definition.name}` | {', '.join(definition.labels) or '–'} | {definition.told} |" in text
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
