@@ -7,10 +7,10 @@ from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Ask, Insight, Line, ReplyContext, ReplyRequested, Strategy
-from eunoe.workers.blend.reads import known_session
 from eunoe.workers.registry import build_stage
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query
+from eunoe.workers.update.reads import findable_session
 
 
 async def infused(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
@@ -32,7 +32,7 @@ async def _asked(library: IndexedConversation, question: EvalQuestion) -> ReplyR
     return ReplyRequested(
         tenant=last.tenant,
         conversation_id=last.conversation_id,
-        session=await known_session(library.dependencies.store, library.key) + 1,
+        session=await findable_session(library.dependencies.store, library.key) + 1,
         turn=len(utterances) + 1,
         request=Ask(request_id="question", strategy=Strategy.INSIGHT, record=False),
         question=_line("question", question.speaker or "user", question.question, last.at + timedelta(minutes=1)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eunoe.workers.models.asking import CLOSING, OPENING, REFUSED_NOTE
-from eunoe.workers.summarize.prompt import FROM_MEMORY
+from eunoe.workers.models.prompt_lines import FROM_MEMORY
 from tests.support.model_server.server import ChatRequest
 
 HOPELESS = 0.05

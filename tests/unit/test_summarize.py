@@ -16,16 +16,19 @@ from eunoe.schemas.memory import MemoriesFormed, MemoryDraft
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.forms import strict_schema
+from eunoe.workers.models.prompt_lines import FROM_MEMORY
 from eunoe.workers.summarize.model import ModelSummarizer
-from eunoe.workers.summarize.offline import MODEL, OfflineSummarizer, statements_in
-from eunoe.workers.summarize.prompt import FROM_MEMORY, NAME, MemoriesAnswer
+from eunoe.workers.summarize.offline import OfflineSummarizer
+from eunoe.workers.summarize.prompt import NAME, MemoriesAnswer
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
 from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import clip, that_fit, told_once
+from eunoe.workers.text.extraction import EXTRACTION
 from eunoe.workers.text.person import in_third_person
+from eunoe.workers.text.statements import statements_in
 
 DAY = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 SETTINGS = SummarizeSettings()
@@ -140,7 +143,7 @@ async def test_facts_and_changes_are_told_and_cite_their_utterance():
         ("Ann", "Ann recovered from the flu yesterday (3 March 2026)."),
     ]
     assert [draft.evidence for draft in summary.drafts] == [(TALK[1],), (TALK[4],)]
-    assert summary.made_by == Provenance(code="summarize/1", model=MODEL)
+    assert summary.made_by == Provenance(code="summarize/1", model=EXTRACTION)
 
 
 async def test_greetings_thanks_questions_and_replies_from_memory_give_nothing():
@@ -326,7 +329,7 @@ async def test_after_two_faults_the_offline_twin_decides_and_says_so(name: str):
     model = Scripted(wrong, wrong, [GOOD])
     summary = await ask(model)
     assert summary.drafts == (await offline(TALK)).drafts
-    assert summary.made_by == Provenance(code="summarize/1", model=MODEL, prompt=NAME, fallback=True)
+    assert summary.made_by == Provenance(code="summarize/1", model=EXTRACTION, prompt=NAME, fallback=True)
     assert len(model.left) == 1
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from eunoe.schemas.events import Insight, InsightKind, Line
 from eunoe.workers.blend.prompt import BlendAnswer, BlendContext, BlendedInsight
 from eunoe.workers.blend.scene import LAST
-from eunoe.workers.summarize.prompt import speakers_in
+from eunoe.workers.models.prompt_lines import speakers_in
 from eunoe.workers.text.drafts import clip
 
 

@@ -7,9 +7,9 @@ from eunoe.schemas.events import Insight, InsightKind, Line, Provenance
 from eunoe.schemas.memory import Memory, MemoryDraft
 from eunoe.workers.blend.scene import CODE, Blend, Scene, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.summarize.offline import MODEL, choose, draft_of, statements_in
-from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.text.drafts import told_once
+from eunoe.workers.text.extraction import EXTRACTION, LEAST_OTHERS, choose, draft_of
+from eunoe.workers.text.statements import statements_in
 from eunoe.workers.text.terms import STOPWORDS
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -21,7 +21,6 @@ class OfflineBlender:
 
     def __init__(self, settings: BlendSettings) -> None:
         self._settings = settings
-        self._extraction = SummarizeSettings(max_memories=settings.max_insights)
 
     async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
         """The content words of the last utterance that has any, names left out."""
@@ -31,10 +30,10 @@ class OfflineBlender:
     async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
         """The statements of the last two utterances that are worth remembering."""
         del urgent
-        statements = choose(statements_in(scene.latest), len(scene.latest), self._extraction)
+        statements = choose(statements_in(scene.latest), LEAST_OTHERS, self._settings.max_insights)
         fresh = untold((draft_of(statement) for statement in statements), scene.earlier)
         insights = tuple(_insight(draft, scene.memories) for draft in fresh)
-        return Blend(insights, Provenance(code=CODE, model=MODEL))
+        return Blend(insights, Provenance(code=CODE, model=EXTRACTION))
 
 
 def search_words(lines: Sequence[Line]) -> str:

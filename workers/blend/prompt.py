@@ -11,7 +11,7 @@ from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited, numbered
-from eunoe.workers.summarize.prompt import FROM_MEMORY, line_cost, shorten, speakers_in
+from eunoe.workers.models.prompt_lines import FROM_MEMORY, line_cost, shorten, speakers_in
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 
 QUESTION = "question/1"

@@ -4,7 +4,7 @@ from collections.abc import Collection as Ids
 from collections.abc import Sequence
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.decisions import Collection, Ledger, Scope
+from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
@@ -12,7 +12,6 @@ from eunoe.workers.blend.scene import LAST, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.stage import StageTables
 from eunoe.workers.text.names import without_names
-from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import read_memories
 
 NAME = "blend"
@@ -31,12 +30,6 @@ async def read_proposals(store: StateStore, key: str) -> list[TurnInsights]:
     """The proposals of the last session that proposed anything, in the order of turns."""
     rows = await store.scan(NAME, key, TURNS)
     return [TurnInsights.from_json(text) for _, text in sorted(rows.items())]
-
-
-async def known_session(store: StateStore, key: str) -> int:
-    """The last session whose memories can all be found: applied, and its points written."""
-    ledger: Ledger = await store.ledger(Scope(UPDATE, key))
-    return ledger.applied if ledger.outbox is None else ledger.applied - 1
 
 
 def held_before(memory: Memory, session: int) -> bool:

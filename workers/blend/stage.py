@@ -9,10 +9,11 @@ from eunoe.schemas.ports import StateStore
 from eunoe.schemas.sizes import latest_that_fit
 from eunoe.workers.blend.blender import Blender
 from eunoe.workers.blend.outcomes import NO_EVIDENCE, NOT_READY, NOTHING_TOLD, contexts, nothing, proposed
-from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, known_session, read_proposals
+from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, read_proposals
 from eunoe.workers.blend.scene import NOBODY, Blend, Scene
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.waiting import Waits
+from eunoe.workers.update.reads import findable_session
 
 
 class BlendStage:
@@ -45,7 +46,7 @@ class BlendStage:
         before = event.session - 1
         if work.recorded is not None:
             return _uninfused(event, int(work.recorded))
-        known = await known_session(self._store, work.key) if before else 0
+        known = await findable_session(self._store, work.key) if before else 0
         if known >= before:
             self._waits.forget(work.key)
             return await self._blended(work, before)

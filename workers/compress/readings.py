@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
-from eunoe.workers.segment.cues import is_english
+from eunoe.workers.text.language import is_english
 from eunoe.workers.text.statements import line_worth
 
 DIGITS = 2

@@ -2,11 +2,29 @@
 
 from collections.abc import Callable, Sequence
 
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.readings import LineFeatures
-from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats
+from eunoe.workers.compress.readings import LineFeatures, as_kept, worth_of
+from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats, segment_id
 from eunoe.workers.stores.term_counts import read_numbers
+
+__all__ = [
+    "LineFeatures",
+    "as_kept",
+    "compressed_session",
+    "read_frequencies",
+    "read_readings",
+    "read_segments",
+    "read_stats",
+    "segment_id",
+    "worth_of",
+]
+
+
+async def compressed_session(store: StateStore, key: str) -> int:
+    """The last session that compress has applied; 0: none."""
+    return (await store.ledger(Scope(NAME, key))).applied
 
 
 async def read_stats(store: StateStore, key: str) -> SegmentStats:

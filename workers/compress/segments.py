@@ -43,13 +43,18 @@ def cut(event: SessionSegmented) -> list[tuple[Line, ...]]:
     return [event.lines[span.first : span.last + 1] for span in event.spans]
 
 
+def segment_id(key: str, session: int, index: int) -> str:
+    """The id of the segment at place ``index`` of a session, both as in the segment itself."""
+    return derive_id(key, session, NAME, index)
+
+
 def build_segments(
     event: SessionSegmented, parts: Sequence[tuple[Line, ...]], denoised: Sequence[Sequence[str]], made_by: Provenance
 ) -> list[Segment]:
     """The session's segments; ``denoised[i]`` are the compressed texts of the evidence lines of part i."""
     return [
         Segment(
-            segment_id=derive_id(event.key, event.session, NAME, index),
+            segment_id=segment_id(event.key, event.session, index),
             session=event.session,
             index=index,
             lines=lines,

@@ -29,6 +29,19 @@ from eunoe.workers.link.growth import StoredNeighbours
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.timelines import Reach, Timeline, alone, untangle
 
+__all__ = [
+    "Timeline",
+    "TimelineSettings",
+    "all_edges",
+    "linked_session",
+    "read_children",
+    "read_edges",
+    "read_known",
+    "read_link_stats",
+    "read_neighbours",
+    "read_timelines",
+]
+
 ValueT = TypeVar("ValueT", bound=Value)
 
 _TRIES = 5

@@ -9,9 +9,7 @@ from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.link.reads import read_timelines
-from eunoe.workers.link.settings import TimelineSettings
-from eunoe.workers.link.timelines import Timeline
+from eunoe.workers.link.reads import Timeline, TimelineSettings, read_timelines
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector, terms

@@ -20,9 +20,7 @@ from eunoe.workers.respond.context import (
 )
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.text.names import without_names
-from eunoe.workers.tree.reads import TreeRecall, entries_below
-from eunoe.workers.tree.retrieve import TreeHit
-from eunoe.workers.tree.settings import TreeUnit
+from eunoe.workers.tree.reads import TreeHit, TreeRecall, TreeUnit, entries_below
 from eunoe.workers.update.reads import read_memories
 
 MAX_BELOW = 50

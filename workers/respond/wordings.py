@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.compress.readings import LineFeatures, as_kept, worth_of
+from eunoe.workers.compress.reads import LineFeatures, as_kept, worth_of
 from eunoe.workers.respond.turns import CandidateTurn, Wording, facts_of, line_turns, read_wording
 from eunoe.workers.text.names import without_names
 

@@ -13,9 +13,10 @@ import numpy as np
 from eunoe.schemas.events import Span
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.segment.cohesion import Gaps, adjacent, margins, standardize
-from eunoe.workers.segment.cues import Marks, is_english, read_cues
+from eunoe.workers.segment.cues import Marks, read_cues
 from eunoe.workers.segment.lexis import Words, content_words, novelty, shared
 from eunoe.workers.segment.spans import spans_from, stitch, windows
+from eunoe.workers.text.language import is_english
 
 _MARGIN, _ADJACENT, _NOVELTY, _SHARED = 0.75, -0.5, 6.5, -1.0
 _FLOOR, _POWER, _PRICE = 0.2, 0.5, 2.0

@@ -87,18 +87,8 @@ _FOLLOWS_UP = re.compile(
     r"you too|did (?:it|you|they|he|she)|(?:was|is) (?:it|that)|are (?:they|those))\b|\b(?:you|really) ?\?",
     re.IGNORECASE,
 )
-_COMMONEST = "the a i you to is it and of in that do for my have what are was your"
-_ENGLISH = frozenset(_COMMONEST.split())
-_WORD = re.compile(r"[^\W\d_]+")
-_LEAST_ENGLISH = 0.12
 _MOST_CHARS = 1000
 _LOOKED_BACK = 4
-
-
-def is_english(texts: Sequence[str]) -> bool:
-    """Whether the commonest English words are common enough in ``texts`` for the cues to mean anything."""
-    words = [word.lower() for text in texts for word in _WORD.findall(text)]
-    return sum(word in _ENGLISH for word in words) >= _LEAST_ENGLISH * max(1, len(words))
 
 
 def read_cues(texts: Sequence[str], words: Words, names: Collection[str]) -> dict[str, Marks]:

@@ -7,6 +7,7 @@ from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.asking import ask_checked
+from eunoe.workers.models.prompt_lines import line_cost, speakers_in
 from eunoe.workers.summarize.form import memories_form
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.prompt import (
@@ -14,8 +15,6 @@ from eunoe.workers.summarize.prompt import (
     FormedMemory,
     MemoriesAnswer,
     SummarizeContext,
-    line_cost,
-    speakers_in,
     summarize_prompt,
 )
 from eunoe.workers.summarize.settings import SummarizeSettings

@@ -1,6 +1,5 @@
 """The question for memory sentences and the form of its answer."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,14 +9,12 @@ from eunoe.schemas.base import MAX_NAME_CHARS, Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import delimited, numbered
+from eunoe.workers.models.prompt_lines import FROM_MEMORY, shorten, speakers_in
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
-from eunoe.workers.text.tokens import count_tokens
 
 NAME = "summarize/1"
-FROM_MEMORY = "(a reply from memory, proves nothing)"
 MAX_CITES = 8
 
-_BYTES_PER_TOKEN = 4
 _TOKENS_PER_MEMORY = 90
 _MAX_ANSWER_TOKENS = 4096
 
@@ -82,23 +79,3 @@ def summarize_prompt(context: SummarizeContext) -> Prompt:
         ),
         max_tokens=min(_MAX_ANSWER_TOKENS, 256 + _TOKENS_PER_MEMORY * min(len(shown), context.max_memories)),
     )
-
-
-def speakers_in(lines: Sequence[Line]) -> list[str]:
-    """Those who said something of themselves, in order of appearance."""
-    return list(dict.fromkeys(line.speaker for line in lines if line.is_evidence))
-
-
-def shorten(line: Line, max_chars: int) -> Line:
-    """The line as a prompt shows it: without the middle of a long text, a reply from memory marked as one."""
-    text = " ".join(line.text.split())
-    if len(text) > max_chars:
-        tail = max_chars // 4
-        text = f"{text[: max_chars - tail]} … {text[-tail:]}"
-    return line.model_copy(update={"text": text if line.is_evidence else f"{FROM_MEMORY} {text}"})
-
-
-def line_cost(line: Line, max_chars: int) -> int:
-    """About the tokens of a line in a prompt; scripts without spaces are counted by bytes."""
-    shown = f"{line.speaker} {shorten(line, max_chars).text}"
-    return 10 + max(count_tokens(shown), len(shown.encode()) // _BYTES_PER_TOKEN)

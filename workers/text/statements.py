@@ -1,12 +1,13 @@
 """From a line to the statements in it: sentences with those that lean on them, without interjections. Pure."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from eunoe.schemas.events import Line
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
+from eunoe.workers.text.language import is_english
 from eunoe.workers.text.salience import (
     WORTHY,
     WORTHY_FOREIGN,
@@ -59,6 +60,14 @@ class _Group:
     text: str
     worth: float
     is_change: bool
+
+
+def statements_in(lines: Sequence[Line]) -> list[Statement]:
+    """The statements of the lines that are evidence, in order; replies from memory state nothing."""
+    evidence = [(number, line) for number, line in enumerate(lines) if line.is_evidence]
+    speakers = sorted({line.speaker for line in lines})
+    english = is_english([line.text for _, line in evidence])
+    return [statement for number, line in evidence for statement in statements_of(number, line, speakers, english)]
 
 
 def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from eunoe.schemas.decisions import Scope, Wait
-from eunoe.schemas.identity import derive_id
+from eunoe.schemas.decisions import Wait
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory, Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_segments
-from eunoe.workers.compress.segments import NAME as COMPRESS
+from eunoe.workers.compress.reads import compressed_session, read_segments, segment_id
 from eunoe.workers.tree.tree import LeafEntry
 
 _SEGMENTS_AT_ONCE = 16
@@ -57,16 +55,16 @@ class SegmentEntries:
 
     async def arrivals(self, event: MemoriesChanged) -> Arrivals | Wait:
         """The segments of the session, when compress has applied it."""
-        ledger = await self.store.ledger(Scope(stage=COMPRESS, key=event.key))
-        if ledger.applied < event.session:
-            return Wait(f"compress has applied {ledger.applied}, not yet {event.session}")
+        applied = await compressed_session(self.store, event.key)
+        if applied < event.session:
+            return Wait(f"compress has applied {applied}, not yet {event.session}")
         return Arrivals(tuple(segment_entry(segment) for segment in await self._segments(event) if segment.denoised))
 
     async def _segments(self, event: MemoriesChanged) -> list[Segment]:
         found: list[Segment] = []
         while True:
             places = range(len(found), len(found) + _SEGMENTS_AT_ONCE)
-            ids = [derive_id(event.key, event.session, COMPRESS, place) for place in places]
+            ids = [segment_id(event.key, event.session, place) for place in places]
             more = await read_segments(self.store, event.key, ids)
             found += more
             if len(more) < _SEGMENTS_AT_ONCE:

@@ -13,8 +13,19 @@ from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
 from eunoe.workers.tree.retrieve import LeafScores, TreeHit, ancestors_of, collapse, leaf_hits, rank_leaves
-from eunoe.workers.tree.settings import TreeRecallSettings
+from eunoe.workers.tree.settings import TreeRecallSettings, TreeUnit
 from eunoe.workers.tree.tree import DIGITS, Row
+
+__all__ = [
+    "TreeHit",
+    "TreeRecall",
+    "TreeUnit",
+    "entries_below",
+    "read_leaf_frequencies",
+    "read_tree",
+    "read_tree_stats",
+    "with_ancestors",
+]
 
 
 async def read_tree_stats(store: StateStore, key: str) -> TreeStats:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.memory import ChangeKind, Memory
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.term_counts import read_numbers
@@ -22,6 +23,12 @@ from eunoe.workers.update.memories import (
     SessionSteps,
     session_row,
 )
+
+
+async def findable_session(store: StateStore, key: str) -> int:
+    """The last session whose memories can all be found: applied, and its points written; 0: none."""
+    ledger: Ledger = await store.ledger(Scope(NAME, key))
+    return ledger.applied if ledger.outbox is None else ledger.applied - 1
 
 
 async def read_memory_stats(store: StateStore, key: str) -> MemoryStats:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_frequencies, read_readings, read_segments, read_stats
-from eunoe.workers.compress.segments import NAME as COMPRESS
-from eunoe.workers.link.reads import read_timelines
-from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.compress.reads import read_frequencies, read_readings, read_segments, read_stats, segment_id
+from eunoe.workers.link.reads import TimelineSettings, read_timelines
 from eunoe.workers.respond.asked import read_question
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.fused.candidates import CandidateScores
@@ -138,7 +135,7 @@ class FusedSource:
 
 def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:
     """The ids of segments by (session, index); of some there may be none."""
-    return list(dict.fromkeys(derive_id(key, session, COMPRESS, index) for session, index in places_))
+    return list(dict.fromkeys(segment_id(key, session, index) for session, index in places_))
 
 
 def _bounded(segments: Iterable[Segment], max_lines: int) -> list[Segment]:

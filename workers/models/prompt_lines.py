@@ -1,0 +1,31 @@
+"""Lines of a dialogue as prompts show them: shortened, replies from memory marked, their tokens estimated."""
+
+from collections.abc import Sequence
+
+from eunoe.schemas.events import Line
+from eunoe.workers.text.tokens import count_tokens
+
+FROM_MEMORY = "(a reply from memory, proves nothing)"
+"""Stands before a line that is a reply from memory."""
+
+_BYTES_PER_TOKEN = 4
+
+
+def speakers_in(lines: Sequence[Line]) -> list[str]:
+    """The speakers of the lines that are evidence, in order of appearance."""
+    return list(dict.fromkeys(line.speaker for line in lines if line.is_evidence))
+
+
+def shorten(line: Line, max_chars: int) -> Line:
+    """The line as a prompt shows it: without the middle of a long text, a reply from memory marked as one."""
+    text = " ".join(line.text.split())
+    if len(text) > max_chars:
+        tail = max_chars // 4
+        text = f"{text[: max_chars - tail]} … {text[-tail:]}"
+    return line.model_copy(update={"text": text if line.is_evidence else f"{FROM_MEMORY} {text}"})
+
+
+def line_cost(line: Line, max_chars: int) -> int:
+    """The estimated tokens of a line in a prompt; scripts without spaces are counted by bytes."""
+    shown = f"{line.speaker} {shorten(line, max_chars).text}"
+    return 10 + max(count_tokens(shown), len(shown.encode()) // _BYTES_PER_TOKEN)

@@ -1,0 +1,14 @@
+"""Whether a text is English: the tables of this package speak of no other language."""
+
+import re
+from collections.abc import Iterable
+
+_COMMONEST = frozenset("the a i you to is it and of in that do for my have what are was your".split())  # noqa: SIM905
+_WORD = re.compile(r"[^\W\d_]+")
+_LEAST = 0.12
+
+
+def is_english(texts: Iterable[str]) -> bool:
+    """Whether the commonest English words are at least 12 % of all words of ``texts``."""
+    words = [word.lower() for text in texts for word in _WORD.findall(text)]
+    return sum(word in _COMMONEST for word in words) >= _LEAST * max(1, len(words))
