@@ -54,7 +54,10 @@ def _rfc3339(value: object) -> object:
 
 
 def _to_utc(value: datetime) -> datetime:
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:  # the first and the last hours of the calendar, in zones on the far side of it
+        raise ValueError("must lie in the years 1 to 9999 in UTC, too") from None
 
 
 def write_time(value: datetime) -> str:

@@ -1,11 +1,15 @@
 """Bytes to contracts and back."""
 
+import logging
+
 import orjson
 from pydantic_core import PydanticSerializationError
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.versions import ContractError, read_contract
+
+log = logging.getLogger(__name__)
 
 
 def encode(event: Contract) -> bytes:
@@ -27,7 +31,8 @@ def decode(value: bytes) -> Contract:
     """The contract that a record's value holds, brought up to its latest version.
 
     Raises `ContractError` with reason ``not_json`` for bytes that are no UTF-8 JSON text (``NaN``, lone
-    surrogates and bottomless nesting included), else with what `read_contract` finds.
+    surrogates and bottomless nesting included), else with what `read_contract` finds. It raises nothing else: bytes
+    that a producer chose never end a consumer.
     """
     try:
         return read_contract(orjson.loads(value))
@@ -36,3 +41,8 @@ def decode(value: bytes) -> Contract:
     except RecursionError:
         # a fault is told with what was found, and that may be nested deeper than Python writes it
         raise ContractError(DeadLetterReason.INVALID, "nested too deeply") from None
+    except ContractError:
+        raise
+    except Exception as error:
+        log.exception("decoding failed in a way that no contract foresees: %d bytes", len(value))
+        raise ContractError(DeadLetterReason.INVALID, f"cannot be decoded: {type(error).__name__}") from None

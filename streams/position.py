@@ -5,7 +5,7 @@ headers where and when the record stood first: what was applied stays applied, a
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,6 +26,9 @@ PLACE_HEADERS: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER, COPIED_HEADE
 # A trillion records per partition and epoch; up to epoch 8,191 a position is also exact as a double (Lua, JavaScript).
 _OFFSETS = 2**40
 _EPOCHS = 2**23
+LAST_EPOCH: Final = _EPOCHS - 1
+"""The epoch of a log that holds only copies: every epoch that a copy can name lies before it."""
+_CLOCK_SKEW = timedelta(days=1)
 _POSITION = re.compile(rb"(\d{1,7}):(\d{1,13})")
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 
@@ -58,7 +61,8 @@ def is_copy(record: Record) -> bool:
 def record_position(record: Record, epoch: int) -> int:
     """The position of a record that is read in ``epoch``: of a copy the first one.
 
-    Raises `ContractError` (``invalid``) where the header is malformed.
+    Raises `ContractError` (``invalid``) where the header is malformed, or names an epoch that has not ended: a copy
+    comes from an earlier one, and whoever claims a later place would hide all records before it.
     """
     return position(*_first_place(record, epoch))
 
@@ -66,18 +70,20 @@ def record_position(record: Record, epoch: int) -> int:
 def record_log_time(record: Record) -> datetime:
     """When the log took the record, in UTC: of a copy the first time.
 
-    Raises `ContractError` (``invalid``) where the header is malformed, a copy has none, or the record's own
-    time stamp is no date.
+    A log time is believed only beside the header of a copy. Raises `ContractError` (``invalid``) where the header is
+    malformed or later than the copy itself by more than a day (brokers' clocks differ), a copy has none, or the
+    record's own time stamp is no date.
     """
-    text = record.headers.get(LOG_TIME_HEADER)
-    if text is not None:
-        return _read_time(text)
-    if is_copy(record):
-        raise _invalid(f"header {POSITION_HEADER} without {LOG_TIME_HEADER}")
     try:
-        return record.appended
+        appended = record.appended
     except (ValueError, OverflowError, OSError):
         raise _invalid(f"the record's time stamp {record.timestamp_ms} is no date") from None
+    text = record.headers.get(LOG_TIME_HEADER)
+    if text is not None and PLACE_HEADERS & record.headers.keys() > {LOG_TIME_HEADER}:
+        return _read_time(text, appended)
+    if is_copy(record):
+        raise _invalid(f"header {POSITION_HEADER} without {LOG_TIME_HEADER}")
+    return appended
 
 
 def copy_headers(record: Record, epoch: int) -> Headers:
@@ -108,14 +114,19 @@ def _first_place(record: Record, epoch: int) -> tuple[int, int]:
         position(*place)
     except ValueError as error:
         raise _invalid(f"header {POSITION_HEADER}: {error}") from None
+    if place[0] >= epoch:
+        raise _invalid(f"header {POSITION_HEADER}: epoch {place[0]} is not before this log's, {epoch}")
     return place
 
 
-def _read_time(text: bytes) -> datetime:
+def _read_time(text: bytes, appended: datetime) -> datetime:
     try:
-        return _TIME.validate_python(text.decode("ascii")).astimezone(UTC)
-    except (UnicodeDecodeError, ValidationError, OverflowError):
+        found = _TIME.validate_python(text.decode("ascii"))
+    except (UnicodeDecodeError, ValidationError):
         raise _invalid(f"header {LOG_TIME_HEADER}: expected an RFC 3339 time with a zone, got {text[:40]!r}") from None
+    if found - appended > _CLOCK_SKEW:
+        raise _invalid(f"header {LOG_TIME_HEADER}: {write_time(found)} is later than the copy, {write_time(appended)}")
+    return found
 
 
 def _invalid(message: str) -> ContractError:

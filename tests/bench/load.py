@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from eunoe.schemas.base import write_time
 from eunoe.schemas.events import DEFAULT_TENANT, Ask, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.streams.codec import encode
-from eunoe.streams.position import LOG_TIME_HEADER
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 
@@ -94,9 +92,8 @@ def question(plan: LoadPlan, conversation: int, number: int) -> Utterance:
 
 
 def as_message(event: Event) -> Message:
-    """As a client produces it; the log's time is the event's own, so that two runs agree on it."""
-    when = (LOG_TIME_HEADER, write_time(event.at).encode())
-    return Message(Topic.CONVERSATIONS, event.key.encode(), encode(event), headers=(when,))
+    """The event as a client produces it."""
+    return Message(Topic.CONVERSATIONS, event.key.encode(), encode(event))
 
 
 SPEAKERS = ("Ann", "Ben")

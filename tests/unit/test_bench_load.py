@@ -1,8 +1,7 @@
 """Generated conversations, and reports."""
 
 from eunoe.schemas.events import SessionEnded, Utterance
-from eunoe.streams.position import LOG_TIME_HEADER
-from tests.bench.load import LoadPlan, Talk, as_message, rounds, session_events
+from tests.bench.load import LoadPlan, Talk, rounds, session_events
 from tests.bench.pipeline import cut
 from tests.bench.report import Plot, Series, as_markdown, grid, write_report
 
@@ -22,12 +21,6 @@ def test_a_session_is_its_utterances_and_its_end_and_goes_on_where_the_last_one_
     assert second == list(session_events(plan, 0, 2))
     ids = [event.utterance_id for event in (*first, *second) if isinstance(event, Utterance)]
     assert len(set(ids)) == 6
-
-
-def test_the_log_time_is_the_event_s_own_so_that_two_runs_agree():
-    (events,) = rounds(LoadPlan(conversations=1, sessions=1, turns=1))
-    message = as_message(events[0])
-    assert dict(message.headers)[LOG_TIME_HEADER].decode().startswith("2026-01-02T09:00:20")
 
 
 def test_a_report_says_where_and_how_it_was_measured(tmp_path):

@@ -127,7 +127,7 @@ async def test_the_same_ask_again_is_no_other_turn():
 @pytest.mark.parametrize("blend", [BlendMode.BEFORE_REPLY, BlendMode.AFTER_REPLY])
 async def test_what_was_answered_long_ago_is_blended_again_and_not_answered(blend: BlendMode):
     said = [utterance(1), asked(2, MOVED), ended(), asked(3, ADOPTED), ended()]
-    live, again = House(mode(blend)), House(mode(blend))
+    live, again = House(mode(blend)), House(mode(blend), epoch=1)
     await live.say(*said)
     for offset, event in enumerate(said):
         headers = ((POSITION_HEADER, f"0:{offset}".encode()), (LOG_TIME_HEADER, b"2026-01-01T00:00:01Z"))

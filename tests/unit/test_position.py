@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.position import (
+    LAST_EPOCH,
     LOG_TIME_HEADER,
     POSITION_HEADER,
     copy_headers,
@@ -21,6 +22,7 @@ from eunoe.streams.record import Record
 from tests.support.contracts import calm
 
 epochs = st.integers(0, 2**23 - 1)
+LATER_MS = 4_000_000_000_001
 offsets = st.integers(0, 2**40 - 2)
 times = st.integers(0, 4_000_000_000_000)
 
@@ -69,11 +71,12 @@ def test_a_record_stands_where_it_is_read():
 
 
 @calm
-@given(epochs, offsets, times, epochs, offsets, epochs)
-def test_a_copy_of_a_copy_stands_where_the_first_stood(epoch, offset, timestamp_ms, later, place, latest):
+@given(epochs.filter(lambda epoch: epoch < LAST_EPOCH), offsets, times, offsets, st.data())
+def test_a_copy_of_a_copy_stands_where_the_first_stood(epoch, offset, timestamp_ms, place, data):
+    later, latest = (data.draw(st.integers(epoch + 1, LAST_EPOCH)) for _ in range(2))
     first = record(offset, timestamp_ms)
-    copy = Record("conversations", 0, place, first.key, first.value, 0, dict(copy_headers(first, epoch)))
-    again = Record("conversations", 1, place + 1, first.key, first.value, 9, dict(copy_headers(copy, later)))
+    copy = Record("conversations", 0, place, first.key, first.value, LATER_MS, dict(copy_headers(first, epoch)))
+    again = Record("conversations", 1, place + 1, first.key, first.value, LATER_MS, dict(copy_headers(copy, later)))
     assert is_copy(copy)
     assert record_position(again, latest) == record_position(first, epoch) == position(epoch, offset)
     assert record_log_time(again) == record_log_time(first) == first.appended
@@ -95,7 +98,7 @@ def test_what_is_sent_again_loses_its_place():
 
 
 def test_a_log_time_of_any_zone_is_told_in_utc():
-    here = record(eunoe_position=b"0:1", eunoe_log_time=b"2026-03-01T18:30:00+09:00")
+    here = record(timestamp_ms=LATER_MS, eunoe_position=b"0:1", eunoe_log_time=b"2026-03-01T18:30:00+09:00")
     expected = datetime(2026, 3, 1, 18, 30, tzinfo=timezone(timedelta(hours=9)))
     assert record_log_time(here) == expected
     assert record_log_time(here).tzinfo is UTC
@@ -145,8 +148,24 @@ def test_a_time_stamp_that_is_no_date(timestamp_ms):
     assert caught.value.reason is DeadLetterReason.INVALID
 
 
-def test_a_log_time_alone_is_taken_too():
-    loaded = record(eunoe_log_time=b"2026-03-01T09:30:00Z")
-    assert not is_copy(loaded)
-    assert record_log_time(loaded) == datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
-    assert record_position(loaded, 1) == position(1, 7)
+def test_a_log_time_is_believed_of_copies_only():
+    claimed = record(eunoe_log_time=b"2001-03-01T09:30:00Z")
+    assert not is_copy(claimed)
+    assert record_log_time(claimed) == claimed.appended
+    forwarded = record(eunoe_log_time=b"2001-03-01T09:30:00Z", eunoe_copied=b"0:1:2")
+    assert record_log_time(forwarded) == datetime(2001, 3, 1, 9, 30, tzinfo=UTC)
+    assert record_position(forwarded, 1) == position(1, 7)
+
+
+def test_a_log_time_long_after_the_copy_is_refused():
+    with pytest.raises(ContractError, match="is later than the copy"):
+        record_log_time(record(eunoe_position=b"0:1", eunoe_log_time=b"9999-03-01T09:30:00Z"))
+
+
+@pytest.mark.parametrize("header", [b"3:0", b"4:0", b"8388607:1099511627774"])
+def test_a_place_in_an_epoch_that_has_not_ended_is_refused(header):
+    claimed = record(eunoe_position=header, eunoe_log_time=b"2001-03-01T09:30:00Z")
+    with pytest.raises(ContractError, match="is not before this log's, 3") as caught:
+        record_position(claimed, 3)
+    assert caught.value.reason is DeadLetterReason.INVALID
+    assert record_position(record(eunoe_position=b"2:9"), 3) == position(2, 9)

@@ -77,7 +77,7 @@ def move(source: MemoryLog, target: MemoryLog, takes: int = 10**6) -> LogMove:
         LogEnd(0, source.partitions, reader(source), broker.to(source)),
         LogEnd(1, target.partitions, reader(target), broker.to(target)),
     )
-    return LogMove(*sides, epoch=0, generation="v2")
+    return LogMove(*sides, epoch=1, generation="v2")
 
 
 async def said(log: MemoryLog, first: int, last: int) -> None:
@@ -114,7 +114,7 @@ async def test_every_record_goes_to_the_partition_of_its_key_with_its_place_and_
     source, target = MemoryLog(BEFORE, Clock()), MemoryLog(AFTER, Clock())
     await said(source, 0, 20)
     first = utterances(source)[0]
-    source.append(Message(Topic.CONVERSATIONS, first.key, first.value, copy_headers(replace(first, offset=900), 7)))
+    source.append(Message(Topic.CONVERSATIONS, first.key, first.value, copy_headers(replace(first, offset=900), 0)))
     source.append(Message(Topic.CONVERSATIONS, first.key, b"{}", partition=(first.partition + 1) % BEFORE))
     one = move(source, target)
     await one.look()
@@ -126,7 +126,7 @@ async def test_every_record_goes_to_the_partition_of_its_key_with_its_place_and_
         assert record.partition == partition_of(record.key or b"", AFTER)
         assert (record.key, record.value) == (origin.key, origin.value)
         assert is_copy(record)
-        assert record_position(record, 9) == record_position(origin, 0)
+        assert record_position(record, 9) == record_position(origin, 1)
         assert record_log_time(record) == record_log_time(origin)
     ids = [f"u{number}" for number in range(20)]
     again = (first.key or b"").decode().removeprefix("default/")
@@ -205,7 +205,7 @@ async def test_who_produces_into_the_new_log_too_early_is_noticed():
 
 
 async def test_the_new_generation_remembers_the_same_and_each_ask_is_answered_once():
-    old, new = House(partitions=BEFORE), House(generation="v2", partitions=AFTER, epoch=1)
+    old, new = House(partitions=BEFORE), House(generation="v2", partitions=AFTER, epoch=2)
     one = move(old.log, new.log)
 
     async def say(number: int) -> None:

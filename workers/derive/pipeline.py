@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 
 from eunoe.schemas.decisions import Collection, Point, Timer
 from eunoe.schemas.ports import LogPositions, StoredConversation
+from eunoe.schemas.versions import ContractError
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
-from eunoe.streams.position import copy_headers
+from eunoe.streams.position import LAST_EPOCH, Headers, copy_headers
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
@@ -100,7 +101,9 @@ class Deriver:
         """
         bench = self.set_up()
         for record in records:
-            bench.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, copy_headers(record, epoch)))
+            headers = _copied(record, epoch)
+            if headers is not None:
+                bench.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))
             await bench.pump.run_until_idle()
             done()
         return await bench.made(key)
@@ -111,7 +114,7 @@ class Deriver:
         pump = MemoryConsumer(log)
         dependencies = replace(self.dependencies, store=store, index=index, settings=_patient(self.dependencies))
         sender = Sender(store, index, log_positions, log)
-        place = LogPlace(epoch=0, partitions=1, is_first=False)
+        place = LogPlace(LAST_EPOCH, partitions=1, is_first=False)
         for name in self.stages:
             runner = Runner(
                 STAGES[name],
@@ -124,6 +127,14 @@ class Deriver:
             )
             pump.subscribe(name, STAGES[name].inputs, runner.handle)
         return Bench(log, pump, store, index, log_positions)
+
+
+def _copied(record: Record, epoch: int) -> Headers | None:
+    """The headers of the record's copy; None where its place is invalid: the live intake dead-lettered it."""
+    try:
+        return copy_headers(record, epoch)
+    except ContractError:
+        return None
 
 
 def _patient(dependencies: Dependencies) -> StageSettings:
