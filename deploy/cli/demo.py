@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eunoe.deploy.cli.output import Json, console, errors, note, print_json
+from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.demo.play import (
     AnsweredQuestion,
-    PlayerProgress,
     PlaySummary,
     ask_all,
     count,
@@ -78,14 +77,7 @@ async def _demo(
         settings = await closing.enter_async_context(running(read_settings(), attach=attach, workers=workers))
         started = time.perf_counter()
         store = await closing.enter_async_context(open_store(settings))
-        with Progress(
-            TextColumn("{task.description:>12}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=errors,
-            disable=quiet,
-        ) as bars:
+        with ProgressBars(quiet=quiet) as bars:
             await _remember(settings, store, loaded, bars, timeout)
         remembered = time.perf_counter() - started
         asked = await ask_all(
@@ -104,18 +96,14 @@ async def _demo(
 
 
 async def _remember(
-    settings: Settings, store: StateStore, loaded: LoadedConversation, bars: Progress, timeout: float
+    settings: Settings, store: StateStore, loaded: LoadedConversation, bars: ProgressBars, timeout: float
 ) -> None:
     key = conversation_key(DEFAULT_TENANT, loaded.conversation_id)
     sessions = expected_sessions(loaded.events)
-    producing = bars.add_task("produced", total=len(loaded.events))
-    remembering = bars.add_task("remembered", total=sessions)
-    progress = PlayerProgress(
-        lambda done: bars.update(producing, completed=done), lambda done: bars.update(remembering, completed=done)
-    )
+    events = len(loaded.events)
     async with open_publisher(settings) as publisher:
-        await produce(publisher, loaded.events, progress.produced)
-    await wait_until_remembered(store, key, sessions, progress.remembered, timeout)
+        await produce(publisher, loaded.events, lambda done: bars("produced", done, events))
+    await wait_until_remembered(store, key, sessions, lambda done: bars("remembered", done, sessions), timeout)
 
 
 def _report(counts: PlaySummary, asked: list[AnsweredQuestion], remembered: float, seconds: float) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.diff.differences import Tally, TreeShape
@@ -63,12 +63,8 @@ def diff(
 
 
 async def _run(asked: DiffOptions, *, as_json: bool) -> Compared:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=errors, disable=as_json, transient=True) as bars:
-        task = bars.add_task("conversations", total=None)
-        return await run_diff(
-            connected_settings(), asked, lambda done, total: bars.update(task, completed=done, total=total)
-        )
+    with ProgressBars(quiet=as_json, transient=True) as bars:
+        return await run_diff(connected_settings(), asked, bars)
 
 
 # ---- for people

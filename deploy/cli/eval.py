@@ -16,12 +16,12 @@ from eunoe.deploy.cli.evaluating import (
     Samples,
     Seed,
     cores,
-    counting,
     fields,
     finish,
     settings_with,
 )
 from eunoe.deploy.cli.output import Json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.evaluate.baselines import BASELINES
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
@@ -77,8 +77,9 @@ def retrieval(
     )
     conversations = with_questions(data, sample or ())
     total = len(plan.ways) * sum(len(answerable(loaded)) for loaded in conversations)
-    with counting("asked", total, quiet=as_json) as bar:
-        found = asyncio.run(measure_all(data, conversations, settings, plan, jobs or cores(), bar.step))
+    with ProgressBars(quiet=as_json) as bars:
+        advance = bars.counter("asked", total)
+        found = asyncio.run(measure_all(data, conversations, settings, plan, jobs or cores(), advance))
     rows = retrieval_rows(found, plan)
     made = EvalReport(
         name="retrieval",
@@ -148,5 +149,6 @@ async def _segmented(
     async with AsyncExitStack() as closing:
         model = await open_embedder(settings, os.environ, closing)
         segmenter = OfflineSegmenter(model, settings.stages.segment)
-        with counting("dialogues", sum(len(dialogues) for _, dialogues in sets), quiet=quiet) as bar:
-            return await evaluate_segmentation(sets, segmenter, model, bar.step)
+        with ProgressBars(quiet=quiet) as bars:
+            advance = bars.counter("dialogues", sum(len(dialogues) for _, dialogues in sets))
+            return await evaluate_segmentation(sets, segmenter, model, advance)

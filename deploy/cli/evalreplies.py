@@ -15,7 +15,6 @@ from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
     Samples,
-    counting,
     fields,
     finish,
     models_of,
@@ -23,6 +22,7 @@ from eunoe.deploy.cli.evaluating import (
     stage_settings,
 )
 from eunoe.deploy.cli.output import Json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import open_language, uses_endpoint
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
@@ -109,6 +109,7 @@ async def _replies(
             libraries = [replace(one, dependencies=replace(one.dependencies, language=language)) for one in libraries]
         model = await open_judge(settings, judge, closing)
         asked = sum(len([one for one in answerable(each.loaded) if one.answer][: plan.limit]) for each in libraries)
-        with counting("answered", len(plan.ways) * asked, quiet=quiet) as bar:
-            rows = await evaluate_replies(libraries, replace(plan, judge=model), bar.step)
+        with ProgressBars(quiet=quiet) as bars:
+            advance = bars.counter("answered", len(plan.ways) * asked)
+            rows = await evaluate_replies(libraries, replace(plan, judge=model), advance)
         return rows, models_of(settings, language, model)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evaluating import counting
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import open_embedder, open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.answering import WAYS
@@ -44,10 +44,11 @@ async def grow_libraries(
     """Conversations with their memory, made in this process."""
     embedder = await open_embedder(settings, os.environ, closing)
     libraries = []
-    with counting("remembered", len(conversations), quiet=quiet) as bar:
+    with ProgressBars(quiet=quiet) as bars:
+        advance = bars.counter("remembered", len(conversations))
         for loaded in conversations:
             libraries.append(await IndexedConversation.grown(loaded, embedder, settings.stages, language))
-            bar.step()
+            advance()
     return libraries
 
 

@@ -1,17 +1,15 @@
 """What the commands of `eunoe eval` share: options, progress, tables."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from eunoe.deploy.cli.output import console, errors, note, print_json
+from eunoe.deploy.cli.output import console, note, print_json
 from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, telling, write_report
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.ports import LanguageModel
@@ -29,25 +27,6 @@ ReportFolder = Annotated[
     Path | None, typer.Option("--report", help="A folder for the report: JSON, Markdown and a plot.")
 ]
 Seed = Annotated[int, typer.Option(help="Draws the same again.")]
-
-
-@contextmanager
-def counting(what: str, total: int, *, quiet: bool) -> Iterator["Bar"]:
-    """A progress bar on standard error; none where ``quiet``."""
-    columns = (TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=errors, disable=quiet) as bars:
-        yield Bar(bars, bars.add_task(what, total=total))
-
-
-class Bar:
-    """One bar."""
-
-    def __init__(self, bars: Progress, task: Any) -> None:  # noqa: ANN401 - rich's task id
-        self._bars, self._task = bars, task
-
-    def step(self) -> None:
-        """One more is done."""
-        self._bars.advance(self._task)
 
 
 def settings_with(embedding: str | None) -> Settings:

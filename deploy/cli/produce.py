@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
-from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import client_settings
 from eunoe.deploy.clients.shared import open_publisher
@@ -27,7 +27,7 @@ def produce(
     """
     events = read_events(file)
     settings = connected_settings()
-    with Progress(console=errors, disable=as_json) as bars:
+    with ProgressBars(quiet=as_json) as bars:
         asyncio.run(_send(settings, events, bars))
     conversations = len({event.key for event in events})
     if as_json:
@@ -36,7 +36,6 @@ def produce(
         console.print(f"{len(events)} events of {conversations} conversations produced", highlight=False)
 
 
-async def _send(settings: Settings, events: tuple[ClientEvent, ...], bars: Progress) -> None:
-    task = bars.add_task("produced", total=len(events))
+async def _send(settings: Settings, events: tuple[ClientEvent, ...], bars: ProgressBars) -> None:
     async with open_publisher(await client_settings(settings)) as publisher:
-        await send(publisher, events, lambda done: bars.update(task, completed=done))
+        await send(publisher, events, lambda done: bars("produced", done, len(events)))

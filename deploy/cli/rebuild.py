@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from eunoe.deploy.cli.output import Json, console, errors, note, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings, parse_changes
 from eunoe.deploy.generations.rebuild import run
@@ -16,7 +16,7 @@ from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS
 from eunoe.deploy.generations.rebuild.estimate import Estimate, estimate
 from eunoe.deploy.generations.rebuild.follow import follow
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage, stages_named
-from eunoe.deploy.generations.rebuild.progress import RebuildProgress
+from eunoe.deploy.generations.rebuild.progress import RebuildProgress, ReportRebuild
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
@@ -73,8 +73,8 @@ def rebuild(
 
 async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
     settings = await live_settings(connected_settings())
-    with progress_bars(as_json=as_json) as bars:
-        found = await estimate(settings, plan, Bars(bars).show)
+    with ProgressBars(quiet=as_json) as bars:
+        found = await estimate(settings, plan, bars)
     if as_json:
         print_json({**asdict(found), "exact": found.is_exact})
     else:
@@ -84,46 +84,24 @@ async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
 
 async def _run(plan: RebuildPlan, *, following: bool, as_json: bool) -> None:
     settings = await live_settings(connected_settings())
-    with progress_bars(as_json=as_json) as bars:
-        done = await run.rebuild(settings, plan, Bars(bars))
+    with ProgressBars(quiet=as_json) as bars:
+        done = await run.rebuild(settings, plan, shown_on(bars))
     _print(done, as_json=as_json)
     if following:
         await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
 
 
-def progress_bars(*, as_json: bool) -> Progress:
-    """Bars on standard error; none for scripts."""
-    return Progress(
-        TextColumn("{task.description:>8}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
-        TimeRemainingColumn(),
-        console=errors,
-        disable=as_json,
-    )
+def shown_on(bars: ProgressBars) -> ReportRebuild:
+    """A callback that shows the progress of a rebuild as bars."""
+
+    def report(progress: RebuildProgress) -> None:
+        detail = _detail(progress) if progress.phase == "memory" else ""
+        bars(progress.phase, progress.done, progress.total, detail)
+
+    return report
 
 
-class Bars:
-    """One bar for each phase."""
-
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-
-    def __call__(self, progress: RebuildProgress) -> None:
-        """Show how far it is."""
-        told = _told(progress) if progress.phase == "memory" else ""
-        self.show(progress.phase, progress.done, progress.total, told)
-
-    def show(self, phase: str, done: int, total: int, told: str = "") -> None:
-        """Show how far one phase is."""
-        if phase not in self._tasks:
-            self._tasks[phase] = self._bars.add_task(phase, told="")
-        self._bars.update(self._tasks[phase], completed=done, total=total or None, told=told)
-
-
-def _told(progress: RebuildProgress) -> str:
+def _detail(progress: RebuildProgress) -> str:
     made = progress.made
     rate = made.events / progress.seconds if progress.seconds else 0.0
     asked = (

@@ -1,15 +1,13 @@
 """`eunoe repair`."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
@@ -21,8 +19,6 @@ from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 from eunoe.streams.admin import check_partitions
 from eunoe.workers.stores.redis import RedisTransplants
-
-Told = Callable[[int, int], None]
 
 
 def repair(
@@ -62,18 +58,9 @@ async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
         repairer = Repairer(settings, clients, transplants, partitions)
         found = []
         for each in await repairer.held() if key is None else [key]:
-            with _bar(each, quiet=quiet) as told:
-                found.append(await repairer.repair(each, told))
+            with ProgressBars(quiet=quiet, transient=True) as bars:
+                found.append(await repairer.repair(each, bars))
         return found
-
-
-@contextmanager
-def _bar(key: str, *, quiet: bool) -> Iterator[Told]:
-    """A bar over the records of one conversation, on standard error."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, disable=quiet, transient=True) as progress:
-        task = progress.add_task(f"deriving {key}", total=None)
-        yield lambda at, of: progress.update(task, completed=at, total=of)
 
 
 def _told(done: Repaired) -> str:

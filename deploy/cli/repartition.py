@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import typer
 
 from eunoe.deploy.cli.output import console, errors, note, print_json
-from eunoe.deploy.cli.rebuild import Bars, progress_bars
-from eunoe.deploy.generations.rebuild.follow import until_told
+from eunoe.deploy.cli.progress import ProgressBars
+from eunoe.deploy.cli.rebuild import shown_on
+from eunoe.deploy.generations.rebuild.follow import until_stopped
 from eunoe.deploy.repartition.run import Move, Moved, repartition, survey
 from eunoe.deploy.settings import Settings
 
@@ -45,16 +46,16 @@ def _question(move: Move) -> str:
 async def _repartition(move: Move, wish: RepartitionOptions) -> None:
     as_json = wish.as_json
 
-    def behind(left: int) -> None:
+    def report_lag(left: int) -> None:
         note(f"{move.row.name}: {left} records behind", quiet=as_json or not left)
 
     async with AsyncExitStack() as closing:
-        with progress_bars(as_json=as_json) as bars:
-            done, worker = await repartition(move, closing, Bars(bars), behind, workers=wish.workers)
+        with ProgressBars(quiet=as_json) as bars:
+            done, worker = await repartition(move, closing, shown_on(bars), report_lag, workers=wish.workers)
         _tell(move, done, as_json=as_json)
         if wish.following:
             note(f"the workers of {move.row.name} run here; Ctrl-C stops them", quiet=as_json)
-            await until_told(worker)
+            await until_stopped(worker)
 
 
 def _tell(move: Move, done: Moved, *, as_json: bool) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.local.stack import Ports
 from eunoe.deploy.process.standalone import Standalone, StandaloneOptions, open_standalone
@@ -34,33 +34,17 @@ def up(
     plan = StandaloneOptions(
         data=None if throw_away else data, workers=workers, ports=Ports(kafka_port, redis_port, qdrant_port)
     )
-    with Progress(TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), console=errors) as bars:
-        asyncio.run(_up(plan, _Bars(bars, quiet=as_json), as_json))
+    with ProgressBars(quiet=as_json) as bars:
+        asyncio.run(_up(plan, bars, as_json))
 
 
-class _Bars:
-    """One bar for each thing that takes long."""
-
-    def __init__(self, bars: Progress, *, quiet: bool) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-        self._quiet = quiet
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if self._quiet or not total:
-            return
-        if what not in self._tasks:
-            self._tasks[what] = self._bars.add_task(what)
-        self._bars.update(self._tasks[what], completed=done, total=total)
-
-
-async def _up(plan: StandaloneOptions, bars: _Bars, as_json: bool) -> None:
+async def _up(plan: StandaloneOptions, bars: ProgressBars, as_json: bool) -> None:
     logging.getLogger("eunoe").setLevel(logging.INFO)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_standalone(read_settings(), plan, bars) as home:
-        _tell(home, plan, as_json)
+        _print_ready(home, plan, as_json)
         failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stop.wait())
         done, waiting = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
@@ -72,7 +56,7 @@ async def _up(plan: StandaloneOptions, bars: _Bars, as_json: bool) -> None:
         errors.print("stopping …")
 
 
-def _tell(home: Standalone, plan: StandaloneOptions, as_json: bool) -> None:
+def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> None:
     urls = home.stack.urls
     if as_json:
         print_json({**urls.model_dump(mode="json"), "data": None if plan.data is None else str(plan.data)})

@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 from eunoe.deploy.datasets.loaded import ClientEvent, EvalQuestion, LoadedConversation, Played
 from eunoe.deploy.inspect.view import remembered_session, view_conversation, view_graph
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Unavailable
@@ -26,9 +27,6 @@ from eunoe.streams.topics import Topic
 
 POLL_S = 0.1
 BATCH = 100
-
-Advance = Callable[[int], None]
-"""Told how far something has come."""
 
 
 class AnsweredQuestion(Value):
@@ -60,14 +58,6 @@ class PlaySummary:
     dead_letters: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlayerProgress:
-    """How the player tells what it does."""
-
-    produced: Advance = field(default=lambda count: None)
-    remembered: Advance = field(default=lambda count: None)
-
-
 def expected_sessions(events: Sequence[Played]) -> int:
     """How many sessions a conversation closes: its ends, each after an utterance at least."""
     return sum(
@@ -75,16 +65,16 @@ def expected_sessions(events: Sequence[Played]) -> int:
     )
 
 
-async def produce(publisher: KafkaPublisher, events: Sequence[ClientEvent], produced: Advance) -> None:
+async def produce(publisher: KafkaPublisher, events: Sequence[ClientEvent], report: ReportCount) -> None:
     """Send events in order, a batch at a time."""
     for start in range(0, len(events), BATCH):
         batch = events[start : start + BATCH]
         await publisher.publish([Message(Topic.CONVERSATIONS, event.key.encode(), encode(event)) for event in batch])
-        produced(start + len(batch))
+        report(start + len(batch))
 
 
 async def wait_until_remembered(
-    store: StateStore, key: str, sessions: int, remembered: Advance, timeout_s: float
+    store: StateStore, key: str, sessions: int, report: ReportCount, timeout_s: float
 ) -> None:
     """Return when memory knows session number ``sessions``; raises `Unavailable` when it does not get on in time."""
     reached, since = -1, time.monotonic()
@@ -92,7 +82,7 @@ async def wait_until_remembered(
         now = await remembered_session(store, key)
         if now != reached:
             reached, since = now, time.monotonic()
-            remembered(min(now, sessions))
+            report(min(now, sessions))
         elif time.monotonic() - since > timeout_s:
             raise Unavailable(
                 f"memory stands at session {now} of {sessions} for {timeout_s:.0f} s: do the workers run?"

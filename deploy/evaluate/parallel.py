@@ -14,6 +14,7 @@ from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.retrieval import RetrievalPlan, Shown, measure
+from eunoe.deploy.progress import Advance
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused
@@ -21,9 +22,6 @@ from eunoe.schemas.events import Strategy
 
 LIMIT_BYTES = 2**24
 """The longest line that a process may write."""
-
-Told = Callable[[], None]
-"""Called once per question and way of retrieving."""
 
 
 class EvalJob(Value):
@@ -43,7 +41,7 @@ async def measure_all(
     settings: Settings,
     plan: RetrievalPlan,
     jobs: int,
-    told: Told,
+    advance: Advance,
 ) -> list[Shown]:
     """What `measure` finds, one conversation after the other; ``jobs`` processes share the file's conversations out.
 
@@ -52,11 +50,12 @@ async def measure_all(
     if min(jobs, len(conversations)) <= 1:
         async with AsyncExitStack() as closing:
             embedder = await open_embedder(settings, os.environ, closing)
-            return [shown for one in conversations for shown in await measure(one, embedder, plan, told)]
+            return [shown for one in conversations for shown in await measure(one, embedder, plan, advance)]
     slots = asyncio.Semaphore(jobs)
     longest = sorted(conversations, key=lambda one: -len(one.utterances) * len(answerable(one)))
     tasks = {
-        one.conversation_id: asyncio.create_task(_run(_job(data, one, settings, plan), slots, told)) for one in longest
+        one.conversation_id: asyncio.create_task(_run(_job(data, one, settings, plan), slots, advance))
+        for one in longest
     }
     try:
         await asyncio.gather(*tasks.values())
@@ -78,7 +77,7 @@ def _job(data: Path, one: LoadedConversation, settings: Settings, plan: Retrieva
     )
 
 
-async def _run(job: EvalJob, slots: asyncio.Semaphore, told: Told) -> list[Shown]:
+async def _run(job: EvalJob, slots: asyncio.Semaphore, advance: Advance) -> list[Shown]:
     async with slots:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -90,7 +89,7 @@ async def _run(job: EvalJob, slots: asyncio.Semaphore, told: Told) -> list[Shown
             limit=LIMIT_BYTES,
         )
         try:
-            found = [shown async for shown in _rows(process, told)]
+            found = [shown async for shown in _rows(process, advance)]
             if await process.wait():
                 raise await _fault(process)
         finally:
@@ -100,11 +99,11 @@ async def _run(job: EvalJob, slots: asyncio.Semaphore, told: Told) -> list[Shown
     return found
 
 
-async def _rows(process: asyncio.subprocess.Process, told: Told) -> AsyncIterator[Shown]:
+async def _rows(process: asyncio.subprocess.Process, advance: Advance) -> AsyncIterator[Shown]:
     assert process.stdout is not None
     while line := await process.stdout.readline():
         if line.isspace():
-            told()
+            advance()
         else:
             yield Shown(**orjson.loads(line))
 

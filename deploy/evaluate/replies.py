@@ -1,7 +1,7 @@
 """How good are the replies? Questions answered by the responder, scored by words and by judges."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eunoe.deploy.datasets.loaded import EvalQuestion
@@ -11,6 +11,7 @@ from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering,
 from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.textscores import bert_score, bleu, rouge_l, token_f1
+from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import DEFAULT_AGENT
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.metering import Prices, Usage
@@ -91,15 +92,15 @@ def asked_of(library: IndexedConversation, limit: int | None) -> list[EvalQuesti
 
 
 async def evaluate_replies(
-    libraries: Sequence[IndexedConversation], plan: ReplyEvalOptions, told: Callable[[], None] = lambda: None
+    libraries: Sequence[IndexedConversation], plan: ReplyEvalOptions, advance: Advance = lambda: None
 ) -> list[ReplyRow]:
-    """One row per way of remembering; ``told`` is called for each question and way."""
+    """One row per way of remembering; ``advance`` is called for each question and way."""
     found: dict[str, list[Replied]] = {}
     spent: dict[str, Usage | None] = {}
     language = libraries[0].dependencies.language
     for way in plan.ways:
         before = usage_of(language)
-        found[way] = [one for library in libraries for one in await _replies(library, way, plan, told)]
+        found[way] = [one for library in libraries for one in await _replies(library, way, plan, advance)]
         spent[way] = None if language is None else _since(before, usage_of(language))
     plain = {id(one.question): one.reply for one in found.get(PLAIN, [])}
     rows = []
@@ -109,9 +110,7 @@ async def evaluate_replies(
     return rows
 
 
-async def _replies(
-    library: IndexedConversation, way: str, plan: ReplyEvalOptions, told: Callable[[], None]
-) -> list[Replied]:
+async def _replies(library: IndexedConversation, way: str, plan: ReplyEvalOptions, advance: Advance) -> list[Replied]:
     replier, slots = replier_of(library), asyncio.Semaphore(AT_ONCE)
     texts = {one.utterance_id: f"{one.speaker}: {one.text}" for one in library.loaded.utterances}
 
@@ -119,7 +118,7 @@ async def _replies(
         async with slots:
             said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
             reply, context = await answer(library, replier, way, said, plan.budget)
-        told()
+        advance()
         evidence = "\n".join(texts[id_] for id_ in question.evidence)
         return Replied(question, evidence, reply.text, context.tokens)
 

@@ -4,7 +4,7 @@ Every conversation goes through the stages offline, over the in-memory stores; t
 strategy, and of simple retrievers: turns, four turns and sessions by BM25, cosine and both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -14,6 +14,7 @@ from eunoe.deploy.evaluate.corpus import answerable
 from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, median, percent
+from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.registry import StageSettings
@@ -21,9 +22,6 @@ from eunoe.workers.respond.context import fold
 
 BUDGETS = (500, 1000, 2000, 4000)
 ALL = "all"
-
-Told = Callable[[], None]
-"""Called once per question and way of retrieving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Shown:
 
 
 async def measure(
-    loaded: LoadedConversation, embedder: Embedder, plan: RetrievalPlan, told: Told = lambda: None
+    loaded: LoadedConversation, embedder: Embedder, plan: RetrievalPlan, advance: Advance = lambda: None
 ) -> list[Shown]:
     """Every question of a conversation, by every way, under every budget."""
     library = await IndexedConversation.grown(loaded, embedder, plan.settings)
@@ -85,7 +83,7 @@ async def measure(
         for way in plan.ways:
             for budget, recalled, spent in await _recalls(library, way, question.question, plan.budgets):
                 found.append(judge(way, budget, question, recalled, texts, spent))
-            told()
+            advance()
     return found
 
 

@@ -5,7 +5,7 @@ may be missing. Or a LoCoMo file, of which dialogues are spliced.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -18,6 +18,7 @@ from eunoe.deploy.evaluate.corpus import read_corpus
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.segbaselines import BASELINES
 from eunoe.deploy.evaluate.segmetrics import f1, pk, score, window_diff
+from eunoe.deploy.progress import Advance
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line, Utterance
 from eunoe.schemas.ports import Embedder
@@ -65,9 +66,9 @@ async def evaluate_segmentation(
     sets: Sequence[tuple[str, Sequence[Dialogue]]],
     segmenter: Segmenter,
     embedder: Embedder,
-    told: Callable[[], None] = lambda: None,
+    advance: Advance = lambda: None,
 ) -> list[SegmentationRow]:
-    """Rows per set and segmenter, the stage's first; ``told`` is called for each dialogue."""
+    """Rows per set and segmenter, the stage's first; ``advance`` is called for each dialogue."""
     rows = []
     for name, dialogues in sets:
         found: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {way: [] for way in (OURS, *BASELINES)}
@@ -77,7 +78,7 @@ async def evaluate_segmentation(
             vectors = await embedder.embed(dialogue.texts)
             for way, cut in BASELINES.items():
                 found[way].append((dialogue.segments, cut(vectors)))
-            told()
+            advance()
         rows += [_row(name, way, pairs) for way, pairs in found.items()]
     return rows
 

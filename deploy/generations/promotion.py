@@ -1,7 +1,6 @@
 """Which generation answers: shown, changed, removed."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -9,6 +8,7 @@ from time import monotonic
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import GenerationPromoted
@@ -50,13 +50,13 @@ async def list_generations(settings: Settings) -> list[Listed]:
     return [Listed(name, name == live, made.get(name)) for name in names]
 
 
-async def promote(settings: Settings, name: str, tell: Callable[[int], None]) -> str:
-    """Let a generation answer from now on; returns the one that answered before.
+async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str:
+    """Let a generation answer from now on; returns the name of the one that answered before.
 
-    Waits until the generation's workers have caught up; ``tell`` hears how many records they are behind. Then a
-    control record goes into every partition of the log: asks before it belong to the old generation, those after it
-    to the new one. Nothing changes in either memory, so that it can be undone by promoting the old one again. Raises
-    `Refused` for a generation that is not whole or has no workers, `Unavailable` when a server is away.
+    First waits until the generation's workers have caught up; ``report_lag`` is called with the number of records
+    left. Then publishes a control record into every partition of the log: asks before it belong to the old
+    generation, those after it to the new one. Neither memory changes, so promoting the old one again undoes it.
+    Raises `Refused` for a generation that is incomplete or has no workers, `Unavailable` when a server is down.
     """
     async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
@@ -68,8 +68,8 @@ async def promote(settings: Settings, name: str, tell: Callable[[int], None]) ->
         live = await settings_in(book, settings.model_copy(update={"generation": before}))
         check_same_log(live.names, name, made)
         target = await settings_in(book, settings.model_copy(update={"generation": name}))
-        await caught_up(target, tell)
-        await _tell_the_log(target, name)
+        await caught_up(target, report_lag)
+        await _append_promotions(target, name)
         await book.promote(name)
     return before
 
@@ -101,7 +101,7 @@ def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
         raise Refused(f"{name} is not whole yet: run its `{again}` again, it goes on")
 
 
-async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
+async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
     """Return when the stages of a generation have done what there was to do; `Refused` where nobody works on it.
 
     In a log that never rests they are never done with all of it: what came before this was called is, and what that
@@ -110,17 +110,17 @@ async def caught_up(settings: Settings, tell: Callable[[int], None]) -> None:
     kafka, names = settings.kafka_settings, settings.names
     topics = {topic for spec in STAGES.values() for topic in spec.inputs}
     for _ in range(HOPS):
-        await _handled(settings, await ends_now(kafka, names, topics), tell)
+        await _handled(settings, await ends_now(kafka, names, topics), report_lag)
         if not any((await lag(kafka, names, _STAGES)).values()):
             break
-    tell(0)
+    report_lag(0)
 
 
-async def _handled(settings: Settings, ends: Ends, tell: Callable[[int], None]) -> None:
+async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> None:
     """Return when all that stands before ``ends`` is handled."""
     least, since = None, monotonic()
     while left := sum((await lag(settings.kafka_settings, settings.names, _STAGES, ends)).values()):
-        tell(left)
+        report_lag(left)
         if least is None or left < least:
             least, since = left, monotonic()
         if monotonic() - since > STALLED_S:
@@ -132,7 +132,7 @@ async def _handled(settings: Settings, ends: Ends, tell: Callable[[int], None]) 
         await asyncio.sleep(POLL_S)
 
 
-async def _tell_the_log(settings: Settings, name: str) -> None:
+async def _append_promotions(settings: Settings, name: str) -> None:
     """The control record, in every partition."""
     kafka, names = settings.kafka_settings, settings.names
     (partitions,) = await partitions_of(kafka, names, [Topic.CONVERSATIONS])

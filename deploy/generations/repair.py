@@ -1,11 +1,12 @@
 """Derives a conversation again from the log, and puts what comes of it in the place of what the stores hold."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
 from eunoe.deploy.observability.counters import model_document
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
 from eunoe.schemas.errors import Refused, Unavailable
@@ -68,8 +69,8 @@ class Repairer:
         letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
         return sorted({filed.letter.key for filed in letters if filed.letter.key})
 
-    async def repair(self, key: str, done: Callable[[int, int], None] = lambda at, of: None) -> Repaired:
-        """Derive a conversation again; ``done`` is told how many records are derived, and of how many.
+    async def repair(self, key: str, report: ReportProgress = lambda _phase, _done, _total: None) -> Repaired:
+        """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
 
         All that intake has handled of it is derived in memory, then swapped in at once, if intake has handled nothing
         more meanwhile; else the new records are derived too. Raises `Refused` where the log knows nothing of the
@@ -81,7 +82,7 @@ class Repairer:
             records = await self._records(key, intake)
             if not records:
                 raise Refused(f"the log holds nothing of {key} that intake has handled")
-            derived = await self._derive(key, records, done)
+            derived = await self._derive(key, records, report)
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
             if await self.transplants.swap(key, TABLES, _fencing(derived.standing, live), intake):
                 return await self._follow(derived, live, len(records), calls)
@@ -105,13 +106,13 @@ class Repairer:
             if record.key == key.encode() and 0 < _position(record, self.settings.log_epoch) <= handled
         ]
 
-    async def _derive(self, key: str, records: Sequence[Record], done: Callable[[int, int], None]) -> Derived:
+    async def _derive(self, key: str, records: Sequence[Record], report: ReportProgress) -> Derived:
         at = 0
 
         def one_more() -> None:
             nonlocal at
             at += 1
-            done(at, len(records))
+            report(key, at, len(records))
 
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))

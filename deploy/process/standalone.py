@@ -7,7 +7,7 @@ all of it is.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.stack import LocalStack, Ports
 from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics, lag
@@ -31,9 +32,6 @@ from eunoe.workers.registry import STAGES
 log = logging.getLogger(__name__)
 
 DRAIN_POLL_S = 0.2
-
-Tell = Callable[[str, int, int], None]
-"""(what is done, how much of it, of how much)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,9 @@ class Standalone:
 
 
 @asynccontextmanager
-async def open_standalone(settings: Settings, plan: StandaloneOptions, tell: Tell) -> AsyncIterator[Standalone]:
+async def open_standalone(
+    settings: Settings, plan: StandaloneOptions, report: ReportProgress
+) -> AsyncIterator[Standalone]:
     """A memory that takes events; at the end it is stopped and, where data is kept, says whether cleanly.
 
     Raises `Refused` when the directory is in use or was made with other partitions, `Unavailable` when a part
@@ -84,26 +84,26 @@ async def open_standalone(settings: Settings, plan: StandaloneOptions, tell: Tel
         if kept is not None:
             kept.check_partitions(settings.partitions)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
-        journal = await _restore(settings, stack, kept, tell) if kept is not None else None
+        journal = await _restore(settings, stack, kept, report) if kept is not None else None
         workers = await _start_workers(settings, stack, closing) if plan.workers else ()
         writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
         if workers and not stack.clean_start:
-            await drained(settings, plan.drain_s * 30, tell)
+            await drained(settings, plan.drain_s * 30, report)
         stack.announce()
         home = Standalone(settings, stack, workers, writer)
         yield home
         if workers and writer is not None:
-            await _settle(home, writer, plan, tell)
+            await _settle(home, writer, plan, report)
 
 
-async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, tell: Tell) -> Journal:
+async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, report: ReportProgress) -> Journal:
     """Throw away what may be ahead of the journal, then produce the journal again."""
     journal = Journal(kept.journal)
     if not stack.clean_start:
         log.warning("the last stop was not clean: memory is made again from %d journalled events", len(journal))
         await discard_derived_state(stack.urls, store_keys(settings))
     async with open_publisher(settings) as publisher:
-        played = await replay(journal, publisher, lambda done, total: tell("played back", done, total))
+        played = await replay(journal, publisher, lambda done, total: report("played back", done, total))
     stands = await topic_size(settings.kafka_settings, settings.names, Topic.CONVERSATIONS)
     if stands != played:
         raise Refused(
@@ -134,10 +134,10 @@ async def _start_journal(
     return writer
 
 
-async def _settle(home: Standalone, writer: JournalWriter, plan: StandaloneOptions, tell: Tell) -> None:
+async def _settle(home: Standalone, writer: JournalWriter, plan: StandaloneOptions, report: ReportProgress) -> None:
     """Finish everything, and mark the directory clean; where that fails, the next start makes memory again."""
     try:
-        await drained(home.settings, plan.drain_s, tell)
+        await drained(home.settings, plan.drain_s, report)
         await asyncio.gather(*(worker.stop() for worker in home.workers))
         await writer.drain()
     except Unavailable as fault:
@@ -146,7 +146,7 @@ async def _settle(home: Standalone, writer: JournalWriter, plan: StandaloneOptio
     home.stack.mark_drained()
 
 
-async def drained(settings: Settings, retry_limit_s: float, tell: Tell) -> None:
+async def drained(settings: Settings, retry_limit_s: float, report: ReportProgress) -> None:
     """Return when no stage has anything left to do; raises `Unavailable` when that takes longer than ``patience_s``."""
     stages = {name: spec.inputs for name, spec in STAGES.items()}
     total = 0
@@ -154,8 +154,8 @@ async def drained(settings: Settings, retry_limit_s: float, tell: Tell) -> None:
         async with asyncio.timeout(retry_limit_s):
             while left := sum((await lag(settings.kafka_settings, settings.names, stages)).values()):
                 total = max(total, left)
-                tell("stages", total - left, total)
+                report("stages", total - left, total)
                 await asyncio.sleep(DRAIN_POLL_S)
-            tell("stages", total, total)
+            report("stages", total, total)
     except TimeoutError:
         raise Unavailable(f"the stages had still {left} events to do after {retry_limit_s:.0f} s") from None

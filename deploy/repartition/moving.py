@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.records import begins, belongs, copied, forwarded, source_of
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason, GenerationPromoted
@@ -56,8 +57,8 @@ class LogMove:
     """In which the source is read."""
     generation: str
     """Who shall answer, from the target."""
-    tell: Callable[[int], None] = lambda _done: None
-    """Hears how many records were taken, with those that were there already."""
+    report: ReportCount = lambda _taken: None
+    """Called with the number of records taken, those of earlier attempts included."""
     taken: int = 0
     left_out: int = 0
     """Records that intake set aside as they came: they are among the dead letters."""
@@ -163,7 +164,7 @@ class LogMove:
         batch, self._batch, self._bytes = self._batch, [], 0
         if batch:
             await self.target.publisher.publish(batch)
-        self.tell(self.taken)
+        self.report(self.taken)
 
     def _note(self, partition: int, offset: int, target: int) -> None:
         """A record is in the target; one that was noted is not counted twice."""

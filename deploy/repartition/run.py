@@ -6,7 +6,7 @@ was stopped is gone on with by the same command.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,10 +16,11 @@ from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
 from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
-from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, Tell
+from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.run import rebuild
 from eunoe.deploy.process.retired_consumers import begin_at
 from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.moving import LogEnd, LogMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -144,20 +145,21 @@ async def _partitions(settings: Settings) -> int:
 
 
 async def repartition(
-    move: Move, closing: AsyncExitStack, tell: Tell, behind: Callable[[int], None], *, workers: int = 2
+    move: Move, closing: AsyncExitStack, report: ReportRebuild, report_lag: ReportCount, *, workers: int = 2
 ) -> tuple[Moved, WorkerProcess]:
-    """Do all of it; returns what was done, and the worker of the new generation, which runs until ``closing`` ends.
+    """Run all steps; returns the result and the new generation's worker, which runs until ``closing`` is closed.
 
-    ``behind`` hears how many records the new generation is behind. Stopped at any point it can be called again, with
-    another `survey`. Raises `Refused` where somebody produced into the new log before it was ready, `Unavailable`.
+    ``report_lag`` is called with the number of records that the new generation is behind. After an interruption at
+    any point, call it again with a new `survey`. Raises `Refused` where a client produced into the new log before it
+    was ready, `Unavailable` when a server is down.
     """
     redis = await closing.enter_async_context(open_redis(move.source))
-    work = RepartitionJob(move, RedisGenerations(redis, move.source.prefix), tell, workers)
+    work = RepartitionJob(move, RedisGenerations(redis, move.source.prefix), report, workers)
     await work.begin(closing)
     worker = WorkerProcess(["all"], environment(move.target))
     closing.push_async_callback(worker.stop)
     await worker.start()
-    await work.catch_up(behind)
+    await work.catch_up(report_lag)
     await work.change_over()
     return replace(work.done, note=await _old_ones_rest(move)), worker
 
@@ -165,10 +167,12 @@ async def repartition(
 class RepartitionJob:
     """The steps, each of which may be done again."""
 
-    def __init__(self, move: Move, book: Generations, tell: Tell, workers: int, log: LogMove | None = None) -> None:
+    def __init__(
+        self, move: Move, book: Generations, report: ReportRebuild, workers: int, log: LogMove | None = None
+    ) -> None:
         self._move = move
         self._book = book
-        self._tell = tell
+        self._report = report
         self._workers = workers
         self._row = move.row
         self._made = ProgressLine()
@@ -197,7 +201,7 @@ class RepartitionJob:
             await _side(target, move.partitions, closing),
             move.source.log_epoch,
             self._row.name,
-            lambda taken: self._tell(RebuildProgress("log copied", taken, max(total, taken))),
+            lambda taken: self._report(RebuildProgress("log copied", taken, max(total, taken))),
         )
         await self._logs.look(strict=self._row.state is not GenerationState.MOVING)
         await self._logs.copy()
@@ -209,15 +213,15 @@ class RepartitionJob:
         plan = RebuildPlan(
             row.name, changes=row.changes, workers=self._workers, log=row.log, partitions=self._move.partitions
         )
-        self._made = (await rebuild(self._move.source, plan, self._tell)).made
+        self._made = (await rebuild(self._move.source, plan, self._report)).made
         await begin_at(self._move.target, self._logs.source.log, self._logs.next_offsets)
         self._row = row.model_copy(update={"state": GenerationState.BUILT})
 
-    async def catch_up(self, behind: Callable[[int], None]) -> None:
+    async def catch_up(self, report_lag: ReportCount) -> None:
         """Copy what came meanwhile, until that is little and the new generation knows it."""
         for _ in range(ROUNDS):
             copied = await self._logs.copy()
-            await caught_up(self._move.target, behind)
+            await caught_up(self._move.target, report_lag)
             if copied <= FEW:
                 return
 

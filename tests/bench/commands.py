@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.errors import Refused
 from tests.bench.ask import AskTimes, bench_ask
@@ -49,27 +49,6 @@ def _numbers(text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise Refused(f"{text!r}: give positive numbers with commas between them, like 1,2,4")
     return tuple(map(int, parts))
-
-
-class Bars:
-    """A progress bar for each thing that takes long, on standard error."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        columns = (TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bars = Progress(*columns, console=errors, disable=quiet)
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "Bars":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if what not in self._tasks:
-            self._tasks[what] = self._bars.add_task(what)
-        self._bars.update(self._tasks[what], completed=done, total=total)
 
 
 @app.command("ask")
@@ -111,7 +90,7 @@ def pipeline(
     """
     rig = RigPlan((ALL,) * workers, None if offline else delay, base_url, attach=attach)
     plan = PipelinePlan(LoadPlan(conversations, sessions, turns, seed, talk), rig, compare)
-    with Bars(quiet=as_json) as bars:
+    with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_pipeline(plan, read_settings(), bars))
     _finish("pipeline", asdict(plan), figures, reports, as_json=as_json)
 
@@ -131,7 +110,7 @@ def growth(
     """What one more session costs in a conversation that holds many; draws a line per stage."""
     rig = RigPlan(delay_s=None if offline else 0.0, attach=attach)
     plan = GrowthPlan(_numbers(marks), turns=turns, seed=seed, rig=rig)
-    with Bars(quiet=as_json) as bars:
+    with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_growth(plan, read_settings(), bars))
     _finish("growth", asdict(plan), figures, reports, as_json=as_json, plot=growth_plot(figures))
 
@@ -149,7 +128,7 @@ def reply(
 ) -> None:
     """Time replies without a language model beside more and more memories: whole, by hop and by source."""
     plan = ReplyBenchOptions(_numbers(marks), beside, asks, seed)
-    with Bars(quiet=as_json) as bars:
+    with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_reply(plan, read_settings(), bars))
     _finish("reply", asdict(plan), figures, reports, as_json=as_json, plot=reply_plot(figures))
 
@@ -172,7 +151,7 @@ def scale(
     """The same load on more processes, what a rebalance costs, and asks beside a bulk import."""
     load = LoadPlan(conversations, sessions, turns=6)
     plan = ScalePlan(_numbers(processes), load, delay, in_flight, rebalance, bulk, asks)
-    with Bars(quiet=as_json) as bars:
+    with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_scale(plan, read_settings(), bars))
     _finish("scale", asdict(plan), figures, reports, as_json=as_json, plot=scale_plot(figures))
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from tests.bench.checks import check_run
 from tests.bench.load import LoadPlan
-from tests.bench.pipeline import CounterDelta, Tell, model_figures, play, read_counters, warm_up
+from tests.bench.pipeline import CounterDelta, model_figures, play, read_counters, warm_up
 from tests.bench.report import Plot, Series
 from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
@@ -29,7 +30,9 @@ class GrowthPlan:
     rig: RigPlan = field(default_factory=lambda: RigPlan(delay_s=0.0))
 
 
-async def bench_growth(plan: GrowthPlan, settings: Settings, tell: Tell = lambda *_: None) -> dict[str, Any]:
+async def bench_growth(
+    plan: GrowthPlan, settings: Settings, report: ReportProgress = lambda *_: None
+) -> dict[str, Any]:
     """Mark → the cost of a session there, stage by stage; raises `WrongResult` where the result is not right."""
     load = LoadPlan(1, 0, plan.turns, plan.seed, name="growing")
     rows: dict[str, Any] = {}
@@ -38,17 +41,17 @@ async def bench_growth(plan: GrowthPlan, settings: Settings, tell: Tell = lambda
         watch = Watch(rig.redis, rig.names, load.keys)
         held = 0
         for mark in sorted(plan.marks):
-            held = await _grow(rig, load, watch, held, mark, tell)
+            held = await _grow(rig, load, watch, held, mark, report)
             rows[str(mark)] = await _probe(rig, replace(load, sessions=1), watch, held, plan.probe)
             held += plan.probe
         await check_run(rig, load)
     return {"cost_of_a_session": {mark: _row(found) for mark, found in rows.items()}, "by_stage": _stage_rows(rows)}
 
 
-async def _grow(rig: Rig, load: LoadPlan, watch: Watch, held: int, mark: int, tell: Tell) -> int:
+async def _grow(rig: Rig, load: LoadPlan, watch: Watch, held: int, mark: int, report: ReportProgress) -> int:
     """Let the conversation hold ``mark`` sessions; returns how many it holds."""
     if mark > held:
-        await play(rig, replace(load, sessions=mark - held), watch, tell, held + 1)
+        await play(rig, replace(load, sessions=mark - held), watch, report, held + 1)
     return max(mark, held)
 
 

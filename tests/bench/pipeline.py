@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Any
 
 from eunoe.deploy.clients.shared import open_publisher
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import SessionEnded
 from eunoe.workers.derive.digest import hash_of_all
@@ -18,9 +19,6 @@ from tests.bench.counters import model_stats, qdrant_requests, redis_commands
 from tests.bench.load import Event, LoadPlan, as_message, rounds
 from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
-
-Tell = Callable[[str, int, int], None]
-"""(what is done, how much of it, of how much)."""
 
 BATCH = 20
 """Sessions that are produced together."""
@@ -63,19 +61,21 @@ async def read_counters(rig: Rig) -> CounterSnapshot:
     )
 
 
-async def bench_pipeline(plan: PipelinePlan, settings: Settings, tell: Tell = lambda *_: None) -> dict[str, Any]:
+async def bench_pipeline(
+    plan: PipelinePlan, settings: Settings, report: ReportProgress = lambda *_: None
+) -> dict[str, Any]:
     """The figures; raises `WrongResult` where the run's result is not right."""
     async with open_rig(plan.rig, settings) as rig:
         await warm_up(rig)
         before = await read_counters(rig)
         watch = Watch(rig.redis, rig.names, plan.load.keys)
-        ended = await play(rig, plan.load, watch, tell)
+        ended = await play(rig, plan.load, watch, report)
         after = await read_counters(rig)
         states = await check_run(rig, plan.load)
         if plan.compare:
-            tell("checked", 0, 1)
+            report("checked", 0, 1)
             check_same(states, await sequential_states(rig, plan.load))
-            tell("checked", 1, 1)
+            report("checked", 1, 1)
         figures = figures_of(plan.load, CounterDelta(before, after), watch, ended)
         memory = {f"worker {place}": round(worker.rss_peak_mb, 1) for place, worker in enumerate(rig.workers)}
         digest = hash_of_all(state.digest for state in states)
@@ -89,12 +89,14 @@ async def warm_up(rig: Rig) -> None:
     await play(rig, load, Watch(rig.redis, rig.names, load.keys), lambda *_: None)
 
 
-async def play(rig: Rig, load: LoadPlan, watch: Watch, tell: Tell, first: int = 1) -> dict[tuple[str, int], float]:
+async def play(
+    rig: Rig, load: LoadPlan, watch: Watch, report: ReportProgress, first: int = 1
+) -> dict[tuple[str, int], float]:
     """Produce all sessions and wait until the last is durable: (conversation, session) → when its end was produced."""
     last = first + load.sessions - 1
     total = load.conversations * last
-    producing = asyncio.create_task(produce(rig, load, tell, first))
-    watching = asyncio.create_task(watch.until(last, lambda done: tell("durable", done, total)))
+    producing = asyncio.create_task(produce(rig, load, report, first))
+    watching = asyncio.create_task(watch.until(last, lambda done: report("durable", done, total)))
     try:
         ended, _ = await asyncio.gather(producing, watching)
     finally:
@@ -103,7 +105,7 @@ async def play(rig: Rig, load: LoadPlan, watch: Watch, tell: Tell, first: int = 
     return ended
 
 
-async def produce(rig: Rig, load: LoadPlan, tell: Tell, first: int = 1) -> dict[tuple[str, int], float]:
+async def produce(rig: Rig, load: LoadPlan, report: ReportProgress, first: int = 1) -> dict[tuple[str, int], float]:
     """Produce all sessions of a load; gives when the end of each was in the log, in seconds since the epoch."""
     ended: dict[tuple[str, int], float] = {}
     batch: list[Event] = []
@@ -119,7 +121,7 @@ async def produce(rig: Rig, load: LoadPlan, tell: Tell, first: int = 1) -> dict[
                     counts[event.key] += 1
                     ended[event.key, first - 1 + counts[event.key]] = time.time()
             batch = []
-            tell("produced", number, load.total_sessions)
+            report("produced", number, load.total_sessions)
     return ended
 
 

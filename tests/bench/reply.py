@@ -9,6 +9,7 @@ from typing import Any
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.models import open_compressor, open_embedder
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
 from eunoe.workers.compress.reads import read_stats
@@ -20,7 +21,7 @@ from eunoe.workers.update.reads import read_memory_stats
 from tests.bench.ask import HOPS, TimedAsk, hop_times
 from tests.bench.checks import check_run
 from tests.bench.load import LoadPlan, question
-from tests.bench.pipeline import Tell, cut, play
+from tests.bench.pipeline import cut, play
 from tests.bench.report import Plot, Series
 from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
@@ -45,7 +46,9 @@ class ReplyBenchOptions:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-async def bench_reply(plan: ReplyBenchOptions, settings: Settings, tell: Tell = lambda *_: None) -> dict[str, Any]:
+async def bench_reply(
+    plan: ReplyBenchOptions, settings: Settings, report: ReportProgress = lambda *_: None
+) -> dict[str, Any]:
     """Memories → times in milliseconds, whole, by hop and by source; raises `WrongResult` where memory is not whole.
 
     The offline models decide: what is timed is all that is not a language model.
@@ -56,31 +59,31 @@ async def bench_reply(plan: ReplyBenchOptions, settings: Settings, tell: Tell = 
     crowd = LoadPlan(plan.beside, 1, 10, plan.seed, name="beside")
     async with open_rig(RigPlan(delay_s=None, variables=plan.variables), settings) as rig:
         if plan.beside:
-            await play(rig, crowd, Watch(rig.redis, rig.names, crowd.keys), _named(tell, "beside"))
+            await play(rig, crowd, Watch(rig.redis, rig.names, crowd.keys), _named(report, "beside"))
         watch = Watch(rig.redis, rig.names, load.keys)
         held = 0
         for mark in sorted(plan.marks):
-            held = await _fill(rig, load, watch, held, mark, tell)
+            held = await _fill(rig, load, watch, held, mark, report)
             name = str(await _memories(rig, load))
-            hops = await _ask(rig, load, plan.asks, _named(tell, f"asks at {name}"))
+            hops = await _ask(rig, load, plan.asks, _named(report, f"asks at {name}"))
             whole[name] = hops.pop(HOPS[-1])
             parts[name] = {**_medians(hops), **await _sources(rig, load, plan.asks)}
         await check_run(rig, replace(load, sessions=held))
     return {"whole_ms": whole, "parts_ms_p50": parts}
 
 
-def _named(tell: Tell, name: str) -> Tell:
-    return lambda what, done, total: tell(f"{name}: {what}", done, total)
+def _named(report: ReportProgress, name: str) -> ReportProgress:
+    return lambda what, done, total: report(f"{name}: {what}", done, total)
 
 
-async def _fill(rig: Rig, load: LoadPlan, watch: Watch, held: int, mark: int, tell: Tell) -> int:
+async def _fill(rig: Rig, load: LoadPlan, watch: Watch, held: int, mark: int, report: ReportProgress) -> int:
     """Sessions until the conversation has ``mark`` memories; returns how many it holds."""
     while (known := await _memories(rig, load)) < mark:
         each = known / held if held else 40.0
         more = max(1, min(50, int((mark - known) / max(each, 1.0))))
         await play(rig, replace(load, sessions=more), watch, lambda *_: None, held + 1)
         held += more
-        tell(f"{mark} memories", min(await _memories(rig, load), mark), mark)
+        report(f"{mark} memories", min(await _memories(rig, load), mark), mark)
     return held
 
 
@@ -89,7 +92,7 @@ async def _memories(rig: Rig, load: LoadPlan) -> int:
     return stats.memories
 
 
-async def _ask(rig: Rig, load: LoadPlan, asks: int, tell: Tell) -> dict[str, Any]:
+async def _ask(rig: Rig, load: LoadPlan, asks: int, report: ReportProgress) -> dict[str, Any]:
     timed: dict[str, TimedAsk] = {}
     offset = time.time_ns()
     async with MemoryClient(
@@ -101,7 +104,7 @@ async def _ask(rig: Rig, load: LoadPlan, asks: int, tell: Tell) -> dict[str, Any
             reply = await memory.ask(said.text, speaker=said.speaker, record=False, timeout=120.0)
             if number >= WARM_UP:
                 timed[reply.request_id] = TimedAsk(sent * 1000, time.time() * 1000)
-                tell("answered", len(timed), asks)
+                report("answered", len(timed), asks)
     return {name: _percentiles(values) for name, values in (await hop_times(rig.settings, timed)).items()}
 
 

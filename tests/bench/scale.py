@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
 from eunoe.workers.registry import GROUPS, STAGES
 from tests.bench.checks import check_run
 from tests.bench.load import LoadPlan, question
-from tests.bench.pipeline import Tell, cut, play, produce, warm_up
+from tests.bench.pipeline import cut, play, produce, warm_up
 from tests.bench.report import Plot, Series
 from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
@@ -38,15 +39,15 @@ class ScalePlan:
     asks: int = 20
 
 
-async def bench_scale(plan: ScalePlan, settings: Settings, tell: Tell = lambda *_: None) -> dict[str, Any]:
+async def bench_scale(plan: ScalePlan, settings: Settings, report: ReportProgress = lambda *_: None) -> dict[str, Any]:
     """Throughput by processes, the cost of a rebalance, fairness; raises `WrongResult` where a result is not right."""
     figures: dict[str, Any] = {"throughput": {}}
     for count in plan.processes:
-        figures["throughput"][str(count)] = await _throughput(plan, count, settings, tell)
+        figures["throughput"][str(count)] = await _throughput(plan, count, settings, report)
     if plan.rebalance:
-        figures["rebalance"] = await _rebalance(plan, settings, tell)
+        figures["rebalance"] = await _rebalance(plan, settings, report)
     if plan.bulk_sessions:
-        figures["fairness"] = await _fairness(plan, settings, tell)
+        figures["fairness"] = await _fairness(plan, settings, report)
     return figures
 
 
@@ -55,26 +56,28 @@ def _rig(plan: ScalePlan, processes: int) -> RigPlan:
     return RigPlan((OTHERS, *(MODEL_BOUND,) * processes), plan.delay_s, variables=variables)
 
 
-async def _throughput(plan: ScalePlan, processes: int, settings: Settings, tell: Tell) -> dict[str, float]:
+async def _throughput(plan: ScalePlan, processes: int, settings: Settings, report: ReportProgress) -> dict[str, float]:
     load = plan.load
     async with open_rig(_rig(plan, processes), settings) as rig:
         await warm_up(rig)
         watch = Watch(rig.redis, rig.names, load.keys)
         started = time.time()
-        await play(rig, load, watch, lambda what, done, all_: tell(f"{processes}: {what}", done, all_))
+        await play(rig, load, watch, lambda what, done, all_: report(f"{processes}: {what}", done, all_))
         seconds = max(watch.durable.values()) - started
         await check_run(rig, load)
     rate = load.total_sessions / seconds
     return {"sessions_per_s": round(rate, 3), "per_process": round(rate / processes, 3), "seconds": round(seconds, 1)}
 
 
-async def _rebalance(plan: ScalePlan, settings: Settings, tell: Tell) -> dict[str, float]:
+async def _rebalance(plan: ScalePlan, settings: Settings, report: ReportProgress) -> dict[str, float]:
     """A second process joins in the middle of the load: the longest time that a conversation stood still."""
     load = replace(plan.load, sessions=plan.load.sessions * 2)
     async with open_rig(_rig(plan, 1), settings) as rig:
         await warm_up(rig)
         watch = Watch(rig.redis, rig.names, load.keys)
-        playing = asyncio.create_task(play(rig, load, watch, lambda what, done, all_: tell(f"re: {what}", done, all_)))
+        playing = asyncio.create_task(
+            play(rig, load, watch, lambda what, done, all_: report(f"re: {what}", done, all_))
+        )
         while len(watch.durable) < load.total_sessions // 3 and not playing.done():  # noqa: ASYNC110 - so does the watch
             await asyncio.sleep(0.1)
         joined = time.time()
@@ -100,7 +103,7 @@ def _standstill(watch: Watch, moment: float) -> dict[str, float]:
     }
 
 
-async def _fairness(plan: ScalePlan, settings: Settings, tell: Tell) -> dict[str, Any]:
+async def _fairness(plan: ScalePlan, settings: Settings, report: ReportProgress) -> dict[str, Any]:
     """Asks of an idle system, and the same while a bulk import of other conversations waits for its models.
 
     Who asks at once after the import stands behind all of it in the log: this one ask is told apart.
@@ -110,11 +113,11 @@ async def _fairness(plan: ScalePlan, settings: Settings, tell: Tell) -> dict[str
     groups = (GROUPS["replies"], GROUPS["memory"])
     async with open_rig(RigPlan(groups, delay_s=min(plan.delay_s, 0.2)), settings) as rig:
         await play(rig, asked, Watch(rig.redis, rig.names, asked.keys), lambda *_: None)
-        idle = await ask_all(rig, asked, range(plan.asks), lambda done: tell("asks, idle", done, plan.asks))
-        await produce(rig, bulk, lambda what, done, all_: tell(f"bulk {what}", done, all_))
+        idle = await ask_all(rig, asked, range(plan.asks), lambda done: report("asks, idle", done, plan.asks))
+        await produce(rig, bulk, lambda what, done, all_: report(f"bulk {what}", done, all_))
         (behind,) = await ask_all(rig, asked, [plan.asks])
         numbers = range(plan.asks + 1, 2 * plan.asks + 1)
-        busy = await ask_all(rig, asked, numbers, lambda done: tell("asks, bulk", done, plan.asks))
+        busy = await ask_all(rig, asked, numbers, lambda done: report("asks, bulk", done, plan.asks))
         waiting = await _left(rig, bulk)
     ratio = cut(busy, 95) / cut(idle, 95)
     times = {"idle": _times(idle), "beside_bulk": _times(busy)}

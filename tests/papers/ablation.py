@@ -1,7 +1,7 @@
 """What each paper's idea adds: one table of rows that differ in one thing, over the same questions and budget."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
@@ -11,6 +11,7 @@ from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.deploy.evaluate.textscores import token_f1
+from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import DEFAULT_AGENT, Line
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.registry import StageSettings
@@ -65,9 +66,9 @@ async def ablate(
     conversations: Sequence[LoadedConversation],
     embedder: Embedder,
     plan: AblationPlan,
-    told: Callable[[], None] = lambda: None,
+    advance: Advance = lambda: None,
 ) -> list[AblationRow]:
-    """One row per variant; ``told`` is called for each variant and conversation."""
+    """One row per variant; ``advance`` is called for each variant and conversation."""
     rows = list(variants(plan.blend_every))
     found: dict[int, list[_Judged]] = {place: [] for place in range(len(rows))}
     for loaded in conversations:
@@ -75,7 +76,7 @@ async def ablate(
         for place, variant in enumerate(rows):
             library = await _library(loaded, embedder, plan, variant, libraries)
             found[place] += await _judge(adjusted(library, variant.changed), variant, plan)
-            told()
+            advance()
     return [_row(variant, found[place]) for place, variant in enumerate(rows)]
 
 

@@ -14,7 +14,6 @@ from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
     Samples,
-    counting,
     fields,
     finish,
     models_of,
@@ -22,6 +21,7 @@ from eunoe.deploy.cli.evaluating import (
     stage_settings,
 )
 from eunoe.deploy.cli.output import Json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import open_embedder, open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
@@ -73,8 +73,9 @@ async def _memory(
     async with AsyncExitStack() as closing:
         language = await open_language(settings, os.environ, MemoryAnswers(), closing)
         embedder = await open_embedder(settings, os.environ, closing)
-        with counting("replayed", len(corpus), quiet=quiet) as bar:
-            rows = await evaluate_upkeep(corpus, embedder, settings.stages, language, ask_every, bar.step)
+        with ProgressBars(quiet=quiet) as bars:
+            advance = bars.counter("replayed", len(corpus))
+            rows = await evaluate_upkeep(corpus, embedder, settings.stages, language, ask_every, advance)
         return rows, models_of(settings, language)
 
 
@@ -140,6 +141,7 @@ async def _ablation(
     async with AsyncExitStack() as closing:
         language = await open_language(settings, os.environ, MemoryAnswers(), closing)
         embedder = await open_embedder(settings, os.environ, closing)
-        with counting("rows", len(list(variants())) * len(conversations), quiet=quiet) as bar:
-            rows = await ablate(conversations, embedder, replace(plan, language=language), bar.step)
+        with ProgressBars(quiet=quiet) as bars:
+            advance = bars.counter("rows", len(list(variants())) * len(conversations))
+            rows = await ablate(conversations, embedder, replace(plan, language=language), advance)
         return rows, models_of(settings, language)

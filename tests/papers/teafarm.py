@@ -6,7 +6,7 @@ What was made is kept as JSON lines, and is not made again.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -19,6 +19,7 @@ from eunoe.deploy.evaluate.answering import Said, answer, replier_of
 from eunoe.deploy.evaluate.judges import Correct, judge
 from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
+from eunoe.deploy.progress import Advance
 from eunoe.schemas.base import Identifier, Name, Text, Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line
@@ -135,7 +136,7 @@ class Farm:
     seed: int
     budget: int
     strategies: tuple[str, ...]
-    told: Callable[[], None] = lambda: None
+    advance: Advance = lambda: None
 
     async def items(self, library: IndexedConversation) -> list[Item]:
         """The conversation's two items, made where the dataset does not hold them yet."""
@@ -211,7 +212,7 @@ class Farm:
                     said = Said(item.question, item.speaker, item.other, _lines(library, item))
                     reply, _ = await answer(library, replier, strategy, said, self.budget)
                     append(self.folder / REPLIES, await self._judged(item, strategy, reply.text))
-                self.told()
+                self.advance()
 
     def outcomes(self) -> list[Outcome]:
         """What the folder holds of this model, judge and budget."""

@@ -15,7 +15,6 @@ from eunoe.deploy.cli.evaluating import (
     ReportFolder,
     Samples,
     Seed,
-    counting,
     fields,
     finish,
     models_of,
@@ -23,6 +22,7 @@ from eunoe.deploy.cli.evaluating import (
     stage_settings,
 )
 from eunoe.deploy.cli.output import Json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import open_language, uses_endpoint
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import read_corpus
@@ -111,8 +111,9 @@ async def _teafarm(
         if language is None or model is None:
             raise Refused(f"TeaFarm needs a language model: {NO_MODEL}")
         libraries = await grow_libraries(conversations, settings, language, closing, quiet)
-        with counting("asked", 2 * len(ways) * len(libraries), quiet=quiet) as bar:
-            farm = Farm(out, language, model, seed, budget, ways, bar.step)
+        with ProgressBars(quiet=quiet) as bars:
+            advance = bars.counter("asked", 2 * len(ways) * len(libraries))
+            farm = Farm(out, language, model, seed, budget, ways, advance)
             for library in libraries:
                 await farm.ask(library, await farm.items(library))
         mine = {loaded.conversation_id for loaded in conversations}

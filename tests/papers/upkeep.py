@@ -1,7 +1,7 @@
 """How memory keeps itself up to date: contradictions among what holds, and which operations and insights there were."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -9,6 +9,7 @@ from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.library import asking
 from eunoe.deploy.evaluate.rehearsal import MEMORY_UPDATES, Rehearsal
 from eunoe.deploy.evaluate.report import BarChart
+from eunoe.deploy.progress import Advance
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.codec import decode
@@ -53,7 +54,7 @@ async def evaluate_upkeep(
     settings: StageSettings,
     language: LanguageModel | None,
     ask_every: int,
-    told: Callable[[], None] = lambda: None,
+    advance: Advance = lambda: None,
 ) -> list[UpkeepRow]:
     """Every conversation through the stages; each ``ask_every``-th turn (0: none) is blended as if asked for."""
     rows = []
@@ -61,7 +62,7 @@ async def evaluate_upkeep(
         house = Rehearsal(embedder, settings, (*MEMORY_UPDATES, "blend"), language)
         await house.play(asking(loaded, ask_every))
         rows.append(row_of(loaded.conversation_id, house.changes(), proposals(house)))
-        told()
+        advance()
     return rows
 
 

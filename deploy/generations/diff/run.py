@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from eunoe.deploy.generations.diff.differences import GenerationDiff, compare
 from eunoe.deploy.generations.diff.questions import DiffQuestion, Overlap, ask_both
 from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.deploy.generations.promotion import list_generations
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
@@ -25,9 +26,6 @@ from eunoe.workers.stores.redis import RedisStore
 
 AT_ONCE = 8
 """Conversations that are read side by side: a pipeline at work hardly notices."""
-
-Tell = Callable[[int, int], None]
-"""(conversations compared, of how many)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Compared:
         return self.difference.is_equal and shown and not self.only_old and not self.only_new
 
 
-async def run_diff(settings: Settings, asked: DiffOptions, tell: Tell) -> Compared:
+async def run_diff(settings: Settings, asked: DiffOptions, report: ReportProgress) -> Compared:
     """Compare; raises `Refused` for a generation or conversation that nobody knows, `Unavailable`."""
     await _check_known(settings, asked)
     sides = [await _of(settings, name) for name in (asked.old, asked.new)]
@@ -70,7 +68,7 @@ async def run_diff(settings: Settings, asked: DiffOptions, tell: Tell) -> Compar
         wanted = sorted(set(asked.conversations) or known[0] | known[1])
         if unknown := sorted(set(wanted) - known[0] - known[1]):
             raise Refused(f"neither {asked.old} nor {asked.new} knows {', '.join(unknown[:5])}")
-        difference = await _compare(old, new, wanted, asked, tell)
+        difference = await _compare(old, new, wanted, asked, report)
     return Compared(
         difference=difference,
         overlaps=await _ask(sides, asked),
@@ -91,14 +89,14 @@ async def _of(settings: Settings, name: str) -> Settings:
 
 
 async def _compare(
-    old: RedisStore, new: RedisStore, keys: Sequence[str], asked: DiffOptions, tell: Tell
+    old: RedisStore, new: RedisStore, keys: Sequence[str], asked: DiffOptions, report: ReportProgress
 ) -> GenerationDiff:
     found = GenerationDiff()
     for at in range(0, len(keys), AT_ONCE):
         group = keys[at : at + AT_ONCE]
         for difference in await asyncio.gather(*(_one(old, new, key, asked.examples) for key in group)):
             found = found.plus(difference, asked.examples)
-        tell(at + len(group), len(keys))
+        report("conversations", at + len(group), len(keys))
     return found
 
 

@@ -1,11 +1,12 @@
 """Recorded answers out of the topic that keeps them: into their look-up, or into a file beside it."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.reader import read_all
@@ -15,7 +16,7 @@ from eunoe.workers.stores.answers import RedisAnswers
 _BATCH = 500
 
 
-async def fill_lookup(settings: Settings, answers: RedisAnswers, tell: Callable[[int], None]) -> int:
+async def fill_lookup(settings: Settings, answers: RedisAnswers, report: ReportCount) -> int:
     """Enter what the topic holds and the look-up lacks; returns how many answers were read.
 
     Raises `Unavailable` when broker or Redis are away, `Refused` where there is no topic.
@@ -27,9 +28,9 @@ async def fill_lookup(settings: Settings, answers: RedisAnswers, tell: Callable[
         if len(batch) >= _BATCH:
             await answers.fill(batch)
             batch.clear()
-            tell(read)
+            report(read)
     await answers.fill(batch)
-    tell(read)
+    report(read)
     return read
 
 
@@ -45,15 +46,15 @@ class AnswersFile:
         """Close the file."""
         self._file.close()
 
-    async def read(self, settings: Settings, tell: Callable[[int], None]) -> None:
+    async def read(self, settings: Settings, report: ReportCount) -> None:
         """Take in what the topic holds. Raises `Unavailable`, `Refused` where there is no topic."""
         read = 0
         async for answer in _recorded(settings):
             await self.put(answer.request, answer.text)
             read += 1
             if read % _BATCH == 0:
-                tell(read)
-        tell(read)
+                report(read)
+        report(read)
 
     async def get(self, key: str, /) -> str | None:
         """The answer's text; None where there is none."""

@@ -3,7 +3,7 @@
 import os
 import random
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, Counting
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
+from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.derive.dependents import made_again
@@ -30,9 +31,6 @@ from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 SAMPLE: Final = 50
 """Conversations that are derived at most."""
 _SEED: Final = 7
-
-Tell = Callable[[str, int, int], None]
-"""(``log``, ``answers`` or ``sample``, how much is done, of how much; 0: not known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +61,20 @@ class Estimate:
         return self.sampled == self.conversations
 
 
-async def estimate(settings: Settings, plan: RebuildPlan, tell: Tell) -> Estimate:
+async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress) -> Estimate:
     """Derive at most `SAMPLE` conversations, chosen the same each time, and scale what they would ask.
 
-    Asks no endpoint and writes nothing. Raises `Refused` where there is no log, `Unavailable` when a server is away.
+    Calls no endpoint and writes nothing. The reported phases are ``log``, ``answers`` and ``sample``. Raises `Refused`
+    where there is no log, `Unavailable` when a server is down.
     """
     target = of_generation(settings, plan.into, plan.changes)
     with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory:
         spool = Spool(Path(directory) / "spool.sqlite")
         try:
-            await read_log(target, plan, spool, lambda done: tell("log", done, 0))
+            await read_log(target, plan, spool, lambda done: report("log", done, 0))
             async with _open_counted(target, plan, Path(directory) / "answers.sqlite") as counted:
-                await counted.answers.read(target, lambda done: tell("answers", done, 0))
-                return await _derive(target, plan, spool, counted, tell)
+                await counted.answers.read(target, lambda done: report("answers", done, 0))
+                return await _derive(target, plan, spool, counted, report)
         finally:
             spool.close()
 
@@ -96,17 +95,19 @@ def choose(conversations: list[Spooled], limit: int = SAMPLE) -> list[Spooled]:
     return ordered if len(ordered) <= limit else random.Random(_SEED).sample(ordered, limit)  # noqa: S311
 
 
-async def _derive(settings: Settings, plan: RebuildPlan, spool: Spool, counted: Counted, tell: Tell) -> Estimate:
+async def _derive(
+    settings: Settings, plan: RebuildPlan, spool: Spool, counted: Counted, report: ReportProgress
+) -> Estimate:
     there = spool.conversations(0, 1)
     chosen = choose(there)
     outcomes = RecordedOutcomes(None if plan.ask_again else counted.answers)
     deriver = Deriver(counted.dependencies, settings.runner, outcomes, plan.stages)
     sessions = 0
     for done, one in enumerate(chosen):
-        tell("sample", done, len(chosen))
+        report("sample", done, len(chosen))
         derived = await deriver.derive(one.key.decode(), list(spool.records(one.key)), settings.log_epoch)
         sessions += derived.sessions
-    tell("sample", len(chosen), len(chosen))
+    report("sample", len(chosen), len(chosen))
     return scaled(settings, there, chosen, sessions, counted)
 
 

@@ -2,35 +2,36 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
 
 from eunoe.deploy.clients.connect import environment
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 
 
-async def follow(settings: Settings, plan: RebuildPlan, tell: Callable[[int], None]) -> None:
-    """Run all stages of the generation until Ctrl-C or SIGTERM; ``tell`` hears how far it is behind, and then 0.
+async def follow(settings: Settings, plan: RebuildPlan, report_lag: ReportCount) -> None:
+    """Run all stages of the generation until Ctrl-C or SIGTERM.
 
-    Raises `Unavailable` when its worker ends for good.
+    ``report_lag`` is called with the number of records behind until it is 0. Raises `Unavailable` when the worker
+    ends for good.
     """
     target = of_generation(settings, plan.into, plan.changes)
     worker = WorkerProcess(["all"], environment(target))
-    stop = _told_to_stop()
+    stop = _stop_signal()
     try:
         await worker.start()
-        await caught_up(target, tell)
-        await until_told(worker, stop)
+        await caught_up(target, report_lag)
+        await until_stopped(worker, stop)
     finally:
         await worker.stop()
 
 
-async def until_told(worker: WorkerProcess, stop: asyncio.Event | None = None) -> None:
+async def until_stopped(worker: WorkerProcess, stop: asyncio.Event | None = None) -> None:
     """Return at Ctrl-C or SIGTERM; raises `Unavailable` when the worker ends for good before."""
-    stop = stop or _told_to_stop()
+    stop = stop or _stop_signal()
     failed, stopping = asyncio.create_task(worker.failed()), asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
     for task in (failed, stopping):
@@ -39,7 +40,7 @@ async def until_told(worker: WorkerProcess, stop: asyncio.Event | None = None) -
         failed.result()
 
 
-def _told_to_stop() -> asyncio.Event:
+def _stop_signal() -> asyncio.Event:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -6,7 +6,7 @@ the stages told each other. What the live generation does later, the new one's o
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,10 +17,11 @@ from eunoe.deploy.clients.bootstrap import Clients, open_clients, open_qdrant
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
-from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, Tell
+from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.reading import LogRead
 from eunoe.deploy.generations.rebuild.share import Landing
 from eunoe.deploy.generations.rebuild.spool import Spool
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Timer
 from eunoe.schemas.ports import LogPositions
@@ -53,7 +54,9 @@ class Partial:
     note: str = ""
 
 
-async def make_from(source: Settings, target: Settings, plan: RebuildPlan, work: Path, tell: Tell) -> Partial:
+async def make_from(
+    source: Settings, target: Settings, plan: RebuildPlan, work: Path, report: ReportRebuild
+) -> Partial:
     """Copy what does not depend on ``plan.from_stage`` and make the rest again, in files of the directory ``work``.
 
     Begins earlier where the retention of a topic that it needs has passed. Raises `Unavailable` when a server is.
@@ -62,19 +65,19 @@ async def make_from(source: Settings, target: Settings, plan: RebuildPlan, work:
     with ExitStack() as closing:
         copies = CopyFile(work / "copies.sqlite")
         closing.callback(copies.close)
-        read, timers = await _copy(source, plan, copies, tell)
+        read, timers = await _copy(source, plan, copies, report)
         spools = {topic: Spool(work / f"{topic}.sqlite", topic) for topic in TAKEN}
         for spool in spools.values():
             closing.callback(spool.close)
         for topic, spool in spools.items():
-            await _fill(source, topic, spool, lambda done: tell(RebuildProgress("topics", done, 0)))
+            await _fill(source, topic, spool, lambda done: report(RebuildProgress("topics", done, 0)))
         told = _Copied(copies, spools, timers)
         missing = told.missing()
         start = earliest(plan.from_stage, missing)
         note = _note(plan.from_stage, start, missing)
         if start == MEMORY_STAGES[0]:
             return Partial(None, note=note)
-        made = await _make(target, plan, told, made_again(start), read.partitions, tell)
+        made = await _make(target, plan, told, made_again(start), read.partitions, report)
     return Partial(read, made, note)
 
 
@@ -89,7 +92,9 @@ def _note(wanted: str, start: str, missing: Mapping[Topic, int]) -> str:
 # ---- what is copied
 
 
-async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tell) -> tuple[LogRead, dict[str, Timer]]:
+async def _copy(
+    source: Settings, plan: RebuildPlan, copies: CopyFile, report: ReportRebuild
+) -> tuple[LogRead, dict[str, Timer]]:
     """How far the log is handled, then every conversation, then the timers."""
     (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
     async with open_redis(source) as redis, open_qdrant(source) as qdrant:
@@ -102,7 +107,7 @@ async def _copy(source: Settings, plan: RebuildPlan, copies: CopyFile, tell: Tel
         again = made_again(plan.from_stage or MEMORY_STAGES[0])
         for done, key in enumerate(wanted):
             copies.add(key, await copy_conversation(store, transplants, index, key, again))
-            tell(RebuildProgress("copy", done + 1, len(wanted)))
+            report(RebuildProgress("copy", done + 1, len(wanted)))
         copies.finish()
         timers: dict[str, Timer] = {}
         for partition in range(partitions):
@@ -123,7 +128,7 @@ async def _handled(log_positions: LogPositions, partitions: int, epoch: int) -> 
     return read
 
 
-async def _fill(source: Settings, topic: Topic, spool: Spool, tell: Callable[[int], None]) -> None:
+async def _fill(source: Settings, topic: Topic, spool: Spool, report: ReportCount) -> None:
     batch: list[Record] = []
     done = 0
     spool.create()
@@ -133,7 +138,7 @@ async def _fill(source: Settings, topic: Topic, spool: Spool, tell: Callable[[in
         if len(batch) >= _BATCH:
             spool.add(batch)
             batch.clear()
-            tell(done)
+            report(done)
     spool.add(batch)
     spool.finish()
 
@@ -165,12 +170,12 @@ class _Copied:
 
 
 async def _make(
-    target: Settings, plan: RebuildPlan, told: _Copied, again: Sequence[str], partitions: int, tell: Tell
+    target: Settings, plan: RebuildPlan, told: _Copied, again: Sequence[str], partitions: int, report: ReportRebuild
 ) -> ProgressLine:
     async with open_clients(target, ask_again=plan.ask_again) as clients:
         outcomes = RecordedOutcomes(None if plan.ask_again else clients.answers)
         deriver = Deriver(clients.dependencies, target.runner, outcomes, MEMORY_STAGES)
-        work = _PartialWork(told, Landing(clients, partitions), deriver, again, target.prices, tell)
+        work = _PartialWork(told, Landing(clients, partitions), deriver, again, target.prices, report)
         keys = told.copies.conversations()
         waiting = asyncio.Queue[str]()
         for key in keys:
@@ -188,7 +193,7 @@ class _PartialWork:
     deriver: Deriver
     again: Sequence[str]
     prices: Prices
-    tell: Tell
+    report: ReportRebuild
     sums: Counter[str] = field(default_factory=Counter)
     since: float = field(default_factory=monotonic)
 
@@ -196,7 +201,7 @@ class _PartialWork:
         while not waiting.empty():
             await self._one(waiting.get_nowait())
             made = self.made(self.landing.clients)
-            self.tell(RebuildProgress("memory", made.conversations, total, made, monotonic() - self.since))
+            self.report(RebuildProgress("memory", made.conversations, total, made, monotonic() - self.since))
 
     async def _one(self, key: str) -> None:
         kept = self.told.kept(key, self.again)

@@ -40,4 +40,5 @@ class RebuildProgress:
     """Since this phase began."""
 
 
-Tell = Callable[[RebuildProgress], None]
+ReportRebuild = Callable[[RebuildProgress], None]
+"""Called after each step with the state of the rebuild."""

@@ -1,10 +1,10 @@
 """From the log into the spool."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.spool import Spool
+from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import GenerationPromoted
 from eunoe.schemas.versions import ContractError
@@ -32,8 +32,8 @@ class LogRead:
     """(partition, what was promoted there)."""
 
 
-async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, tell: Callable[[int], None]) -> LogRead:
-    """Fill the spool with what the log holds now and the plan wants; ``tell`` hears how many records were read.
+async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, report: ReportCount) -> LogRead:
+    """Fill the spool with what the log holds now and the plan wants; ``report`` is called with the records read.
 
     Raises `Unavailable` when no broker answers, `Refused` where there is no log.
     """
@@ -51,10 +51,10 @@ async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, tell: Ca
         if len(batch) >= _BATCH:
             spool.add(batch)
             batch.clear()
-            tell(read.events)
+            report(read.events)
     spool.add(batch)
     spool.finish()
-    tell(read.events)
+    report(read.events)
     return read
 
 

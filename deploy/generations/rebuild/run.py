@@ -18,7 +18,7 @@ from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.partial import make_from
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
-from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, Tell
+from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
 from eunoe.deploy.generations.rebuild.share import Share
 from eunoe.deploy.generations.rebuild.spool import Spool
@@ -57,7 +57,7 @@ class Rebuilt:
         return derived / self.seconds if self.seconds else 0.0
 
 
-async def rebuild(settings: Settings, plan: RebuildPlan, tell: Tell) -> Rebuilt:
+async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) -> Rebuilt:
     """Make a generation from the log, or go on with one that was begun in the same way.
 
     ``settings`` are those of the live generation. Stopped at any point it can be called again: what is written is
@@ -68,19 +68,19 @@ async def rebuild(settings: Settings, plan: RebuildPlan, tell: Tell) -> Rebuilt:
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     generation = await _begin(settings, plan)
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
-    answers = 0 if plan.ask_again else await _fill(target, tell)
+    answers = 0 if plan.ask_again else await _fill(target, report)
     async with open_clients(target):
         pass  # collections are made once, before several processes want them
     with tempfile.TemporaryDirectory(prefix="eunoe-rebuild-") as directory:
         started, work = monotonic(), Path(directory)
-        partial = await make_from(settings, target, plan, work, tell) if plan.from_stage else None
+        partial = await make_from(settings, target, plan, work, report) if plan.from_stage else None
         if partial is not None and partial.read is not None:
             read, made, seconds = partial.read, partial.made, monotonic() - started
         else:
             path = work / "spool.sqlite"
-            read = await _spool(target, plan, path, tell)
+            read = await _spool(target, plan, path, report)
             started = monotonic()
-            made = await _derive(target, plan, path, read, tell)
+            made = await _derive(target, plan, path, read, report)
             seconds = monotonic() - started
     state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
     if not plan.is_partial:
@@ -121,16 +121,16 @@ async def _write(settings: Settings, generation: Generation) -> None:
         await RedisGenerations(redis, settings.prefix).write(generation)
 
 
-async def _fill(settings: Settings, tell: Tell) -> int:
+async def _fill(settings: Settings, report: ReportRebuild) -> int:
     async with open_redis(settings) as redis:
         answers = RedisAnswers(redis, store_keys(settings))
-        return await fill_lookup(settings, answers, lambda done: tell(RebuildProgress("answers", done, 0)))
+        return await fill_lookup(settings, answers, lambda done: report(RebuildProgress("answers", done, 0)))
 
 
-async def _spool(settings: Settings, plan: RebuildPlan, path: Path, tell: Tell) -> LogRead:
+async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: ReportRebuild) -> LogRead:
     spool = Spool(path)
     try:
-        return await read_log(settings, plan, spool, lambda done: tell(RebuildProgress("log", done, 0)))
+        return await read_log(settings, plan, spool, lambda done: report(RebuildProgress("log", done, 0)))
     finally:
         spool.close()
 
@@ -138,15 +138,17 @@ async def _spool(settings: Settings, plan: RebuildPlan, path: Path, tell: Tell) 
 # ---- the processes
 
 
-async def _derive(settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, tell: Tell) -> ProgressLine:
+async def _derive(
+    settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, report: ReportRebuild
+) -> ProgressLine:
     started, sums = monotonic(), dict[int, ProgressLine]()
 
     def heard(share: int, told: ProgressLine) -> None:
         sums[share] = add(sums.get(share, ProgressLine()), told)
         made = total(list(sums.values()))
-        tell(RebuildProgress("memory", made.events, read.events, made, monotonic() - started))
+        report(RebuildProgress("memory", made.events, read.events, made, monotonic() - started))
 
-    tell(RebuildProgress("memory", 0, read.events))
+    report(RebuildProgress("memory", 0, read.events))
     async with asyncio.TaskGroup() as group:
         for number in range(plan.workers):
             share = Share(
