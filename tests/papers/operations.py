@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 
 from eunoe.schemas.errors import Refused
+from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.operations import next_memory
 from eunoe.workers.update.operator import Operation, OperationVerdict
-from eunoe.workers.update.reading import read
+from eunoe.workers.update.parsing import parse_sentence
 from eunoe.workers.update.rules import decide
-from eunoe.workers.update.suspecting import SUSPECT, suspect
 from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 
 Row = Mapping[str, Any]
@@ -105,12 +105,12 @@ _LABELS = frozenset(operation.value for operation in Operation if operation is n
 def score_dialogues(rows: Sequence[Row]) -> ContradictionScores:
     """The suspect threshold on dialogues: the last turn against every earlier turn of its speaker."""
     scored = [Scored(_suspicion_of(row), bool(row["is_contradiction"]), len(row["turns"])) for row in rows]
-    accuracy, f1, rate = at_threshold(scored, SUSPECT)
+    accuracy, f1, rate = at_threshold(scored, SUSPICION_THRESHOLD)
     lengths = [Scored(each.length, each.positive, each.length) for each in scored]
     base = best_at_rate(lengths, MAX_RATE)
     return ContradictionScores(
         dialogues=len(rows),
-        threshold=SUSPECT,
+        threshold=SUSPICION_THRESHOLD,
         accuracy=accuracy,
         f1=f1,
         false_positive_rate=rate,
@@ -124,7 +124,7 @@ def score_dialogues(rows: Sequence[Row]) -> ContradictionScores:
 def _suspicion_of(row: Row) -> float:
     *earlier, last = row["turns"]
     own = [str(turn["text"]) for turn in earlier if turn["agent_id"] == last["agent_id"]]
-    return max((suspect(text, str(last["text"]), _SPEAKER)[0] for text in own), default=0.0)
+    return max((find_contradiction(text, str(last["text"]), _SPEAKER)[0] for text in own), default=0.0)
 
 
 def score_pairs(rows: Sequence[Row]) -> PairScores:
@@ -158,7 +158,7 @@ def score_pairs(rows: Sequence[Row]) -> PairScores:
 
 def operate(memory: str, summary: str) -> OperationVerdict:
     """The strict rules' verdict on two sentences about the same person."""
-    found = decide(read(memory, _SPEAKER), read(summary, _SPEAKER))
+    found = decide(parse_sentence(memory, _SPEAKER), parse_sentence(summary, _SPEAKER))
     return found or OperationVerdict(Operation.APPEND, "nothing says otherwise")
 
 

@@ -15,7 +15,7 @@ from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.update.suspecting import SUSPECT, suspect
+from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 
 SHOWN = 20
 """Contradictions that are printed of each conversation."""
@@ -102,8 +102,8 @@ def contradictions(current: Sequence[Memory]) -> tuple[int, list[dict[str, str]]
     for speaker, mine in by_speaker.items():
         for old, new in combinations(mine, 2):
             pairs += 1
-            score, why = suspect(old.text, new.text, speaker)
-            if score >= SUSPECT:
+            score, why = find_contradiction(old.text, new.text, speaker)
+            if score >= SUSPICION_THRESHOLD:
                 found.append({"older": old.text, "newer": new.text, "because": why})
     return pairs, found
 

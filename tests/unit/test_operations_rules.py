@@ -6,9 +6,9 @@ import pytest
 
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Memory
+from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, OperationPair
-from eunoe.workers.update.suspecting import SUSPECT, suspect
 from tests.support.house import START
 
 P, R, A, D = Operation.PASS, Operation.REPLACE, Operation.APPEND, Operation.DELETE
@@ -108,5 +108,5 @@ async def test_a_contradiction_that_is_not_sure_is_flagged():
 
 
 def test_length_and_questions_of_no_matter_raise_no_suspicion():
-    assert suspect("I have a dog. " * 50, "I like tea.", "Ann")[0] < SUSPECT
-    assert suspect("I have never played chess.", "I played chess all day.", "Ann")[0] >= SUSPECT
+    assert find_contradiction("I have a dog. " * 50, "I like tea.", "Ann")[0] < SUSPICION_THRESHOLD
+    assert find_contradiction("I have never played chess.", "I played chess all day.", "Ann")[0] >= SUSPICION_THRESHOLD

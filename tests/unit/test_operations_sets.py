@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.workers.update.operations import next_memory, settle
+from eunoe.workers.update.operations import next_memory, resolve_operations
 from eunoe.workers.update.operator import Operation, OperationVerdict
 
 P, R, A, D, F = Operation.PASS, Operation.REPLACE, Operation.APPEND, Operation.DELETE, Operation.FUSE
@@ -48,27 +48,27 @@ def test_a_pass_from_a_memory_that_goes_does_not_drop_the_sentence():
 
 
 def test_a_replacing_sentence_that_passes_gives_its_place_to_what_it_repeats():
-    settled = settle(["m1", "m2"], ["s1"], verdicts(m1s1="P", m2s1="R"))
-    assert [(fate.id, fate.by) for fate in settled.ended] == [("m2", "m1")]
-    assert [(fate.id, fate.by) for fate in settled.dropped] == [("s1", "m1")]
-    assert [(noted.memory, noted.sentence) for noted in settled.repeated] == [("m1", "s1")]
+    applied = resolve_operations(["m1", "m2"], ["s1"], verdicts(m1s1="P", m2s1="R"))
+    assert [(fate.id, fate.by) for fate in applied.ended] == [("m2", "m1")]
+    assert [(fate.id, fate.by) for fate in applied.dropped] == [("s1", "m1")]
+    assert [(noted.memory, noted.sentence) for noted in applied.repeated] == [("m1", "s1")]
 
 
 def test_a_memory_is_retired_where_its_replacement_is_deleted_with_another():
-    settled = settle(["m1", "m2"], ["s1"], verdicts(m1s1="D", m2s1="R"))
-    assert [(fate.id, fate.by) for fate in settled.ended] == [("m1", None), ("m2", None)]
-    assert [(fate.id, fate.by) for fate in settled.dropped] == [("s1", None)]
+    applied = resolve_operations(["m1", "m2"], ["s1"], verdicts(m1s1="D", m2s1="R"))
+    assert [(fate.id, fate.by) for fate in applied.ended] == [("m1", None), ("m2", None)]
+    assert [(fate.id, fate.by) for fate in applied.dropped] == [("s1", None)]
 
 
 def test_the_first_sentence_that_stays_is_the_successor():
-    settled = settle(["m1", "m2"], ["s1", "s2", "s3"], verdicts(m1s1="R", m1s2="R", m1s3="R", m2s1="D"))
-    assert [(fate.id, fate.by) for fate in settled.ended] == [("m1", "s2"), ("m2", None)]
+    applied = resolve_operations(["m1", "m2"], ["s1", "s2", "s3"], verdicts(m1s1="R", m1s2="R", m1s3="R", m2s1="D"))
+    assert [(fate.id, fate.by) for fate in applied.ended] == [("m1", "s2"), ("m2", None)]
 
 
 def test_fusion_takes_each_memory_and_sentence_once_and_only_those_that_stay():
     told = verdicts(m1s1="F", m2s1="F", m1s2="F", m3s3="F", m3s2="R")
-    settled = settle(["m1", "m2", "m3"], ["s1", "s2", "s3"], told)
-    assert [(fusion.memory, fusion.sentence) for fusion in settled.fusions] == [("m1", "s1")]
+    applied = resolve_operations(["m1", "m2", "m3"], ["s1", "s2", "s3"], told)
+    assert [(fusion.memory, fusion.sentence) for fusion in applied.merges] == [("m1", "s1")]
 
 
 def test_a_suspicion_is_noted_where_both_stay():
@@ -77,8 +77,8 @@ def test_a_suspicion_is_noted_where_both_stay():
         ("m2", "s1"): OperationVerdict(A, suspect=True),
         ("m2", "s2"): OperationVerdict(R),
     }
-    settled = settle(["m1", "m2"], ["s1", "s2"], suspicious)
-    assert [(noted.memory, noted.sentence, noted.because) for noted in settled.suspected] == [("m1", "s1", "why")]
+    applied = resolve_operations(["m1", "m2"], ["s1", "s2"], suspicious)
+    assert [(noted.memory, noted.sentence, noted.because) for noted in applied.suspected] == [("m1", "s1", "why")]
 
 
 MEMORIES, SENTENCES = ["m1", "m2", "m3"], ["s1", "s2", "s3"]
@@ -92,9 +92,9 @@ ANSWERS = st.fixed_dictionaries(
 
 @given(ANSWERS)
 def test_the_lifecycle_says_what_the_sets_say(answers: dict[tuple[str, str], OperationVerdict]):
-    sets, settled = next_memory(MEMORIES, SENTENCES, answers), settle(MEMORIES, SENTENCES, answers)
-    assert {fate.id for fate in settled.ended} == set(MEMORIES) - set(sets.memories)
-    assert {fate.id for fate in settled.dropped} == set(SENTENCES) - set(sets.sentences)
+    sets, applied = next_memory(MEMORIES, SENTENCES, answers), resolve_operations(MEMORIES, SENTENCES, answers)
+    assert {fate.id for fate in applied.ended} == set(MEMORIES) - set(sets.memories)
+    assert {fate.id for fate in applied.dropped} == set(SENTENCES) - set(sets.sentences)
     stays = {*sets.memories, *sets.sentences}
-    assert all(fate.by is None or fate.by in stays for fate in (*settled.ended, *settled.dropped))
-    assert {noted.memory for noted in settled.repeated} <= set(sets.memories)
+    assert all(fate.by is None or fate.by in stays for fate in (*applied.ended, *applied.dropped))
+    assert {noted.memory for noted in applied.repeated} <= set(sets.memories)

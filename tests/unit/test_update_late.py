@@ -5,15 +5,15 @@ import pytest
 from eunoe.schemas.events import InsightKind
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.update.applying import apply_summary
-from eunoe.workers.update.late import add_outdated, as_told, late_verdicts, without_claims
+from eunoe.workers.update.late import add_outdated, in_log_order, late_verdicts, without_claims
 from eunoe.workers.update.lifecycle import Lifecycle
-from eunoe.workers.update.memories import born
+from eunoe.workers.update.memories import summary_memories
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 from tests.support.updates import formed, insight
 
 
 def memory(session: int, text: str) -> Memory:
-    return born(formed(session, text))[0]
+    return summary_memories(formed(session, text))[0]
 
 
 def settle(older: Memory, newer: Memory, late: Memory, judged: dict[tuple[str, str], Operation]) -> Lifecycle:
@@ -31,20 +31,20 @@ OLDER, LATE, NEWER = memory(1, "Ann lives in Lyon."), memory(2, "Ann lives in Os
 
 
 def test_a_newer_memory_is_the_new_one_of_a_pair():
-    assert as_told(OperationPair(NEWER, LATE)) == OperationPair(LATE, NEWER)
-    assert as_told(OperationPair(OLDER, LATE)) == OperationPair(OLDER, LATE)
+    assert in_log_order(OperationPair(NEWER, LATE)) == OperationPair(LATE, NEWER)
+    assert in_log_order(OperationPair(OLDER, LATE)) == OperationPair(OLDER, LATE)
 
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_whatever_is_judged_older_and_newer_memories_still_hold(operation: Operation):
     judged = {(OLDER.memory_id, LATE.memory_id): operation, (LATE.memory_id, NEWER.memory_id): operation}
     life = settle(OLDER, NEWER, LATE, judged)
-    assert life.holds(OLDER.memory_id)
-    assert life.holds(NEWER.memory_id)
+    assert life.is_current(OLDER.memory_id)
+    assert life.is_current(NEWER.memory_id)
     added = life.get(LATE.memory_id)
     assert added is not None
     assert added.status is not MemoryStatus.RETIRED
-    assert life.is_own(LATE.memory_id)
+    assert life.was_added(LATE.memory_id)
 
 
 def test_what_a_newer_memory_replaces_held_until_its_session():
@@ -68,7 +68,7 @@ def test_what_a_memory_says_already_is_born_superseded():
 
 
 def test_nobody_judging_the_sentence_is_added():
-    assert settle(OLDER, NEWER, LATE, {}).holds(LATE.memory_id)
+    assert settle(OLDER, NEWER, LATE, {}).is_current(LATE.memory_id)
 
 
 def test_an_insight_that_comes_late_replaces_nothing():

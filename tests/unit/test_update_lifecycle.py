@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import InsightKind, SessionSkipped
 from eunoe.schemas.memory import ChangeKind, MemoryStatus
 from eunoe.workers.update.lifecycle import Cause, ForbiddenTransition, Lifecycle, as_of
-from eunoe.workers.update.memories import born, insight_id
+from eunoe.workers.update.memories import insight_id, summary_memories
 from eunoe.workers.update.operator import Operation
 from eunoe.workers.update.reads import all_memories, all_steps, current_memories, history_of, memories_at
 from tests.support.house import START
 from tests.support.updates import KEY, Updates, formed, insight, proposed, replayed
 
-OLD, NEW = born(formed(1, "Ann a.", "Ann b."))
+OLD, NEW = summary_memories(formed(1, "Ann a.", "Ann b."))
 WHY = Cause(START, "why", NEW.memory_id)
 
 
@@ -29,7 +29,7 @@ def test_a_memory_ends_once_and_by_what_holds():
         life.retire(OLD.memory_id, WHY)
     with pytest.raises(ForbiddenTransition, match="superseded"):
         life.reinforce(OLD.memory_id, WHY)
-    with pytest.raises(ForbiddenTransition, match="does not hold"):
+    with pytest.raises(ForbiddenTransition, match="is not current"):
         life.supersede(NEW.memory_id, Cause(START, "back", OLD.memory_id))
     with pytest.raises(ForbiddenTransition, match="another memory"):
         life.supersede(NEW.memory_id, WHY)

@@ -1,1 +1,1 @@
-"""The room of the stage that writes memories, the only one that does (Keep Me Updated, section 3)."""
+"""Stage `update`: the only writer of memories (Keep Me Updated, section 3)."""

@@ -1,4 +1,4 @@
-"""Which memories a session's sentences are judged against. Pure."""
+"""Selects the memories that a session's sentences are judged against."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -11,28 +11,28 @@ from eunoe.workers.update.settings import UpdateSettings
 
 
 def all_pairs(sentences: Sequence[Memory], holding: Mapping[str, int]) -> int:
-    """How many pairs there are in all: each sentence with every memory of its speaker that holds.
+    """The number of all pairs of a sentence with a current memory of its speaker.
 
-    ``holding``: speaker → memories that hold.
+    ``holding``: speaker → number of current memories.
     """
     return sum(holding.get(sentence.speaker, 0) for sentence in sentences)
 
 
 def pair_up(sentences: Sequence[Memory], olds: Sequence[Memory]) -> list[OperationPair]:
-    """Every sentence with every one of ``olds`` of its speaker, oldest first."""
+    """Pair each sentence with each of ``olds`` by its speaker, oldest first."""
     ordered = sorted(olds, key=lambda memory: memory.order)
     return [OperationPair(old, new) for new in sentences for old in ordered if old.speaker == new.speaker]
 
 
 def fits(pairs: Sequence[OperationPair], settings: UpdateSettings) -> bool:
-    """True while one question holds all these pairs."""
+    """Whether one prompt can hold all these pairs."""
     return len(pairs) <= settings.max_pairs and _cost(pairs) <= settings.prompt_budget_tokens
 
 
-def with_room_for(
+def take_fitting(
     pairs: Sequence[OperationPair], more: Sequence[OperationPair], settings: UpdateSettings
 ) -> list[OperationPair]:
-    """The pairs of ``more`` that one question holds beside ``pairs``, in their order."""
+    """The pairs of ``more`` that fit into one prompt beside ``pairs``, in their order."""
     added: list[OperationPair] = []
     for pair in more:
         if fits([*pairs, *added, pair], settings):
@@ -48,10 +48,10 @@ def _cost(pairs: Sequence[OperationPair]) -> int:
 def choose_pairs(
     sentences: Sequence[Memory], ranked: Mapping[str, Sequence[Memory]], settings: UpdateSettings
 ) -> list[OperationPair]:
-    """As many pairs as one question holds: the best memory of every sentence, then the second best of every one …
+    """As many pairs as fit into one prompt: the best memory of every sentence, then every second best, and so on.
 
-    ``ranked``: sentence id → the memories that it may be judged against, best first. The pairs come in the order of
-    the sentences, the older memory first.
+    ``ranked``: sentence id → memories it may be judged against, best first. Pairs come in the order of the sentences,
+    the older memory first.
     """
     columns = [[OperationPair(old, sentence) for old in ranked.get(sentence.memory_id, ())] for sentence in sentences]
     chosen: list[OperationPair] = []
@@ -70,7 +70,7 @@ def choose_pairs(
 
 
 def restates(one: Memory, other: Memory, settings: UpdateSettings) -> bool:
-    """True where two memories of one speaker say nearly the same words, numbers and all."""
+    """Whether two memories of one speaker have nearly the same words and the same numbers."""
     if one.speaker != other.speaker:
         return False
     words, others = set(terms(one.text)), set(terms(other.text))

@@ -1,4 +1,4 @@
-"""What must have come of a session before its memories can be written, and what came. Pure."""
+"""Checks which events of a session have arrived, and arranges them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ Gathered = MemoriesFormed | InsightsProposed | SessionSkipped
 
 @dataclass(frozen=True, slots=True)
 class SessionInput:
-    """Everything that a session gives memory to consider, in the order in which it is applied."""
+    """The events of a complete session, in the order in which they are applied."""
 
     proposals: tuple[InsightsProposed, ...]
-    """Turn by turn."""
+    """In the order of turns."""
     formed: MemoriesFormed | None
-    """The summary; None for a session that was skipped."""
+    """The summary; `None` for a skipped session."""
 
 
 def missing(events: Sequence[Gathered]) -> str:
-    """What is still to come of the session, in words; empty when all is there.
+    """Describes what is missing of the session; empty if it is complete.
 
-    That is its summary, or the word that it was skipped, and the proposals of every turn which that lists.
+    Complete means: the summary or `SessionSkipped`, and the proposals of every turn that it lists.
     """
     last = _closing(events)
     if last is None:
@@ -33,12 +33,12 @@ def missing(events: Sequence[Gathered]) -> str:
 
 
 def complete(events: Sequence[Gathered]) -> bool:
-    """True when nothing more is to come of the session."""
+    """Whether nothing of the session is missing."""
     return not missing(events)
 
 
 def arrange(events: Sequence[Gathered]) -> SessionInput:
-    """What a complete session brought; where a summary came, the word that the session was skipped is void."""
+    """The parts of a complete session; a summary takes precedence over `SessionSkipped`."""
     last = _closing(events)
     listed = () if last is None else last.turns
     proposals = (event for event in events if isinstance(event, InsightsProposed) and event.turn in listed)
@@ -48,6 +48,6 @@ def arrange(events: Sequence[Gathered]) -> SessionInput:
 
 
 def _closing(events: Sequence[Gathered]) -> MemoriesFormed | SessionSkipped | None:
-    """The summary, or else the word that there is none."""
+    """The summary, else `SessionSkipped`; `None` if neither has arrived."""
     ends = [event for event in events if not isinstance(event, InsightsProposed)]
     return next((event for event in ends if isinstance(event, MemoriesFormed)), ends[0] if ends else None)

@@ -1,8 +1,8 @@
-"""A session that comes after its turn: it may add, and never supersede what is newer. Pure.
+"""Late sessions: they may add memories, but never supersede newer ones.
 
-Its sentences are judged like all others, but nothing that holds gives way to them: a sentence that a memory repeats,
-or that a newer one says the later state of, is superseded at once; every other one is added. A rebuild puts the
-session in its place.
+Their sentences are judged like all others, but no current memory is replaced by them. A sentence that repeats a memory,
+or that a newer one has made outdated, is superseded at once; every other one is added. A rebuild applies the session in
+its order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,25 +18,28 @@ Verdicts = Mapping[tuple[str, str], OperationVerdict]
 
 @dataclass(frozen=True, slots=True)
 class LateVerdicts:
-    """What the verdicts of a late session's pairs come to."""
+    """The verdicts of a late session's pairs, restricted to what a late session may do."""
 
     kept: Verdicts
-    """By the ids of memory and sentence: PASS or APPEND."""
+    """By the ids of memory and sentence: PASS or APPEND only."""
     outdated: Mapping[str, tuple[Memory, str]]
-    """Sentence id → the newer memory that says what has become of it, and why."""
+    """Sentence id → (the newer memory that replaces it, the reason)."""
 
 
-def as_told(pair: OperationPair) -> OperationPair:
-    """The pair in the order of the log: a memory of a later session is the new one of the two."""
+def in_log_order(pair: OperationPair) -> OperationPair:
+    """The pair in log order: the memory of the later session is the new one."""
     return OperationPair(pair.new, pair.old) if pair.old.session > pair.new.session else pair
 
 
 def late_verdicts(pairs: Sequence[OperationPair], verdicts: Verdicts) -> LateVerdicts:
-    """``pairs`` are of a memory that holds and a sentence; ``verdicts`` are by the ids of the pairs as told."""
+    """Restrict verdicts to PASS and APPEND, and collect the outdated sentences.
+
+    ``pairs``: a current memory and a sentence each; ``verdicts`` are by the ids of the pairs in log order.
+    """
     kept: dict[tuple[str, str], OperationVerdict] = {}
     outdated: dict[str, tuple[Memory, str]] = {}
     for pair in pairs:
-        verdict = verdicts.get(as_told(pair).ids, APPENDED)
+        verdict = verdicts.get(in_log_order(pair).ids, APPENDED)
         is_newer = pair.old.session > pair.new.session
         if is_newer and verdict.operation is Operation.REPLACE:
             outdated.setdefault(pair.new.memory_id, (pair.old, verdict.because))
@@ -46,7 +49,7 @@ def late_verdicts(pairs: Sequence[OperationPair], verdicts: Verdicts) -> LateVer
 
 
 def add_outdated(life: Lifecycle, sentences: Sequence[Memory], outdated: Mapping[str, tuple[Memory, str]]) -> None:
-    """The sentences that a newer memory has overtaken: they held until its session."""
+    """Add the outdated sentences, each superseded since the session of its newer memory."""
     for sentence in sentences:
         if sentence.memory_id in outdated:
             newer, because = outdated[sentence.memory_id]
@@ -55,7 +58,7 @@ def add_outdated(life: Lifecycle, sentences: Sequence[Memory], outdated: Mapping
 
 
 def without_claims(insight: Insight) -> Insight:
-    """The insight of a late session: it replaces nothing any more."""
+    """The insight without the memories it would replace, for a late session."""
     if insight.kind is not InsightKind.UPDATED:
         return insight
     return insight.model_copy(update={"kind": InsightKind.NEW, "replaces": ()})

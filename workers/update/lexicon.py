@@ -1,4 +1,4 @@
-"""English words that tell what has become of something. Small lists of our own, for the offline operator."""
+"""English word lists of the offline operator."""
 
 import re
 from collections.abc import Iterable
@@ -103,7 +103,7 @@ LIGHT = frozenset(
     """.split()  # noqa: SIM905 - a table of words
     for stem in terms(word) or [word]
 )
-"""Stems that tell little about what a memory is about."""
+"""Stems that say little about the topic of a memory."""
 
 
 def _pairs(lines: str) -> frozenset[tuple[str, str]]:

@@ -1,7 +1,8 @@
-"""What may become of a memory, in one place: every transition is one-way and has a cause. Pure.
+"""The lifecycle of a memory: all transitions in one place, each one-way and with a cause.
 
-A memory is current until another one supersedes it or it is retired; later evidence reinforces it, and what may
-contradict it is noted as a suspicion. A successor holds when it takes over, so no chain of successors comes back.
+A memory is current until another one supersedes it or it is retired. Later evidence reinforces it; possible
+contradictions are recorded as suspicions. A successor is current when it takes over, so chains of successors have no
+cycles.
 """
 
 from collections import Counter
@@ -12,28 +13,28 @@ from datetime import datetime
 from eunoe.schemas.memory import Change, ChangeKind, Ending, Memory, MemoryStatus, Reinforcement, Suspicion
 
 MAX_NOTES = 64
-"""Reinforcements, and suspicions, that one memory keeps: the latest; the change feed keeps all."""
+"""Maximum of reinforcements, and of suspicions, kept with a memory: the latest; the change feed has all."""
 
 
 class ForbiddenTransition(ValueError):
-    """Raised when a memory that has ended should end otherwise, or by something that does not hold."""
+    """A transition of a memory that has ended or is unknown, or by one that is not current."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why something happens to a memory, and since when."""
+    """The reason for a transition, its time, and the memory that causes it."""
 
     at: datetime
     """Event time."""
     because: str
     by: str | None = None
-    """The memory that brings it about."""
+    """The id of the memory that causes it."""
     session: int | None = None
-    """The session since when it is so; None: the one that is applied."""
+    """The session in which it takes effect; `None` means the one that is applied."""
 
 
 class Lifecycle:
-    """The memories that one session touches, and every change of theirs in order."""
+    """The memories that one session reads or changes, and all changes in order."""
 
     def __init__(self, session: int, known: Iterable[Memory] = ()) -> None:
         self._session = session
@@ -43,44 +44,44 @@ class Lifecycle:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """All changes so far, in the order of application."""
+        """All changes so far, in order."""
         return tuple(self._changes)
 
     @property
     def touched(self) -> list[Memory]:
-        """The memories that changed, as they are now, in the order of their first change."""
+        """The changed memories in their latest state, in the order of their first change."""
         return [self._memories[id_] for id_ in dict.fromkeys(change.memory.memory_id for change in self._changes)]
 
     @property
-    def holding(self) -> list[Memory]:
-        """The known memories that hold, oldest first."""
+    def current(self) -> list[Memory]:
+        """The loaded memories that are current, oldest first."""
         return sorted((m for m in self._memories.values() if m.ending is None), key=lambda memory: memory.order)
 
     def superseded_by(self, memory_id: str) -> list[str]:
-        """The ids of the known memories that a memory took over from, oldest first."""
+        """The ids of the loaded memories that this memory superseded, oldest first."""
         ended = (m for m in self._memories.values() if m.ending is not None and m.ending.by == memory_id)
         return [memory.memory_id for memory in sorted(ended, key=lambda memory: memory.order)]
 
-    def is_own(self, memory_id: str) -> bool:
-        """True for a memory that was added here."""
+    def was_added(self, memory_id: str) -> bool:
+        """Whether the memory was added in this session."""
         return memory_id in self._added
 
-    def learn(self, memories: Iterable[Memory]) -> None:
-        """Memories of earlier sessions, as stored; one that is known already stays as it is."""
+    def load(self, memories: Iterable[Memory]) -> None:
+        """Load stored memories of earlier sessions; those already loaded stay unchanged."""
         for memory in memories:
             self._memories.setdefault(memory.memory_id, memory)
 
     def get(self, memory_id: str) -> Memory | None:
-        """A memory as it is now."""
+        """The latest state of a memory; `None` if it is not loaded."""
         return self._memories.get(memory_id)
 
-    def holds(self, memory_id: str) -> bool:
-        """True where the memory is known and current."""
+    def is_current(self, memory_id: str) -> bool:
+        """Whether the memory is loaded and current."""
         memory = self._memories.get(memory_id)
         return memory is not None and memory.ending is None
 
     def add(self, memory: Memory, because: str = "") -> None:
-        """A new memory; nothing happens where it was added before."""
+        """Add a new memory; does nothing if it is known. Raises `ForbiddenTransition` if it has ended."""
         if memory.memory_id in self._memories:
             return
         if memory.ending is not None:
@@ -89,15 +90,15 @@ class Lifecycle:
         self._record(ChangeKind.ADDED, memory, because)
 
     def supersede(self, memory_id: str, cause: Cause) -> None:
-        """``cause.by`` says what holds from now on. Raises `ForbiddenTransition` where that does not hold itself."""
+        """End a memory in favour of ``cause.by``; raises `ForbiddenTransition` if that is not current."""
         self._end(memory_id, MemoryStatus.SUPERSEDED, cause)
 
     def retire(self, memory_id: str, cause: Cause) -> None:
-        """The memory is over, and nothing takes its place. Raises `ForbiddenTransition` as `supersede` does."""
+        """End a memory without a successor; raises `ForbiddenTransition` as `supersede` does."""
         self._end(memory_id, MemoryStatus.RETIRED, Cause(cause.at, cause.because))
 
     def reinforce(self, memory_id: str, cause: Cause) -> None:
-        """``cause.by`` is further evidence; a memory that has ended is not revived."""
+        """Record ``cause.by`` as further evidence; raises `ForbiddenTransition` if the memory has ended."""
         memory = self._current(memory_id)
         by = _needed(cause, memory)
         if any(known.by == by for known in memory.reinforced):
@@ -107,7 +108,7 @@ class Lifecycle:
         self._record(ChangeKind.REINFORCED, memory.model_copy(update={"reinforced": kept}), cause.because)
 
     def suspect(self, memory_id: str, cause: Cause) -> None:
-        """``cause.by`` may contradict the memory, which stays as current as it is."""
+        """Record that ``cause.by`` may contradict the memory, which stays current."""
         memory = self._current(memory_id)
         by = _needed(cause, memory)
         if any(known.by == by for known in memory.suspected):
@@ -125,8 +126,8 @@ class Lifecycle:
         if memory is not None and memory.ending == ending:
             return
         memory = self._current(memory_id)
-        if status is MemoryStatus.SUPERSEDED and not self.holds(_needed(cause, memory)):
-            raise ForbiddenTransition(f"memory {memory_id} cannot be superseded by {cause.by}, which does not hold")
+        if status is MemoryStatus.SUPERSEDED and not self.is_current(_needed(cause, memory)):
+            raise ForbiddenTransition(f"memory {memory_id} cannot be superseded by {cause.by}, which is not current")
         kind = ChangeKind.SUPERSEDED if status is MemoryStatus.SUPERSEDED else ChangeKind.RETIRED
         self._record(kind, memory.model_copy(update={"ending": ending}), cause.because)
 
@@ -135,7 +136,7 @@ class Lifecycle:
         if memory is None:
             raise ForbiddenTransition(f"memory {memory_id} is not known")
         if memory.ending is not None:
-            raise ForbiddenTransition(f"memory {memory_id} is {memory.status}: nothing more becomes of it")
+            raise ForbiddenTransition(f"memory {memory_id} is {memory.status} and cannot change")
         return memory
 
     def _record(self, kind: ChangeKind, memory: Memory, because: str) -> None:
@@ -144,22 +145,22 @@ class Lifecycle:
 
 
 def holding_after(before: Mapping[str, int], life: Lifecycle) -> dict[str, int]:
-    """Speaker → memories that hold, once what ``life`` did to those that held ``before`` is applied."""
+    """Speaker → number of current memories after the changes of ``life``, given those ``before``."""
     counts = Counter(before)
     for memory in life.touched:
-        # nothing becomes of a memory that has ended: what was touched and is not new did hold
-        counts[memory.speaker] += (memory.ending is None) - (not life.is_own(memory.memory_id))
+        # an ended memory cannot change, so one that was changed and not added was current before
+        counts[memory.speaker] += (memory.ending is None) - (not life.was_added(memory.memory_id))
     return {speaker: count for speaker, count in sorted(counts.items()) if count}
 
 
 def _needed(cause: Cause, memory: Memory) -> str:
     if cause.by is None or cause.by == memory.memory_id:
-        raise ForbiddenTransition(f"memory {memory.memory_id}: another memory must bring this about")
+        raise ForbiddenTransition(f"memory {memory.memory_id}: the cause must be another memory")
     return cause.by
 
 
 def as_of(memory: Memory, session: int) -> Memory | None:
-    """The memory as it was once ``session`` was applied; None where it was not born yet."""
+    """The memory as of the end of ``session``; `None` if it did not exist yet."""
     if memory.session > session:
         return None
     ended = memory.ending is not None and memory.ending.session <= session

@@ -1,4 +1,4 @@
-"""From what a session brought to memories that can be found. Pure."""
+"""Builds memories, their documents and their index entries from a session's input."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -20,81 +20,81 @@ CHANGES, SAID = "changes", "said"
 MAX_SPEAKERS = 64
 
 
-class Held(Value):
-    """The row of a memory that holds, in the table of the current view."""
+class CurrentRef(Value):
+    """The entry of a current memory in table `CURRENT`."""
 
     session: int
     index: int
     speaker: str
 
 
-class Saying(Value):
-    """The row of a text: the last memory that said it in these words."""
+class TextRef(Value):
+    """The latest memory with the same speaker and words, in table `SAID`."""
 
     memory_id: str
 
 
 class MemoryFrequency(Value):
-    """In how many memories of a conversation a term stands."""
+    """The number of memories of a conversation that contain a term."""
 
     memories: int
 
 
 class MemoryStats(Value):
-    """What update knows of a whole conversation."""
+    """Statistics of a conversation's memories."""
 
     memories: int = 0
-    """All that ever were, whether they still hold or not."""
+    """All memories ever added, current or not."""
     session: int = 0
-    """The last session that it applied."""
+    """The last applied session."""
     known_from: Time | None = None
-    """The log's time of the closing of the last session that told one."""
+    """Log time at which the last session that brought memories was closed."""
     speakers: tuple[str, ...] = ()
     holding: dict[str, int] | None = None
-    """Speaker → memories that hold. None: written before this was counted."""
+    """Speaker → number of current memories; `None` in documents written before it was counted."""
 
 
 class Step(Value):
-    """One change as the history keeps it; the memory itself stands in its document."""
+    """A change as the history keeps it; the memory itself is in its document."""
 
     kind: ChangeKind
     memory_id: str
     by: str | None = None
-    """The memory that brought it about, where there is one."""
+    """The id of the memory that caused it, if any."""
     at: Time
     """Event time."""
     because: str = ""
 
 
 class SessionSteps(Value):
-    """The row of a session in the history: what it changed, in order."""
+    """A session's changes, in order, in table `CHANGES`."""
 
     session: int
     known_from: Time
     steps: tuple[Step, ...] = ()
     speakers: int = 0
-    """How many speakers were known: names that the vectors of its memories leave out."""
+    """The number of speakers known then: their names are left out of its memories' vectors."""
     made_by: Provenance | None = None
-    """What decided the operations; None where there was no pair to decide."""
+    """The model or rules that decided the operations; `None` if there was no pair."""
 
 
 def session_row(session: int) -> str:
-    """The id of a session's row, sorting by number."""
+    """The id of a session's `SessionSteps`, sortable by number."""
     return f"{session:09d}"
 
 
 def insight_id(key: str, session: int, turn: int, place: int) -> str:
-    """The id of the memory that the insight number ``place`` (from 0) of a turn becomes."""
+    """The id of the memory made from insight ``place`` (from 0) of a turn."""
     return derive_id(key, session, NAME, f"insight/{turn}/{place}")
 
 
 def fusion_id(key: str, session: int, place: int) -> str:
-    """The id of the fusion number ``place`` (from 0) of a session."""
+    """The id of merge ``place`` (from 0) of a session."""
     return derive_id(key, session, NAME, f"fusion/{place}")
 
 
-def born(formed: MemoriesFormed, first: int = 0) -> list[Memory]:
-    """The sentences of a summary as memories, in its order; ``first`` of the session stand before them."""
+def summary_memories(formed: MemoriesFormed, first: int = 0) -> list[Memory]:
+    """The sentences of a summary as memories, in order; their indices begin at ``first``."""
     return [
         Memory(
             memory_id=derive_id(formed.key, formed.session, NAME, index),
@@ -112,7 +112,7 @@ def born(formed: MemoriesFormed, first: int = 0) -> list[Memory]:
 
 
 def insights_of(proposals: Iterable[InsightsProposed], known_from: datetime) -> list[tuple[Memory, InsightsProposed]]:
-    """The insights of a session as memories, turn by turn, each with the proposal that it comes from."""
+    """The insights of a session as memories in the order of turns, each with its proposal."""
     found: list[tuple[Memory, InsightsProposed]] = []
     for event in proposals:
         for place, insight in enumerate(event.insights):
@@ -132,8 +132,11 @@ def insights_of(proposals: Iterable[InsightsProposed], known_from: datetime) -> 
     return found
 
 
-def fused(old: Memory, new: Memory, text: str, place: tuple[str, int, int], made_by: Provenance) -> Memory:
-    """The one memory that stands for both; ``place``: conversation key, number of the fusion, index in the session."""
+def merged(old: Memory, new: Memory, text: str, place: tuple[str, int, int], made_by: Provenance) -> Memory:
+    """The memory that replaces both.
+
+    ``place``: conversation key, number of the merge, index in the session.
+    """
     key, number, index = place
     lines = {line.utterance_id: line for line in (*old.evidence, *new.evidence)}
     evidence = tuple(sorted(lines.values(), key=lambda line: line.at))
@@ -150,19 +153,19 @@ def fused(old: Memory, new: Memory, text: str, place: tuple[str, int, int], made
     )
 
 
-@lru_cache(maxsize=16_384)  # every session asks for the memories of all before it again
-def plain(text: str) -> str:
-    """The text as it is compared for sameness: letters and digits only, case folded."""
+@lru_cache(maxsize=16_384)  # every session normalizes the memories of earlier ones again
+def normalized(text: str) -> str:
+    """The text for comparison: letters and digits only, case folded."""
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text
 
 
-def saying_id(memory: Memory) -> str:
-    """The same for memories of the same speaker in the same words."""
-    return content_digest(f"{memory.speaker}\n{plain(memory.text)}".encode())
+def text_digest(memory: Memory) -> str:
+    """A digest that is equal for memories of the same speaker with the same words."""
+    return content_digest(f"{memory.speaker}\n{normalized(memory.text)}".encode())
 
 
 def speakers_of(stats: MemoryStats, memories: Iterable[Memory]) -> tuple[str, ...]:
-    """All whom memories are about or rest on, in order of appearance, bounded."""
+    """All speakers of memories and of their evidence, in order of appearance, at most `MAX_SPEAKERS`."""
     fresh = (name for memory in memories for name in (memory.speaker, *(line.speaker for line in memory.evidence)))
     return tuple(dict.fromkeys((*stats.speakers, *fresh)))[:MAX_SPEAKERS]
 
@@ -170,9 +173,10 @@ def speakers_of(stats: MemoryStats, memories: Iterable[Memory]) -> tuple[str, ..
 def build_point(
     key: str, memory: Memory, vector: Vectors, words: list[str], settings: UpdateSettings, seq: int | None = None
 ) -> Point:
-    """The index entry of a memory; ``vector`` has shape (dimensions,), ``words`` are its terms without names.
+    """The index entry of a memory.
 
-    ``seq`` is the session that changed it last; None: that of its birth.
+    ``vector`` has shape (dimensions,); ``words`` are its terms without names. ``seq`` is the session that changed it
+    last; `None` means that of its creation.
     """
     return Point(
         collection=Collection.MEMORIES,
@@ -187,23 +191,23 @@ def build_point(
 
 
 def memory_writes(memories: Iterable[Memory]) -> list[Write]:
-    """The documents of memories that changed, and what becomes of their rows in the current view."""
+    """The writes for changed memories and their entries in the current view."""
     return [write for memory in memories for write in _writes_of(memory)]
 
 
 def _writes_of(memory: Memory) -> list[Write]:
     writes: list[Write] = [Put.of(MEMORIES, memory.memory_id, memory)]
     if memory.ending is None:
-        held = Held(session=memory.session, index=memory.index, speaker=memory.speaker)
+        held = CurrentRef(session=memory.session, index=memory.index, speaker=memory.speaker)
         writes.append(Put.of(CURRENT, memory.memory_id, held))
-        writes.append(Put.of(SAID, saying_id(memory), Saying(memory_id=memory.memory_id)))
+        writes.append(Put.of(SAID, text_digest(memory), TextRef(memory_id=memory.memory_id)))
     elif memory.session < memory.ending.session:
         writes.append(Drop(table=CURRENT, id=memory.memory_id))
     return writes
 
 
 def step_of(change: Change) -> Step:
-    """A change as the history keeps it."""
+    """The change in the form that the history keeps."""
     memory = change.memory
     by, at = None, memory.at
     if change.kind in {ChangeKind.SUPERSEDED, ChangeKind.RETIRED} and memory.ending is not None:
@@ -216,7 +220,7 @@ def step_of(change: Change) -> Step:
 
 
 def index_entry(document: str) -> IndexEntry:
-    """What the index must say of a memory's document: its point is of the session that changed it last."""
+    """The expected index entry of a memory's document; its point is of the session that changed it last."""
     memory = Memory.from_json(document)
     endings = () if memory.ending is None else (memory.ending,)
     changed = max([memory.session, *(note.session for note in (*endings, *memory.reinforced, *memory.suspected))])

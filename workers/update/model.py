@@ -1,4 +1,4 @@
-"""The operator that asks a language model."""
+"""The operator that uses a language model."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ from eunoe.workers.update.prompt import NAME, OperationAnswer, OperationsAnswer,
 
 
 class ModelOperator:
-    """One question for all pairs of a session.
+    """Asks one question for all pairs of a session.
 
-    An answer is believed when it tells of every pair once. What fails is asked once more with the fault named;
-    then the offline operator decides the whole session.
+    An answer is valid if it covers every pair exactly once. An invalid one is asked once more with the fault named;
+    after that the offline operator decides the whole session.
     """
 
     reads_meaning = True
@@ -25,7 +25,7 @@ class ModelOperator:
         self._offline = offline
 
     async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
-        """A verdict for every pair; nobody is asked where there is none. Raises `Unavailable` when the endpoint is."""
+        """One verdict per pair; no call for no pairs. Raises `Unavailable` if the model endpoint is unavailable."""
         if not pairs:
             return await self._offline.operate(pairs)
         prompt = operations_prompt(pairs)
@@ -35,9 +35,9 @@ class ModelOperator:
             found = await self._offline.operate(pairs)
             made_by = found.made_by.model_copy(update={"prompt": NAME, "fallback": True})
             return OperationJudgement(found.verdicts, made_by)
-        told = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
+        answers = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
         made_by = Provenance(code=CODE, model=self._model.name, prompt=NAME)
-        return OperationJudgement(tuple(map(_verdict, told)), made_by)
+        return OperationJudgement(tuple(map(_verdict, answers)), made_by)
 
 
 def _verdict(answer: OperationAnswer) -> OperationVerdict:

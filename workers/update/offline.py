@@ -10,11 +10,11 @@ MODEL = "rules/1"
 
 
 class OfflineOperator:
-    """Strict rules, APPEND before all that is not sure; deterministic."""
+    """Decides by strict rules, APPEND in doubt; deterministic."""
 
     reads_meaning = False
 
     async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
-        """A verdict for every pair; never raises."""
+        """One verdict per pair; never raises."""
         verdicts = tuple(judge_by_rules(pair) for pair in pairs)
         return OperationJudgement(verdicts, Provenance(code=CODE, model=MODEL))

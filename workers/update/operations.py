@@ -1,6 +1,6 @@
-"""From the operations of a session's pairs to the memories that hold after it (Keep Me Updated, Algorithm 1). Pure.
+"""Resolves a session's verdicts into the next memory (Keep Me Updated, Algorithm 1).
 
-The algorithm itself works on sets of ids; what it takes out of a set is superseded or retired here, never destroyed.
+The algorithm itself works on sets of ids. What it removes from a set is superseded or retired here, never deleted.
 """
 
 from collections.abc import Sequence
@@ -10,27 +10,27 @@ from eunoe.workers.update.operator import APPENDED, Operation, OperationVerdict,
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
-    """The result of Algorithm 1: which of the old memories and of the new sentences make up the next memory."""
+class Survivors:
+    """The result of Algorithm 1: the old memories and new sentences that stay."""
 
     memories: tuple[str, ...]
     sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """What becomes of a memory or sentence that does not stay; ``by`` is None where it is retired."""
+class Removal:
+    """The end of a memory or sentence; ``by`` is its successor, `None` if it is retired."""
 
     id: str
     by: str | None
     cause: str
-    """The sentence that brings it about; of a sentence that passes, the sentence itself."""
+    """The sentence that causes it; for a sentence that passes, the sentence itself."""
     because: str
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """An old memory and a new sentence that one text stands for from now on."""
+    """An old memory and a new sentence that are replaced by one text (operation FUSE)."""
 
     memory: str
     sentence: str
@@ -40,7 +40,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A sentence that says again what a memory says that stays."""
+    """A sentence that repeats (or may contradict) a memory that stays."""
 
     memory: str
     sentence: str
@@ -49,22 +49,22 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class AppliedOperations:
-    """Everything that a session's operations bring about, each list in the order of application."""
+    """All effects of a session's operations, each list in the order of application."""
 
-    ended: tuple[Fate, ...]
-    """Old memories."""
-    dropped: tuple[Fate, ...]
-    """New sentences."""
+    ended: tuple[Removal, ...]
+    """Removed old memories."""
+    dropped: tuple[Removal, ...]
+    """Removed new sentences."""
     repeated: tuple[Repetition, ...]
-    fusions: tuple[Merge, ...]
+    merges: tuple[Merge, ...]
     suspected: tuple[Repetition, ...]
-    """Memories that stay, with what may contradict them: a sentence that stays, or the memory that it repeats."""
+    """Memories that stay, each with what may contradict it: a sentence that stays, or the memory that repeats it."""
 
 
-def next_memory(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts) -> Sets:
-    """Algorithm 1 as it stands in the paper; a fusion counts as APPEND here.
+def next_memory(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts) -> Survivors:
+    """Algorithm 1 as printed in the paper; FUSE counts as APPEND.
 
-    First every m with a REPLACE or DELETE goes, and every s with a DELETE; then every s that a remaining m passes.
+    First remove every m with a REPLACE or DELETE and every s with a DELETE; then every s that a remaining m passes.
     """
     gone: set[str] = set()
     dropped: set[str] = set()
@@ -79,29 +79,29 @@ def next_memory(memories: Sequence[str], sentences: Sequence[str], verdicts: Ver
     for s in sentences:
         if any(_operation(verdicts, m, s) is Operation.PASS for m in left):
             dropped.add(s)
-    return Sets(left, tuple(s for s in sentences if s not in dropped))
+    return Survivors(left, tuple(s for s in sentences if s not in dropped))
 
 
-def settle(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts) -> AppliedOperations:
-    """What Algorithm 1 takes away, mapped to the lifecycle, and what fusion and suspicion add.
+def resolve_operations(memories: Sequence[str], sentences: Sequence[str], verdicts: Verdicts) -> AppliedOperations:
+    """Map the removals of Algorithm 1 to the lifecycle, and add merges and suspicions.
 
-    A memory that a DELETE ends is retired, and so is the sentence. A replaced one is superseded by the first sentence
-    that stays; where none stays, by the memory that such a sentence repeats; where all were deleted, it is retired.
+    DELETE retires both memory and sentence. A replaced memory is superseded by the first of its sentences that stays;
+    if none stays, by the memory that such a sentence repeats; if all were deleted, it is retired.
     """
-    sets = next_memory(memories, sentences, verdicts)
-    kept, stays = set(sets.memories), set(sets.sentences)
+    survivors = next_memory(memories, sentences, verdicts)
+    kept, stays = set(survivors.memories), set(survivors.sentences)
     passing = {
-        s: [m for m in sets.memories if _operation(verdicts, m, s) is Operation.PASS]
+        s: [m for m in survivors.memories if _operation(verdicts, m, s) is Operation.PASS]
         for s in sentences
         if s not in stays and not _with(verdicts, memories, s, Operation.DELETE)
     }
-    fusions = _fusions(sets, verdicts)
+    merges = _merges(survivors, verdicts)
     return AppliedOperations(
         ended=tuple(_end_of(m, sentences, stays, passing, verdicts) for m in memories if m not in kept),
         dropped=tuple(_drop_of(s, memories, passing, verdicts) for s in sentences if s not in stays),
         repeated=tuple(Repetition(m, s, verdicts[m, s].because) for s, olds in passing.items() for m in olds),
-        fusions=fusions,
-        suspected=_suspected(sets, fusions, passing, verdicts),
+        merges=merges,
+        suspected=_suspected(survivors, merges, passing, verdicts),
     )
 
 
@@ -115,32 +115,32 @@ def _with(verdicts: Verdicts, memories: Sequence[str], s: str, wanted: Operation
 
 def _end_of(
     m: str, sentences: Sequence[str], stays: set[str], passing: dict[str, list[str]], verdicts: Verdicts
-) -> Fate:
+) -> Removal:
     deleting = [s for s in sentences if _operation(verdicts, m, s) is Operation.DELETE]
     if deleting:
-        return Fate(m, None, deleting[0], verdicts[m, deleting[0]].because)
+        return Removal(m, None, deleting[0], verdicts[m, deleting[0]].because)
     replacing = [s for s in sentences if _operation(verdicts, m, s) is Operation.REPLACE]
     for s in replacing:
         if s in stays:
-            return Fate(m, s, s, verdicts[m, s].because)
+            return Removal(m, s, s, verdicts[m, s].because)
     for s in replacing:
         if passing.get(s):
-            return Fate(m, passing[s][0], s, verdicts[m, s].because)
-    return Fate(m, None, replacing[0], verdicts[m, replacing[0]].because)
+            return Removal(m, passing[s][0], s, verdicts[m, s].because)
+    return Removal(m, None, replacing[0], verdicts[m, replacing[0]].because)
 
 
-def _drop_of(s: str, memories: Sequence[str], passing: dict[str, list[str]], verdicts: Verdicts) -> Fate:
+def _drop_of(s: str, memories: Sequence[str], passing: dict[str, list[str]], verdicts: Verdicts) -> Removal:
     if s in passing:
-        return Fate(s, passing[s][0], s, verdicts[passing[s][0], s].because)
-    return Fate(s, None, s, _with(verdicts, memories, s, Operation.DELETE)[0].because)
+        return Removal(s, passing[s][0], s, verdicts[passing[s][0], s].because)
+    return Removal(s, None, s, _with(verdicts, memories, s, Operation.DELETE)[0].because)
 
 
-def _fusions(sets: Sets, verdicts: Verdicts) -> tuple[Merge, ...]:
-    """The fusions among what stays; each memory and each sentence takes part in one, the first, at most."""
+def _merges(survivors: Survivors, verdicts: Verdicts) -> tuple[Merge, ...]:
+    """The merges among what stays; each memory and each sentence is in at most one, the first."""
     found: list[Merge] = []
     taken: set[str] = set()
-    for s in sets.sentences:
-        for m in sets.memories:
+    for s in survivors.sentences:
+        for m in survivors.memories:
             verdict = verdicts.get((m, s), APPENDED)
             if verdict.operation is Operation.FUSE and not {m, s} & taken:
                 found.append(Merge(m, s, verdict.fused, verdict.because))
@@ -149,13 +149,13 @@ def _fusions(sets: Sets, verdicts: Verdicts) -> tuple[Merge, ...]:
 
 
 def _suspected(
-    sets: Sets, fusions: Sequence[Merge], passing: dict[str, list[str]], verdicts: Verdicts
+    survivors: Survivors, merges: Sequence[Merge], passing: dict[str, list[str]], verdicts: Verdicts
 ) -> tuple[Repetition, ...]:
-    fused = {id_ for fusion in fusions for id_ in (fusion.memory, fusion.sentence)}
-    tellers = {**{s: s for s in sets.sentences}, **{s: olds[0] for s, olds in passing.items() if olds}}
+    merged = {id_ for merge in merges for id_ in (merge.memory, merge.sentence)}
+    carriers = {**{s: s for s in survivors.sentences}, **{s: olds[0] for s, olds in passing.items() if olds}}
     return tuple(
-        Repetition(m, teller, verdicts[m, s].because)
-        for s, teller in tellers.items()
-        for m in sets.memories
-        if verdicts.get((m, s), APPENDED).suspect and m != teller and not {m, teller} & fused
+        Repetition(m, by, verdicts[m, s].because)
+        for s, by in carriers.items()
+        for m in survivors.memories
+        if verdicts.get((m, s), APPENDED).suspect and m != by and not {m, by} & merged
     )

@@ -1,4 +1,4 @@
-"""The question for the operations of a session's pairs, and the form of its answer."""
+"""The prompt for the operations of a session's pairs, and the form of its answer."""
 
 from collections import Counter
 from collections.abc import Sequence

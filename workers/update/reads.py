@@ -1,4 +1,4 @@
-"""What other stages may read of memories. Thin."""
+"""Reads of memories, for other stages too."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from eunoe.workers.update.memories import (
     NAME,
     STATS,
     TERMS,
-    Held,
+    CurrentRef,
     MemoryFrequency,
     MemoryStats,
     SessionSteps,
@@ -32,22 +32,22 @@ async def findable_session(store: StateStore, key: str) -> int:
 
 
 async def read_memory_stats(store: StateStore, key: str) -> MemoryStats:
-    """What update knows of a conversation; empty where it knows nothing."""
+    """The statistics of a conversation's memories; empty if there are none."""
     (text,) = await store.fetch(NAME, key, STATS, [STATS])
     return MemoryStats() if text is None else MemoryStats.from_json(text)
 
 
 async def read_memory_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
-    """Term → in how many memories it stands, for the wanted terms that stand in any."""
+    """Term → number of memories that contain it, for the wanted terms that occur."""
     return await read_numbers(store, (NAME, key, TERMS), MemoryFrequency, wanted)
 
 
 async def read_memories(
     store: StateStore, key: str, ids: Sequence[str], parse: Callable[[str], Memory] = Memory.from_json
 ) -> list[Memory]:
-    """The memories with these ids that Redis knows, in the order asked; a hit that it does not know is dropped.
+    """The stored memories with these ids, in the given order; unknown ids are left out.
 
-    ``parse`` may remember what it parsed.
+    ``parse`` may cache.
     """
     if not ids:
         return []
@@ -56,53 +56,53 @@ async def read_memories(
 
 
 async def read_holding(store: StateStore, key: str, stats: MemoryStats) -> dict[str, int]:
-    """Speaker → memories that hold; counted by a full scan where ``stats`` does not know it yet."""
+    """Speaker → number of current memories; a full scan if ``stats`` does not have it."""
     if stats.holding is not None:
         return stats.holding
     rows = await store.scan(NAME, key, CURRENT)
-    return dict(Counter(Held.from_json(row).speaker for row in rows.values()))
+    return dict(Counter(CurrentRef.from_json(row).speaker for row in rows.values()))
 
 
-async def read_held(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, Held]:
-    """Id → row of those of ``ids`` that hold: a small row each."""
+async def read_current(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, CurrentRef]:
+    """Id → entry of the current ones of ``ids``."""
     rows = await store.fetch(NAME, key, CURRENT, ids) if ids else []
-    return {id_: Held.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+    return {id_: CurrentRef.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
 
 
 async def current_ids(store: StateStore, key: str) -> list[str]:
-    """The ids of all memories that hold."""
+    """The ids of all current memories, sorted."""
     return sorted(await store.scan(NAME, key, CURRENT))
 
 
 async def current_memories(store: StateStore, key: str) -> list[Memory]:
-    """The memories that hold, oldest first. Reads as many documents as there are such memories."""
+    """The current memories, oldest first; reads one document for each."""
     found = await read_memories(store, key, await current_ids(store, key))
     return sorted(found, key=lambda memory: memory.order)
 
 
 async def all_memories(store: StateStore, key: str) -> list[Memory]:
-    """Every memory of a conversation, whatever became of it, oldest first: a full scan, for people who look."""
+    """Every memory of a conversation, current or ended, oldest first: a full scan, for inspection."""
     rows = await store.scan(NAME, key, MEMORIES)
     return sorted(map(Memory.from_json, rows.values()), key=lambda memory: memory.order)
 
 
 async def read_steps(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, SessionSteps]:
-    """What these sessions changed, those that are applied."""
+    """Session number → its changes, for the applied ones."""
     rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
     found = [SessionSteps.from_json(row) for row in rows if row is not None]
     return {steps.session: steps for steps in found}
 
 
 async def all_steps(store: StateStore, key: str) -> list[SessionSteps]:
-    """What every session changed, in order: a full scan, for people who look."""
+    """The changes of every session, in order: a full scan, for inspection."""
     rows = await store.scan(NAME, key, CHANGES)
     return [SessionSteps.from_json(row) for _, row in sorted(rows.items())]
 
 
 async def memories_at(store: StateStore, key: str, time: datetime) -> list[Memory]:
-    """Every memory as it was known at ``time``, oldest first; those with no ending held then. A full scan.
+    """Every memory as known at ``time``, oldest first; those without an ending were current. A full scan.
 
-    Known are the sessions up to the last one that was closed by then (the log's time).
+    Known are the sessions up to the last one that was closed by then (log time).
     """
     known = [steps.session for steps in await all_steps(store, key) if steps.known_from <= time]
     if not known:
@@ -117,21 +117,21 @@ class HistoryEntry:
 
     session: int
     known_from: datetime
-    """Since when memory could know of it: the log's time of the session's closing."""
+    """Log time at which the session was closed."""
     at: datetime
-    """Event time of what brought it about."""
+    """Event time of the cause."""
     kind: ChangeKind
     memory: Memory
-    """The memory that changed, as it is now, with its evidence."""
+    """The changed memory in its present state, with its evidence."""
     by: Memory | None
-    """The memory that brought it about, with its evidence."""
+    """The memory that caused the change, with its evidence."""
     because: str
 
 
 async def history_of(store: StateStore, key: str, memory_id: str) -> list[HistoryEntry]:
-    """All that happened to a memory, to those that it stands for now, and to its successors, in order. A full scan.
+    """All changes of a memory, of those it superseded and of its successors, in order. A full scan.
 
-    Empty where the memory is not known.
+    Empty if the memory is not known.
     """
     known = {memory.memory_id: memory for memory in await all_memories(store, key)}
     chain = succession(known, memory_id)
@@ -152,7 +152,7 @@ async def history_of(store: StateStore, key: str, memory_id: str) -> list[Histor
 
 
 def succession(known: dict[str, Memory], memory_id: str) -> set[str]:
-    """The ids of a memory, of all that it took over from, and of all that took over from it."""
+    """The ids of a memory, of all that it superseded, and of all its successors."""
     if memory_id not in known:
         return set()
     chain = {memory_id}

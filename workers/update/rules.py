@@ -1,8 +1,9 @@
-"""The offline operator's rules, strict ones: what is not sure is APPEND. Pure. English cues."""
+"""The offline operator's rules for English sentences: strict, APPEND in doubt."""
 
 from collections.abc import Callable, Sequence
 
 from eunoe.workers.text.words import weight
+from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.lexicon import (
     ANTONYMS,
     COMPLETIONS,
@@ -14,30 +15,29 @@ from eunoe.workers.update.lexicon import (
     WEAK_COMPLETIONS,
 )
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
-from eunoe.workers.update.reading import ParsedSentence, read
+from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.slots import changed_slot
-from eunoe.workers.update.suspecting import SUSPECT, suspect
 
 NEAR = 5
-TELLING = 3
+MIN_WEIGHT = 3
 COVERED = 0.8
 SHORT = 7
 Rule = Callable[[ParsedSentence, ParsedSentence], OperationVerdict | None]
 
 
 def judge_by_rules(pair: OperationPair) -> OperationVerdict:
-    """The verdict for one pair; APPEND where no rule is sure, flagged where the two may contradict each other."""
-    old, new = read(pair.old.text, pair.old.speaker), read(pair.new.text, pair.new.speaker)
+    """The verdict for one pair; APPEND if no rule applies, flagged if the two may contradict each other."""
+    old, new = parse_sentence(pair.old.text, pair.old.speaker), parse_sentence(pair.new.text, pair.new.speaker)
     found = decide(old, new)
     if found is not None:
         return found
-    score, cue = suspect(pair.old.text, pair.new.text, pair.new.speaker)
-    flagged = score >= SUSPECT and not _closed(old) and old.other == new.other
+    score, cue = find_contradiction(pair.old.text, pair.new.text, pair.new.speaker)
+    flagged = score >= SUSPICION_THRESHOLD and not _closed(old) and old.other == new.other
     return OperationVerdict(Operation.APPEND, cue if flagged else "nothing says otherwise", suspect=flagged)
 
 
 def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """What the strict rules say; None: nothing, so both stay."""
+    """The verdict of the strict rules; `None` if none applies, so that both stay."""
     if old.plain == new.plain:
         return OperationVerdict(Operation.PASS, "the same words")
     completed = _completed(old, new)
@@ -50,12 +50,12 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
 
 
 def _closed(old: ParsedSentence) -> bool:
-    """True for what no later news can make untrue: a past event, a stance."""
+    """Whether later sentences cannot make it untrue: a past event, or a stance."""
     return not old.planned and (old.stance or (old.past and old.dated))
 
 
 def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """A trouble, or something that was to come, is over: both speak of it right beside the same word."""
+    """DELETE if a trouble or a pending matter is over: both have a cue beside the same word."""
     if new.planned or new.wished or new.looks_back or not (_names(old, new.other) and _names(new, old.other)):
         return None
     if max(len(old.stems), len(new.stems)) > SHORT:
@@ -67,11 +67,11 @@ def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
 
 
 def _telling(text: ParsedSentence) -> frozenset[str]:
-    return frozenset(w.stem for w in text.words if w.stem and weight(w.text) >= TELLING and not STANCE.match(w.text))
+    return frozenset(w.stem for w in text.words if w.stem and weight(w.text) >= MIN_WEIGHT and not STANCE.match(w.text))
 
 
 def _names(text: ParsedSentence, other: str) -> bool:
-    """True where the text speaks of this other one, or there is none."""
+    """Whether the text mentions ``other``, or ``other`` is empty."""
     return not other or any(word.text.removesuffix("'s") == other for word in text.words)
 
 
@@ -84,7 +84,10 @@ def _beside(text: ParsedSentence, stem: str, cues: frozenset[str]) -> bool:
 
 
 def _ends(text: ParsedSentence, stem: str) -> bool:
-    """A cue of completion near the word; a weak cue only where a form of "to be" leads to it, or nothing follows."""
+    """Whether a cue of completion is near the word.
+
+    A weak cue counts only after a form of "to be" or a similar verb.
+    """
     places = [place for place, word in enumerate(text.words) if word.stem == stem]
     for place, word in enumerate(text.words):
         if word.text not in COMPLETIONS or word.negated or word.stem == stem:
@@ -101,7 +104,7 @@ def _said_of(text: ParsedSentence, place: int) -> bool:
 
 
 def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """One says all that the other says, with the same negations and numbers."""
+    """PASS or REPLACE if one says all that the other says, with the same negations and numbers."""
     shared = old.stems & new.stems
     if _conflict(old, new, shared):
         return None
@@ -121,7 +124,7 @@ def _conflict(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) 
 
 
 def _done(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """A plan is told as done, about the same object."""
+    """REPLACE if a plan has been carried out, about the same object."""
     if not old.planned or new.planned or new.wished or len(old.stems) > SHORT or not (new.past or new.negated):
         return None
     shared = old.stems & new.stems
@@ -131,7 +134,7 @@ def _done(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
 
 
 def _healthy(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """Good health is claimed again, or is over."""
+    """PASS if good health is claimed again, REPLACE if it is over."""
     if not HEALTH_DENIED.search(old.plain) or len(old.stems) > SHORT:
         return None
     if HEALTH_DENIED.search(new.plain):
@@ -143,7 +146,7 @@ def _healthy(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 
 def _negated(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """The new sentence denies at least half of a short old one, or affirms what that denied."""
+    """REPLACE if the new sentence denies half of a short old one, or affirms what that denied."""
     if len(old.stems) > SHORT or old.planned != new.planned or new.wished:
         return None
     affirmed = old.stems - old.negated
@@ -157,7 +160,7 @@ def _negated(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 
 def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """Opposite words about a shared object."""
+    """REPLACE if both use opposite words about a shared object."""
     if len(old.stems) > SHORT or old.planned or new.planned or new.wished or old.negated or new.negated:
         return None
     shared = old.stems & new.stems
@@ -169,11 +172,11 @@ def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 
 def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
-    """A place to live, a job, a marital state, a favourite: there is one at a time, and it has changed."""
+    """REPLACE if a slot has another value: home, job, marital state, favourite."""
     if len(old.stems) > SHORT or old.planned or new.planned or new.wished:
         return None
-    told = changed_slot(old, new)
-    return OperationVerdict(Operation.REPLACE, told) if told else None
+    change = changed_slot(old, new)
+    return OperationVerdict(Operation.REPLACE, change) if change else None
 
 
 def _list(stems: frozenset[str]) -> str:

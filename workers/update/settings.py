@@ -6,21 +6,22 @@ from eunoe.schemas.base import Value
 
 
 class UpdateSettings(Value):
-    """How memories are indexed, and which of them a session's sentences are judged against."""
+    """Indexing of memories, and selection of the memories that sentences are judged against."""
 
     average_terms: float = Field(default=12.0, gt=0)
-    """The length in terms of a middling memory: BM25's norm. A constant, so that no later session changes a weight."""
+    """Average terms of a memory, the length norm of BM25. A constant, so that no later session changes a weight."""
     prompt_budget_tokens: int = Field(default=16_000, ge=500)
-    """Tokens of memories and sentences in the one question to the model."""
+    """Tokens of memories and sentences in the one prompt of a session."""
     max_pairs: int = Field(default=160, ge=1, le=400)
-    """Pairs of the one question: each has its entry in the answer. Up to here all pairs are judged."""
+    """Pairs in that prompt (a memory and a sentence), each with an entry in the answer. Up to this number all are
+    judged."""
     similar: int = Field(default=5, ge=1, le=50)
-    """Beyond it: the most similar memories that each sentence is judged against."""
+    """Above ``max_pairs``: the most similar memories that each sentence is judged against."""
     linked: bool = True
-    """Beyond it: judge also the memories one link away from the similar ones (waits for links of the last session)."""
+    """Above ``max_pairs``: also judge memories one link away from the similar ones (waits for the last session's
+    links)."""
     reach: bool = True
-    """What an insight supersedes takes along the linked memories that only restate it (one link away). A language model
-    is asked about them in the session's one question, where there is room; offline only near-identical ones go along.
-    """
+    """Whether an insight also supersedes linked memories (one link away) that restate what it supersedes. A language
+    model judges them in the session's prompt if they fit; offline only near-identical ones are superseded."""
     restating: float = Field(default=0.9, gt=0, le=1)
-    """Share of words, of both texts together, from which on a memory only says the same as another."""
+    """Share of common words in both texts together from which a memory counts as a restatement."""

@@ -1,4 +1,4 @@
-"""Facts of which a person has one at a time: home, job, marital state, favourites. Pure. English cues."""
+"""Facts of which a person has one value at a time: home, job, marital state, favourites. English cues."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,22 +7,22 @@ from functools import lru_cache
 from typing import Final
 
 from eunoe.workers.text.terms import terms
-from eunoe.workers.update.reading import ParsedSentence
+from eunoe.workers.update.parsing import ParsedSentence
 
-KEPT: Final = 4_096
-"""Readings of which is kept what was found in them."""
+MAX_CACHED: Final = 4_096
+"""Parsed sentences whose slots are cached."""
 
 _UNTIL = r"([^.,;!?]+?)(?=$|[.,;!?]| (?:with|because|since|for|and|but|after|when|while|so|to|last|on|in \d)\b)"
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What fills a slot, in a sentence."""
+    """The value of a slot in a sentence."""
 
     name: str
     value: frozenset[str]
     changes: bool
-    """True where a verb of change says it."""
+    """Whether a verb of change states it."""
 
 
 _STATES = (
@@ -58,13 +58,13 @@ _FOLLOWS = {
 
 
 def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
-    """Which slot of the old sentence the new one fills otherwise, in words; empty where none."""
+    """Describes the slot of the old sentence to which the new one gives another value; empty if there is none."""
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _job_lost(old, new)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def slots(text: ParsedSentence) -> tuple[Slot, ...]:
-    """The homes and jobs that a sentence tells."""
+    """The homes and jobs that a sentence states."""
     return tuple(_slots(text))
 
 
@@ -77,15 +77,15 @@ def _slots(text: ParsedSentence) -> Iterator[Slot]:
                     yield Slot(name, value, changes)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def favorites(text: ParsedSentence) -> Mapping[str, frozenset[str]]:
-    """Of what → which is the favourite."""
+    """Kind → the terms of the favourite of that kind."""
     return {found[1]: frozenset(terms(found[2])) for found in _FAVORITE.finditer(text.plain)}
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def marital(text: ParsedSentence) -> str:
-    """The marital state that a sentence tells; empty where none."""
+    """The marital state that a sentence states; empty if none."""
     return next((state for state, pattern in _MARITAL.items() if pattern.search(text.plain)), "")
 
 

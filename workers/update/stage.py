@@ -1,4 +1,4 @@
-"""Stage update: the one writer of memories."""
+"""Stage `update`: the only writer of memories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.applying import (
     Proposal,
-    apply_fusions,
+    apply_merges,
     apply_proposals,
     apply_reached,
     apply_summary,
     same_text,
     verdicts_of,
 )
-from eunoe.workers.update.candidates import with_room_for
-from eunoe.workers.update.finding import CandidateReader, LinksMissing
+from eunoe.workers.update.candidate_reader import CandidateReader, LinksMissing
+from eunoe.workers.update.candidates import take_fitting
 from eunoe.workers.update.gathering import Gathered, SessionInput, arrange, missing
-from eunoe.workers.update.late import add_outdated, as_told, late_verdicts, without_claims
+from eunoe.workers.update.late import add_outdated, in_log_order, late_verdicts, without_claims
 from eunoe.workers.update.lifecycle import Lifecycle, holding_after
 from eunoe.workers.update.memories import (
     CHANGES,
@@ -33,13 +33,13 @@ from eunoe.workers.update.memories import (
     MemoryFrequency,
     MemoryStats,
     SessionSteps,
-    born,
     build_point,
     insights_of,
     memory_writes,
     session_row,
     speakers_of,
     step_of,
+    summary_memories,
 )
 from eunoe.workers.update.operator import OperationPair, OperationVerdict, Operator
 from eunoe.workers.update.reads import read_holding, read_memory_frequencies, read_memory_stats, read_steps
@@ -47,25 +47,25 @@ from eunoe.workers.update.settings import UpdateSettings
 
 
 @dataclass(frozen=True, slots=True)
-class _New:
-    """What a session brings, as memories, and what was known before."""
+class _SessionMemories:
+    """A session's input as memories, and the state before it."""
 
     proposals: tuple[Proposal, ...]
     sentences: tuple[Memory, ...]
     known_from: datetime
     before: MemoryStats
     steps: SessionSteps | None
-    """What the session has changed already, where it comes late."""
+    """Changes that a late session has made already."""
     speakers: tuple[str, ...]
     holding: Mapping[str, int]
-    """Speaker → memories that held before."""
+    """Speaker → number of current memories before the session."""
 
 
 class UpdateStage:
-    """Owns the memories of a conversation, their histories, and what BM25 must know of their words.
+    """Owns the memories of a conversation, their histories, and their term counts for BM25.
 
-    A session's insights are applied turn by turn, then its summary by Algorithm 1 of Keep Me Updated (section 4.3),
-    over the operations that one judgement gives for all pairs. What no longer holds is superseded or retired.
+    A session's insights are applied in the order of turns, then its summary by Algorithm 1 of Keep Me Updated (section
+    4.3), over one judgement of all pairs. Memories that are no longer true are superseded or retired.
     """
 
     def __init__(
@@ -78,35 +78,35 @@ class UpdateStage:
         self._settings = settings
 
     async def decide(self, work: Work[Gathered]) -> Outcome:
-        """The memories that change as documents and points, and the feed of what changed.
+        """Decide the changed memories as documents and points, and the feed of changes.
 
-        `Park` while something of the session has not come; `Wait` while links of the last session are needed that
-        are not there; a skipped session changes nothing but by its insights, and says so; a late one only adds.
+        Returns `Park` while events of the session are missing, and `Wait` while links of the last session are needed. A
+        skipped session changes memories by its insights only, and says so; a late one only adds.
         """
         lacking = "" if work.late else missing(work.events)
         if lacking:
             return Park(lacking)
         new = await self._new(work, arrange(work.events))
         before = work.number if work.late_after is None else work.late_after + 1
-        finder = CandidateReader(self._store, self._index, self._embedder, self._settings, work.key, before)
+        reader = CandidateReader(self._store, self._index, self._embedder, self._settings, work.key, before)
         try:
-            life, made_by = await self._apply(finder, work, new)
+            life, made_by = await self._apply(reader, work, new)
         except LinksMissing as missed:
             return Wait(str(missed))
         return await self._decision(work, new, life, made_by)
 
-    async def _new(self, work: Work[Gathered], brought: SessionInput) -> _New:
+    async def _new(self, work: Work[Gathered], brought: SessionInput) -> _SessionMemories:
         before = await read_memory_stats(self._store, work.key)
         steps = await read_steps(self._store, work.key, [work.number]) if work.late else {}
         known_from = _known_from(brought, before, work.log_time)
         insights = insights_of(brought.proposals, known_from)
-        told = [insight for event in brought.proposals for insight in event.insights]
+        proposed = [insight for event in brought.proposals for insight in event.insights]
         if work.late:
-            told = [without_claims(insight) for insight in told]
+            proposed = [without_claims(insight) for insight in proposed]
         there = sum(step.kind is ChangeKind.ADDED for row in steps.values() for step in row.steps)
-        sentences = [] if brought.formed is None else born(brought.formed, there + len(insights))
-        return _New(
-            proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, told, strict=True)),
+        sentences = [] if brought.formed is None else summary_memories(brought.formed, there + len(insights))
+        return _SessionMemories(
+            proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, proposed, strict=True)),
             sentences=tuple(sentences),
             known_from=known_from,
             before=before,
@@ -116,56 +116,56 @@ class UpdateStage:
         )
 
     async def _apply(
-        self, finder: CandidateReader, work: Work[Gathered], new: _New
+        self, reader: CandidateReader, work: Work[Gathered], new: _SessionMemories
     ) -> tuple[Lifecycle, Provenance | None]:
-        """The session's changes, and what decided its operations. Raises `LinksMissing`."""
+        """The session's changes, and the provenance of its operations. Raises `LinksMissing`."""
         life = Lifecycle(work.number)
         memories = [*(proposal.memory for proposal in new.proposals), *new.sentences]
         named = [id_ for proposal in new.proposals for id_ in proposal.insight.replaces]
-        await finder.read(life, [*named, *await finder.said_before(memories)])
-        apply_proposals(life, [await self._reaching(finder, life, proposal) for proposal in new.proposals])
-        pairs = await finder.pairs(life, new.sentences, new.holding, new.speakers)
+        await reader.read(life, [*named, *await reader.said_before(memories)])
+        apply_proposals(life, [await self._with_restatements(reader, life, proposal) for proposal in new.proposals])
+        pairs = await reader.pairs(life, new.sentences, new.holding, new.speakers)
         if work.late:
             return life, await self._add_late(life, new.sentences, pairs)
-        reached = with_room_for(pairs, await self._reached(finder, life, new.proposals), self._settings)
+        reached = take_fitting(pairs, await self._reached(reader, life, new.proposals), self._settings)
         verdicts, made_by = await self._judge([*pairs, *reached])
         if made_by is not None and not made_by.fallback:
             apply_reached(life, reached, verdicts)
-        settled = apply_summary(life, new.sentences, [p for p in pairs if life.holds(p.old.memory_id)], verdicts)
-        if settled.fusions and made_by is not None:
-            apply_fusions(life, settled.fusions, finder.key, len(memories), made_by)
+        applied = apply_summary(life, new.sentences, [p for p in pairs if life.is_current(p.old.memory_id)], verdicts)
+        if applied.merges and made_by is not None:
+            apply_merges(life, applied.merges, reader.key, len(memories), made_by)
         return life, made_by
 
     async def _add_late(
         self, life: Lifecycle, sentences: Sequence[Memory], pairs: Sequence[OperationPair]
     ) -> Provenance | None:
-        """Add the sentences of a session whose turn has passed; nothing that holds gives way to them."""
-        verdicts, made_by = await self._judge([as_told(pair) for pair in pairs])
+        """Add the sentences of a late session, which replace no current memory."""
+        verdicts, made_by = await self._judge([in_log_order(pair) for pair in pairs])
         found = late_verdicts(pairs, verdicts)
         add_outdated(life, sentences, found.outdated)
         apply_summary(life, [s for s in sentences if s.memory_id not in found.outdated], pairs, found.kept)
         return made_by
 
-    async def _reaching(self, finder: CandidateReader, life: Lifecycle, proposal: Proposal) -> Proposal:
-        """The proposal with the linked memories that say only what it replaces."""
+    async def _with_restatements(self, reader: CandidateReader, life: Lifecycle, proposal: Proposal) -> Proposal:
+        """The proposal with the linked memories that only restate what it replaces."""
         if not self._settings.reach or proposal.insight.kind is not InsightKind.UPDATED:
             return proposal
-        own = [id_ for id_ in proposal.insight.replaces if life.holds(id_)]
-        return Proposal(proposal.memory, proposal.insight, tuple(await finder.restating(life, own)))
+        own = [id_ for id_ in proposal.insight.replaces if life.is_current(id_)]
+        return Proposal(proposal.memory, proposal.insight, tuple(await reader.restating(life, own)))
 
     async def _reached(
-        self, finder: CandidateReader, life: Lifecycle, proposals: Sequence[Proposal]
+        self, reader: CandidateReader, life: Lifecycle, proposals: Sequence[Proposal]
     ) -> list[OperationPair]:
-        """The linked memories that may restate what an insight has updated, where somebody can judge that."""
+        """The pairs of linked memories that may restate what an insight has updated; none without a language model."""
         if not self._settings.reach or not self._operator.reads_meaning:
             return []
         updating = [p.memory for p in proposals if p.insight.kind is InsightKind.UPDATED]
-        return await finder.reached(life, [memory for memory in updating if life.holds(memory.memory_id)])
+        return await reader.reached(life, [memory for memory in updating if life.is_current(memory.memory_id)])
 
     async def _judge(
         self, pairs: Sequence[OperationPair]
     ) -> tuple[Mapping[tuple[str, str], OperationVerdict], Provenance | None]:
-        """The verdicts of all pairs, in one judgement; the same words are not asked about."""
+        """The verdicts of all pairs in one judgement; pairs with the same words are not asked about."""
         asked = [pair for pair in pairs if not same_text(pair)]
         if not asked:
             return verdicts_of(pairs, {}), None
@@ -173,13 +173,15 @@ class UpdateStage:
         judged = {pair.ids: verdict for pair, verdict in zip(asked, judgement.verdicts, strict=True)}
         return verdicts_of(pairs, judged), judgement.made_by
 
-    async def _decision(self, work: Work[Gathered], new: _New, life: Lifecycle, made_by: Provenance | None) -> Decision:
+    async def _decision(
+        self, work: Work[Gathered], new: _SessionMemories, life: Lifecycle, made_by: Provenance | None
+    ) -> Decision:
         summary = arrange(work.events).formed
-        is_told = not work.late and (life.touched or summary is not None)
+        brings_news = not work.late and (life.touched or summary is not None)
         after = MemoryStats(
-            memories=new.before.memories + sum(life.is_own(memory.memory_id) for memory in life.touched),
+            memories=new.before.memories + sum(life.was_added(memory.memory_id) for memory in life.touched),
             session=work.seq,
-            known_from=new.known_from if is_told else new.before.known_from,
+            known_from=new.known_from if brings_news else new.before.known_from,
             speakers=new.speakers,
             holding=holding_after(new.holding, life),
         )
@@ -203,9 +205,10 @@ class UpdateStage:
     async def _index_all(
         self, work: Work[Gathered], life: Lifecycle, speakers: Sequence[str]
     ) -> tuple[tuple[Point, ...], list[Write]]:
-        """The points of all memories that changed, and the writes that count the terms of the new ones.
+        """The points of all changed memories, and the writes that count the terms of new ones.
 
-        A memory keeps the vector of its birth: the names known then are left out, so that no later session changes it.
+        A memory keeps the vector of its creation: the names known then are left out, so that no later session changes
+        it.
         """
         touched = life.touched
         if not touched:
@@ -219,17 +222,17 @@ class UpdateStage:
             build_point(work.key, memory, vectors[row], listed[row], self._settings, work.seq)
             for row, memory in enumerate(touched)
         )
-        fresh = [words for memory, words in zip(touched, listed, strict=True) if life.is_own(memory.memory_id)]
+        fresh = [words for memory, words in zip(touched, listed, strict=True) if life.was_added(memory.memory_id)]
         known_terms = await read_memory_frequencies(self._store, work.key, set(chain.from_iterable(fresh)))
         return points, frequency_writes(TERMS, MemoryFrequency, fresh, known_terms)
 
 
 def _known_from(brought: SessionInput, before: MemoryStats, log_time: datetime) -> datetime:
-    """The log's time of the session's closing; of a skipped session the latest time that is known for certain."""
+    """Log time of the session's closing; for a skipped session the latest time known for certain."""
     if brought.formed is not None:
         return brought.formed.known_from
-    told = [line.at for event in brought.proposals for insight in event.insights for line in insight.evidence]
-    certain = [*told, *([before.known_from] if before.known_from else [])]
+    times = [line.at for event in brought.proposals for insight in event.insights for line in insight.evidence]
+    certain = [*times, *([before.known_from] if before.known_from else [])]
     return max(certain, default=log_time)
 
 

@@ -1,4 +1,7 @@
-"""How much two sentences of one speaker look like a contradiction: for flags, never for endings. Pure. English cues."""
+"""Scores how much two English sentences look like a contradiction.
+
+The scores set flags; they never end a memory.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,8 +9,8 @@ from functools import lru_cache
 
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
-from eunoe.workers.update.reading import ParsedSentence, read, unquoted
-from eunoe.workers.update.slots import KEPT, favorites, marital, slots
+from eunoe.workers.update.parsing import ParsedSentence, parse_sentence, unquoted
+from eunoe.workers.update.slots import MAX_CACHED, favorites, marital, slots
 
 _JOB = re.compile(
     r"\b(?:i'm|i am|im|is|as|am|be|been|was|became) (?:currently )?(?:an?|the)? ?((?:[a-z]+ ){0,2}[a-z]+)"
@@ -21,28 +24,30 @@ _COUNTED = frozenset(
 _FIGURES = {word: place for place, word in enumerate(("zero", "one", "two", "three", "four", "five", "six"))}
 
 
-SUSPECT = 0.4
-"""From this score on a pair is worth a flag."""
+SUSPICION_THRESHOLD = 0.4
+"""Pairs with at least this score are flagged."""
 
 _NOTE = re.compile(r"\[[^\]]*\]|\([^)]*\d[^)]*\)")
-"""What a summary adds to words like "last week": the days they mean."""
+"""Dates that a summary adds to words such as "last week"."""
 _PART = re.compile(r"[^.!?;]+?(?=[.!?;]|,? but |$)")
 
 
-def suspect(old: str, new: str, speaker: str) -> tuple[float, str]:
-    """(score, cue) of the two clauses of two texts of ``speaker`` that look most like a contradiction."""
+def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
+    """The highest (score, cue) over all pairs of clauses of two texts of ``speaker``."""
     pairs = ((before, after) for before in _parts(old, speaker) for after in _parts(new, speaker))
-    return max((suspicion(before, after) for before, after in pairs), key=lambda cue: cue[0], default=(0.0, ""))
+    return max(
+        (contradiction_score(before, after) for before, after in pairs), key=lambda cue: cue[0], default=(0.0, "")
+    )
 
 
-@lru_cache(maxsize=8_192)  # a sentence is held against every other one
+@lru_cache(maxsize=8_192)  # a sentence is compared with many others
 def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
     said = _NOTE.sub(" ", unquoted(text))
-    return tuple(read(part.strip(), speaker) for part in _PART.findall(said) if part.strip())
+    return tuple(parse_sentence(part.strip(), speaker) for part in _PART.findall(said) if part.strip())
 
 
-def suspicion(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
-    """(score, cue): from 0, nothing speaks for it, upwards to 2."""
+def contradiction_score(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
+    """(score, cue) of two clauses: the score is 0 without any sign, at most about 2."""
     shared = old.stems & new.stems
     return max(_negation(old, new, shared), _opposites(old, new, shared), _values(old, new), key=lambda cue: cue[0])
 
@@ -83,19 +88,19 @@ def _different(old: ParsedSentence, new: ParsedSentence) -> Iterator[str]:
     yield from (kind for kind, number in _counts(new).items() if counts.get(kind, number) != number)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def _jobs(text: ParsedSentence) -> frozenset[str]:
     return frozenset(stem for found in _JOB.finditer(text.plain) for stem in terms(found[1])) & WORKS
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def _ages(text: ParsedSentence) -> frozenset[str]:
     return frozenset(found[1] for found in _AGE.finditer(text.plain))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def _counts(text: ParsedSentence) -> Mapping[str, int]:
-    """Relative or pet → how many of them are told of."""
+    """Relative or pet → the number that the text states."""
     words = text.words
     found: dict[str, int] = {}
     for place, word in enumerate(words):

@@ -1,4 +1,4 @@
-"""What a sentence tells, read by its words: content, negation, plan, whom it is about. Pure. English cues."""
+"""Parses English sentences for the rules: content stems, negation, plan, subject."""
 
 import re
 from collections.abc import Collection
@@ -46,11 +46,11 @@ _SUBJECT_END = re.compile(
     r"^(?:is|are|was|were|has|have|had|does|do|did|will|can|could|would|\w+n't|\w+n’t|\w+ed|\w+s)$"
 )
 _BROKEN = ("don t", "doesn t", "didn t", "isn t", "won t", "can t")
-"""Negations whose apostrophe was lost."""
+"""Negations without their apostrophe."""
 _MERELY = ("not just", "not only", "not merely", "not simply")
 _ARTICLES = frozenset(["a", "an", "the"])
 _GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
-"""Before "lost": absorbed, or on a wrong way; nothing ends."""
+"""Words before "lost" that mean absorbed or astray: nothing ends."""
 _QUOTED = re.compile(r'\A(?P<who>[^"]{1,110}?) said: "(?P<what>.*)"\Z', re.DOTALL)
 _NUMBERS = NUMBER_WORDS - {"one", "second", "first", "once", "quarter", "couple", "both", "half"}
 
@@ -61,20 +61,20 @@ class SentenceWord:
 
     text: str
     stem: str
-    """Empty where it tells little."""
+    """Empty if the word carries little meaning."""
     negated: bool
-    """True in the scope of a negation: up to the end of its clause."""
+    """Whether it is in the scope of a negation, which reaches to the end of its clause."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedSentence:
-    """A sentence as the rules see it; each is read once, and held against every other one."""
+    """A sentence as the rules see it; parsed once and compared with many others."""
 
     plain: str
-    """Lower case, without the speaker."""
+    """Lower case, without the quoted speaker."""
     words: tuple[SentenceWord, ...]
     other: str
-    """Whom or what it is about where that is not the speaker: a relative, a pet, another name; else empty."""
+    """The subject if it is not the speaker: a relative or a pet; else empty."""
     planned: bool
     wished: bool
     past: bool
@@ -89,7 +89,7 @@ class ParsedSentence:
 
     @cached_property
     def all_stems(self) -> frozenset[str]:
-        """The stems of all words but stop words and negations."""
+        """The stems of all words except stop words and negations."""
         return frozenset(stem for word in self.words for stem in terms(word.text))
 
     @cached_property
@@ -99,13 +99,13 @@ class ParsedSentence:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Figures and number words."""
+        """Digits and number words."""
         return frozenset(word.text for word in self.words if word.text.isdigit() or word.text in _NUMBERS)
 
 
 @lru_cache(maxsize=16_384)
-def read(text: str, speaker: str) -> ParsedSentence:
-    """``text`` about ``speaker``, read by its words."""
+def parse_sentence(text: str, speaker: str) -> ParsedSentence:
+    """Parse ``text``, a sentence about ``speaker``."""
     body, names = unquoted(text), frozenset(speaker.casefold().split())
     plain = body.casefold().replace("’", "'")
     tokens = _WORD.findall(plain)
@@ -123,7 +123,7 @@ def read(text: str, speaker: str) -> ParsedSentence:
 
 
 def unquoted(text: str) -> str:
-    """The words of somebody who is quoted, or the text itself."""
+    """The quoted words if the text is a quotation, else the text."""
     found = _QUOTED.match(text)
     return text if found is None else found["what"]
 
@@ -163,7 +163,7 @@ def _stem(token: str, names: Collection[str]) -> str:
 
 
 def _other(tokens: list[str], names: Collection[str]) -> str:
-    """The subject, where it is a relative, a pet or another name: what stands before the first verb."""
+    """The relative or pet before the first verb; empty if there is none."""
     for place, token in enumerate(tokens[:6]):
         bare = token.casefold().removesuffix("'s").removesuffix("’s")
         if bare in KIN:

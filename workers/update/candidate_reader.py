@@ -1,4 +1,4 @@
-"""Reading what a session's sentences are judged against. Thin."""
+"""Reads the memories that a session's sentences are judged against."""
 
 from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,22 @@ from eunoe.workers.link.reads import linked_session, read_neighbours
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
-from eunoe.workers.update.memories import NAME, SAID, Saying, saying_id
+from eunoe.workers.update.memories import NAME, SAID, TextRef, text_digest
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.reads import current_ids, read_held, read_memories
+from eunoe.workers.update.reads import current_ids, read_current, read_memories
 from eunoe.workers.update.settings import UpdateSettings
 
 OVERSAMPLE = 4
-"""How many times as many hits are asked for as are wanted: the index holds memories that have ended too."""
+"""Factor of hits requested over hits wanted: the index also holds ended memories."""
 
 
 class LinksMissing(Exception):
-    """Raised when links are needed that are not there yet."""
+    """Stage `link` has not applied the session whose links are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateReader:
-    """Reads for one session of one conversation; all methods raise `Unavailable` when a server is."""
+    """Reads for one session of one conversation; all methods raise `Unavailable` if a server is unavailable."""
 
     store: StateStore
     index: VectorIndex
@@ -34,24 +34,25 @@ class CandidateReader:
     settings: UpdateSettings
     key: str
     before: int
-    """The session before which memories are looked for: the one that is applied; for a late one all are."""
+    """Only memories of sessions before this one are searched: the applied session, or for a late one the next to come.
+    """
 
     async def read(self, life: Lifecycle, ids: Sequence[str]) -> list[Memory]:
-        """These memories as the session has left them so far, those that are known; new ones are learnt."""
+        """The known ones of these memories, as changed so far in this session; loads new ones into ``life``."""
         missing = [id_ for id_ in dict.fromkeys(ids) if life.get(id_) is None]
-        life.learn(await read_memories(self.store, self.key, missing))
+        life.load(await read_memories(self.store, self.key, missing))
         return [memory for id_ in dict.fromkeys(ids) if (memory := life.get(id_)) is not None]
 
     async def said_before(self, memories: Sequence[Memory]) -> list[str]:
-        """The ids of the last memories that said the same in the same words."""
-        wanted = sorted({saying_id(memory) for memory in memories})
+        """The ids of the latest memories with the same speaker and words."""
+        wanted = sorted({text_digest(memory) for memory in memories})
         rows = await self.store.fetch(NAME, self.key, SAID, wanted) if wanted else []
-        return [Saying.from_json(row).memory_id for row in rows if row is not None]
+        return [TextRef.from_json(row).memory_id for row in rows if row is not None]
 
     async def restating(self, life: Lifecycle, replaced: Sequence[str]) -> list[str]:
-        """The linked memories that hold and only say the same as one of ``replaced``, one link away.
+        """The current memories, one link away, that only restate one of ``replaced``.
 
-        Raises `LinksMissing` until the links of the last session are there.
+        Raises `LinksMissing` until the links of the last session are stored.
         """
         near = await self._near(life, replaced)
         olds = {memory.memory_id: memory for memory in await self.read(life, replaced)}
@@ -59,7 +60,7 @@ class CandidateReader:
         return list(dict.fromkeys(m.memory_id for old, m in pairs if restates(old, m, self.settings)))
 
     async def reached(self, life: Lifecycle, insights: Sequence[Memory]) -> list[OperationPair]:
-        """The memories that hold one link away from what each of ``insights`` has superseded, each with that insight.
+        """The current memories one link away from what each insight superseded, each paired with that insight.
 
         Raises `LinksMissing` as `restating` does.
         """
@@ -72,19 +73,19 @@ class CandidateReader:
         return list(found.values())
 
     async def _near(self, life: Lifecycle, ids: Sequence[str]) -> dict[str, list[Memory]]:
-        """Memory id → the memories of earlier sessions that hold one link away."""
+        """Memory id → the current memories of earlier sessions one link away."""
         around = await self._neighbours(ids)
         return {id_: self._holding(life, await self.read(life, near)) for id_, near in sorted(around.items())}
 
     async def pairs(
         self, life: Lifecycle, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]
     ) -> list[OperationPair]:
-        """All pairs with memories that hold while one question holds them; beyond that the similar and linked ones.
+        """All pairs with current memories if one prompt holds them; else the pairs with similar and linked ones.
 
-        ``holding``: speaker → memories that held before this session. Its insights count as memories. Raises
-        `LinksMissing` as `restating` does.
+        ``holding``: speaker → number of current memories before this session. The session's insights count as memories.
+        Raises `LinksMissing` as `restating` does.
         """
-        own = [memory for memory in life.holding if life.is_own(memory.memory_id)]
+        own = [memory for memory in life.current if life.was_added(memory.memory_id)]
         if sentences and all_pairs(sentences, holding) <= self.settings.max_pairs:
             held = await self.read(life, await current_ids(self.store, self.key))
             every = pair_up(sentences, [*self._holding(life, held), *own])
@@ -92,18 +93,20 @@ class CandidateReader:
                 return every
         ranked = await self._ranked(life, sentences, speakers)
         mine = {s.memory_id: [m for m in own if m.speaker == s.speaker] for s in sentences}
-        said = [m for m in life.holding if not life.is_own(m.memory_id)]
-        same = {s.memory_id: [m for m in said if saying_id(m) == saying_id(s)] for s in sentences}
+        said = [m for m in life.current if not life.was_added(m.memory_id)]
+        same = {s.memory_id: [m for m in said if text_digest(m) == text_digest(s)] for s in sentences}
         joined = {id_: _once([*same[id_], *mine[id_], *ranked[id_]]) for id_ in ranked}
         return choose_pairs(sentences, joined, self.settings)
 
     def _holding(self, life: Lifecycle, memories: Sequence[Memory]) -> list[Memory]:
-        return [memory for memory in memories if life.holds(memory.memory_id) and not life.is_own(memory.memory_id)]
+        return [
+            memory for memory in memories if life.is_current(memory.memory_id) and not life.was_added(memory.memory_id)
+        ]
 
     async def _ranked(
         self, life: Lifecycle, sentences: Sequence[Memory], speakers: Sequence[str]
     ) -> dict[str, list[Memory]]:
-        """Sentence id → memories of its speaker that hold: the similar ones, best first, then those linked to them."""
+        """Sentence id → current memories of its speaker: similar ones, best first, then those linked to them."""
         hits = await self._similar(sentences, speakers)
         near = await self._neighbours({id_ for ids in hits.values() for id_ in ids}) if self.settings.linked else {}
         ranked: dict[str, list[Memory]] = {}
@@ -114,7 +117,7 @@ class CandidateReader:
         return ranked
 
     async def _similar(self, sentences: Sequence[Memory], speakers: Sequence[str]) -> dict[str, list[str]]:
-        """Sentence id → the most similar memories of its speaker that held before this session, best first."""
+        """Sentence id → the most similar memories of its speaker that were current before this session, best first."""
         if not sentences:
             return {}
         vectors = await self.embedder.embed([without_names(sentence.text, speakers) for sentence in sentences])
@@ -124,7 +127,7 @@ class CandidateReader:
             for vector in vectors
         ]
         rows = await self.index.search(searches)
-        held = await read_held(self.store, self.key, list(dict.fromkeys(hit.id for row in rows for hit in row)))
+        held = await read_current(self.store, self.key, list(dict.fromkeys(hit.id for row in rows for hit in row)))
         speaker_of = {id_: row.speaker for id_, row in held.items()}
         return {
             sentence.memory_id: [hit.id for hit in row if speaker_of.get(hit.id) == sentence.speaker][
