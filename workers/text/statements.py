@@ -25,7 +25,7 @@ _SHARED = re.compile(r"\[[^\]]*\]")
 _INTERJECTION = re.compile(
     r"^(?:(?:oh|wow|yeah|yep|yes|yup|no|nope|well|hey|hi|hello|ha|haha|actually|anyway|ok|okay|sure|so|hmm|aw|man|"
     r"luckily|honestly|by the way|btw|thanks|thank you|good|true|right|and|but|plus|also|because|definitely|absolutely|"
-    r"progress report|speaking of which)\b[,:;!.\s–—-]+)+",
+    r"speaking of which)\b[,:;!.\s–—-]+)+",
     re.IGNORECASE,
 )
 _MOST_SENTENCES = 3
