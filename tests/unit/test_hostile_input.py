@@ -8,6 +8,8 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
+from eunoe.workers.runner.decider import RunnerSettings
+from eunoe.workers.runner.failure_limit import FailureLimit
 from tests.support.house import House, as_message, ended, utterance
 
 EDGES = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+23:59")
@@ -48,4 +50,22 @@ async def test_a_position_that_was_never_given() -> None:
     await house.say(utterance(2), ended())
     assert reasons(house) == ["invalid"]
     assert [event.lines[0].utterance_id for event in house.events(Topic.SESSIONS)] == ["u2"]  # type: ignore[attr-defined]
+    assert (await answered(house)).request_id
+
+
+@pytest.mark.parametrize("conversation", ["x" * 200, "記" * 200, "é" * 100, "a/b:{c}@" * 25])
+async def test_a_long_conversation_id_fails_and_waits_like_any_other(conversation: str) -> None:
+    def failing(name: str, stage: object) -> object:
+        return Raising() if name == "segment" else stage
+
+    class Raising:
+        async def decide(self, work: object) -> object:
+            raise ValueError("a fault of the stage")
+
+    house = House(wrap=failing, runner_settings=RunnerSettings(attempts=1, failures=FailureLimit(share=1.0)))
+    await house.say(utterance(1, conversation=conversation), ended(conversation=conversation))
+    assert "failed" in reasons(house)
+    names = [event.request for event in house.events(Topic.ANSWERS)]  # type: ignore[attr-defined]
+    assert names
+    assert all(len(name) <= 200 for name in names)
     assert (await answered(house)).request_id

@@ -1,11 +1,12 @@
 """What time made of decisions (an uninfused turn, a failure), kept so that a rebuild decides the same."""
 
+import hashlib
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from eunoe.schemas.base import Value
+from eunoe.schemas.base import MAX_ID_CHARS, Value
 from eunoe.schemas.decisions import OutMessage, Scope
 from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.codec import encode
@@ -25,7 +26,10 @@ class RecordedOutcome(Value):
 
 def outcome_name(scope: Scope, number: int) -> str:
     """The name of a decision among the recorded answers, the same in every generation."""
-    return f"moment:{quote(scope.stage, safe='')}:{scope.key}:{number}"
+    name = f"moment:{quote(scope.stage, safe='')}:{scope.key}:{number}"
+    if len(name) <= MAX_ID_CHARS:
+        return name
+    return f"moment:{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def outcome_message(scope: Scope, number: int, outcome: RecordedOutcome | None) -> OutMessage:
