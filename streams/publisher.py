@@ -41,6 +41,12 @@ def size_of(message: Message) -> int:
     return _BATCH_OVERHEAD + _RECORD_OVERHEAD + len(message.key or b"") + len(message.value) + headers
 
 
+def excess_of(message: Message) -> str | None:
+    """Why a message is over its topic's limit; `None` where it fits."""
+    limit, size = TOPICS[Topic(message.topic)].max_bytes, size_of(message)
+    return f"a message to {message.topic} has {size} bytes, the limit is {limit}" if size > limit else None
+
+
 class KafkaPublisher:
     """A `eunoe.streams.record.Publisher` over one producer: all in-sync replicas acknowledge."""
 
@@ -122,11 +128,8 @@ class KafkaPublisher:
         for message in messages:
             if message.key is None and message.partition is None:
                 raise ValueError(f"a message to {message.topic} without a key needs a partition")
-            limit = min(TOPICS[Topic(message.topic)].max_bytes, self._kafka.max_request_bytes)
-            if size_of(message) > limit:
-                raise MessageTooLarge(
-                    f"a message to {message.topic} has {size_of(message)} bytes, the limit is {limit}"
-                )
+            if excess := excess_of(message):
+                raise MessageTooLarge(excess)
 
     async def _send(self, message: Message) -> "asyncio.Future[Any]":
         producer = self._producer

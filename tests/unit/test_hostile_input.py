@@ -1,15 +1,22 @@
 """Single records that a producer may send and that once stopped a stage: they are dead letters, and work goes on."""
 
+import dataclasses
+from typing import Any
+
 import pytest
 
-from eunoe.schemas.events import DeadLetterReason, Reply
+from eunoe.schemas.decisions import Decision, Outcome, Work
+from eunoe.schemas.events import DeadLetterReason, Reply, SessionSkipped
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message
-from eunoe.streams.topics import Topic
+from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic
+from eunoe.workers.registry import StageSettings
+from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
+from eunoe.workers.stage import Stage
 from tests.support.house import House, as_message, ended, utterance
 
 EDGES = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+23:59")
@@ -69,3 +76,49 @@ async def test_a_long_conversation_id_fails_and_waits_like_any_other(conversatio
     assert names
     assert all(len(name) <= 200 for name in names)
     assert (await answered(house)).request_id
+
+
+class Verbose:
+    """A stage whose decision is more than a topic takes."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def decide(self, work: Work[Any]) -> Outcome:
+        decision = await self._stage.decide(work)
+        if not isinstance(decision, Decision) or "bystander" in work.key:
+            return decision
+        return dataclasses.replace(decision, events=tuple(map(_swollen, decision.events)))
+
+
+def _swollen(event: Any) -> Any:
+    more = "x" * DEFAULT_MAX_BYTES
+    if isinstance(event, Reply):
+        return event.model_copy(update={"context": more})
+    line = event.lines[0].model_copy(update={"text": more})
+    return event.model_copy(update={"lines": (line, *event.lines[1:])})
+
+
+@pytest.mark.parametrize("stage", ["intake", "segment", "respond"])
+async def test_a_decision_that_is_too_large_is_a_failed_one(stage: str) -> None:
+    """It is never committed: an outbox that cannot be sent would hold its conversation for ever."""
+    house = House(wrap=lambda name, built: Verbose(built) if name == stage else built)  # type: ignore[arg-type, return-value]
+    ask = utterance(1, "What did I say?", ask={"request_id": "r1"})
+    await house.say(ask, utterance(2), ended())
+    assert "failed" in reasons(house)
+    if stage == "respond":
+        (reply,) = house.replies()
+        assert "too large" in (reply.error or "")
+    if stage == "segment":
+        assert [type(event) for event in house.events(Topic.SEGMENTS)] == [SessionSkipped]
+    assert (await answered(house)).error is None
+    await house.say(utterance(3), ended())
+    assert len(house.events(Topic.SEGMENTS)) == (0 if stage == "intake" else 2)
+
+
+async def test_a_budget_beyond_all_measure_counts_as_the_largest() -> None:
+    house = House(StageSettings(respond=RespondSettings(max_budget_tokens=20)))
+    await house.say(*[utterance(number, "My sister has moved to Lyon. " * 5) for number in range(1, 9)], ended())
+    await house.say(utterance(9, "Where is my sister?", ask={"request_id": "r", "budget_tokens": 1_000_000}))
+    (reply,) = house.replies()
+    assert reply.context_tokens <= 20

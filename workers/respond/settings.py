@@ -40,6 +40,8 @@ class RespondSettings(Value):
     """How segments are ranked: dense, bm25 or rrf."""
     budget_tokens: Annotated[int, Tier.TUNE] = Field(default=1500, ge=1)
     """Tokens of memory in a prompt, dates and speaker tags included."""
+    max_budget_tokens: int = Field(default=50_000, ge=1)
+    """The largest budget that an ask may name; a larger one counts as this. The context travels in the reply."""
     dialogue_tokens: Annotated[int, Tier.TUNE] = Field(default=1500, ge=0)
     """Tokens of the current session in a prompt; the latest lines stay."""
     candidates: int = Field(default=50, ge=1)

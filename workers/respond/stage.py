@@ -49,7 +49,9 @@ class RespondStage:
             key=work.key,
             text=event.question.text,
             speakers=stats.speakers,
-            budget_tokens=event.request.budget_tokens or self._settings.budget_tokens,
+            budget_tokens=min(
+                event.request.budget_tokens or self._settings.budget_tokens, self._settings.max_budget_tokens
+            ),
             asker=event.question.speaker,
             session=event.session,
             insights=event.insights,

@@ -9,7 +9,7 @@ from eunoe.streams.record import Record
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.inbound import OrderedEvent
-from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox
+from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import ApplyOrder, StageSpec
 
@@ -105,9 +105,10 @@ class BatchApplier:
         news = [arrived for arrived in run if arrived.ordered.number > ledger.applied]
         if news:
             decisions = await self._decide(news)
-            if decisions is None:
+            commit = None if decisions is None else self._commit(ledger, news, decisions)
+            if commit is None or (commit.outbox is not None and excess_in(commit.outbox)):
                 return False
-            await self._committer.commit(scope, self._commit(ledger, news, decisions))
+            await self._committer.commit(scope, commit)
         meter = self._committer.sender.meter
         meter.events += len(run)
         meter.ignored += len(run) - len(news)

@@ -76,6 +76,14 @@ class Decider:
         self._window.note(failed=False)
         return DecisionResult(outcome)
 
+    def too_large(self, work: Work[Any], result: DecisionResult, excess: str) -> DecisionResult:
+        """What becomes of a decision whose messages are over their topics' limits: a failed one.
+
+        The reason lies in the content, so it says nothing of the stage: the failure limit does not count it.
+        """
+        log.error("%s: %s, number %d: %s", self._spec.name, work.key, work.number, excess)
+        return self._given_up(work, f"the decision is too large: {excess}", result.attempts)
+
     @property
     def decides_batches(self) -> bool:
         """True: the stage can decide several events of a conversation before the first is committed."""

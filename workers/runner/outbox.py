@@ -9,6 +9,7 @@ from eunoe.schemas.events import ConversationEvent, RecordedAnswer
 from eunoe.schemas.ports import LogPositions, StateStore, VectorIndex
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.publisher import excess_of
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
 from eunoe.streams.topics import Topic
@@ -71,6 +72,14 @@ def _message(out: OutMessage) -> Message:
         value=out.value,
         headers=tuple((name, value.encode("latin-1")) for name, value in out.headers),
     )
+
+
+def excess_in(outbox: Outbox) -> str | None:
+    """Why an outbox can never be sent: the first of its messages that is over its topic's limit; `None` where all fit.
+
+    Asked before the commit: what is committed must be sendable, or its conversation stands still for ever.
+    """
+    return next((excess for message in outbox.messages if (excess := excess_of(_message(message)))), None)
 
 
 @dataclass(frozen=True, slots=True)

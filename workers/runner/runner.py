@@ -27,7 +27,7 @@ from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider, RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
-from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox
+from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox, excess_in
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
 from eunoe.workers.stage import Stage, StageSpec
 
@@ -200,6 +200,9 @@ class Runner:
             return False
         stamp = DecisionStamp(ordered.number, result.attempts, ledger.lates + 1 if late else None)
         outbox = compose_outbox(self._spec, result.decision, record, stamp)
+        if excess := excess_in(outbox):
+            result = self._decider.too_large(work, result, excess)
+            outbox = compose_outbox(self._spec, result.decision, record, stamp)
         if (result.outcome or late) and not ordered.scope.request_id:
             outbox = outbox.with_message(outcome_message(ordered.scope, ordered.number, result.outcome))
         await self._committer.commit(
