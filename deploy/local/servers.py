@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import socket
 import struct
@@ -25,6 +26,8 @@ _PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.02
 _LAST_LINES = 8
 _LAST_BYTES = 8192
+_FREE_PORTS = range(26_000, 32_000)
+"""Below the ports that systems give to outgoing connections: none of those takes a port that was just chosen."""
 
 # ApiVersions, version 0, without a client id: every Kafka broker answers it
 KAFKA_HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -82,10 +85,11 @@ def qdrant(port: int, directory: Path, logs: Path) -> Server:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        return int(listener.getsockname()[1])
+    """A port of the loopback address that nobody listens on now; raises `Refused` where all are taken."""
+    for port in random.sample(_FREE_PORTS, len(_FREE_PORTS)):
+        if _bind_error(port) is None:
+            return port
+    raise Refused(f"no free port between {_FREE_PORTS.start} and {_FREE_PORTS.stop} on {HOST}")
 
 
 class ServerProcess:
@@ -164,15 +168,23 @@ class ServerProcess:
 
 
 def _check_port(server: Server) -> None:
+    error = _bind_error(server.port)
+    if error is not None:
+        raise Refused(
+            f"{server.name} cannot listen on {HOST}:{server.port} ({error.strerror}): "
+            "stop who listens there, or choose another port"
+        )
+
+
+def _bind_error(port: int) -> OSError | None:
+    """Why no server can listen on ``port`` now; `None` where one can."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((HOST, server.port))
+            listener.bind((HOST, port))
         except OSError as error:
-            raise Refused(
-                f"{server.name} cannot listen on {HOST}:{server.port} ({error.strerror}): "
-                "stop who listens there, or choose another port"
-            ) from None
+            return error
+    return None
 
 
 async def _answers(server: Server) -> bool:

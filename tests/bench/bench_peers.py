@@ -20,8 +20,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port
+from eunoe.deploy.local.servers import HOST, Server, ServerProcess
 from tests.bench.report import write_report
+from tests.support.ports import free_port
 
 ROWS = {
     "sessions/s": ("sessions_per_s", "sessions_per_s"),

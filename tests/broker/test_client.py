@@ -21,7 +21,8 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic, TopicNames
 from tests.support import given
-from tests.support.tansu import broker, free_port, own_broker, settings
+from tests.support.ports import free_port
+from tests.support.tansu import broker, own_broker, settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(90)]
 

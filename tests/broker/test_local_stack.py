@@ -33,6 +33,7 @@ from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.stores.keys import Keys
 from tests.support.contracts import calm, times
+from tests.support.ports import free_port
 from tests.support.stack import alive
 
 pytestmark = pytest.mark.embedded("is about the embedded stack")
@@ -277,7 +278,7 @@ async def test_a_missing_binary_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.broker
 async def test_a_server_that_ends_at_its_start_is_told_with_its_last_words(tmp_path: Path) -> None:
-    server = servers.valkey(servers.free_port(), tmp_path / "data", tmp_path, keep=True)
+    server = servers.valkey(free_port(), tmp_path / "data", tmp_path, keep=True)
     (tmp_path / "data" / "appendonlydir").write_text("not a directory")
     with pytest.raises(Unavailable, match=r"(?s)valkey on .* ended with code 1 at its start: see .*appendonly"):
         await ServerProcess(server).start()
@@ -285,7 +286,7 @@ async def test_a_server_that_ends_at_its_start_is_told_with_its_last_words(tmp_p
 
 @pytest.mark.broker
 async def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
-    server = servers.Server("tansu", servers.free_port(), ("/nowhere/x",), tmp_path / "log", b"", bool)
+    server = servers.Server("tansu", free_port(), ("/nowhere/x",), tmp_path / "log", b"", bool)
     with pytest.raises(
         Unavailable, match=r"(?s)ended with code 127 at its start.*cannot start /nowhere/x: No such file"
     ):
@@ -398,10 +399,10 @@ async def test_what_was_journalled_survives_a_kill(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
 from pathlib import Path
-from eunoe.deploy.local.journal import Entry, Journal
+from eunoe.deploy.local.journal import JournalEntry, Journal
 journal = Journal(Path(sys.argv[1]))
 for n in range(50):
-    journal.append(n % 2, [Entry(epoch=1, offset=n, log_time=None, key=None, value=b"x")])
+    journal.append(n % 2, [JournalEntry(epoch=1, offset=n, log_time=None, key=None, value=b"x")])
 print("done", flush=True)
 sys.stdin.read()
 """

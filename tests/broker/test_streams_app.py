@@ -26,7 +26,8 @@ from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support import given
-from tests.support.tansu import broker, free_port, settings
+from tests.support.ports import free_port
+from tests.support.tansu import broker, settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(90)]
 

@@ -20,7 +20,8 @@ from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
-from tests.support.servers import QdrantProcess, free_port, local_qdrant, valkey
+from tests.support.ports import free_port
+from tests.support.servers import QdrantProcess, local_qdrant, valkey
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("stops, fills and breaks its servers")]
 

@@ -12,6 +12,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from tests.support.ports import free_port
 from tests.support.servers import QdrantProcess, local_qdrant
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("is about the embedded Qdrant")]
@@ -194,7 +195,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
 
 
 async def test_two_servers_do_not_share_a_directory(server: QdrantProcess) -> None:
-    second = QdrantProcess(server.directory, server.port + 1 if server.port < 65_000 else server.port - 1)
+    second = QdrantProcess(server.directory, free_port())
     with pytest.raises(RuntimeError, match="in use by process"):
         await asyncio.to_thread(second.start)
 

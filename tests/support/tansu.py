@@ -15,13 +15,7 @@ from eunoe.streams.settings import KafkaSettings
 from tests.support import given
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.needs import Broker, under_test
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+from tests.support.ports import free_port
 
 
 @contextlib.contextmanager

@@ -22,7 +22,8 @@ from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic
 from tests.support.command import COMMAND, environment, until
 from tests.support.given import own_prefix
-from tests.support.servers import QdrantProcess, free_port
+from tests.support.ports import free_port
+from tests.support.servers import QdrantProcess
 from tests.support.tansu import tansu
 from tests.support.valkeys import Valkey, durable
 

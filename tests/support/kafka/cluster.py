@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import random
 import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -20,11 +18,10 @@ from eunoe.deploy.local.children import dies_with_parent, sweeps
 from eunoe.deploy.local.servers import HOST, KAFKA_HELLO, Server, ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
 from tests.support.kafka.jars import fetch_jars, find_java
+from tests.support.ports import free_port
 
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 30.0
-_PORTS = range(20_000, 30_000)
-"""Under the ports that systems give to outgoing connections: a broker that was killed finds its own free again."""
 _CLUSTER_ID = "ZXVub2Uta2Fma2EtdGVzdA"
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
 _POLL_SECONDS = 0.1
@@ -127,7 +124,7 @@ class KafkaCluster:
         java = await asyncio.to_thread(find_java)
         jars = await asyncio.to_thread(fetch_jars)
         self._java = (java, *_OPTIONS, "-cp", f"{jars}/*")
-        ports = _free_ports(2 * self._count)
+        ports = [free_port() for _ in range(2 * self._count)]
         for number in range(1, self._count + 1):
             port, controller_port = ports.pop(), ports.pop()
             first = number == 1 and self._port
@@ -244,22 +241,6 @@ def _properties(node: _Node, nodes: Sequence[_Node]) -> str:
         "log.cleaner.dedupe.buffer.size": 16_777_216,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody listens on now, all different."""
-    found: list[int] = []
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((HOST, port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise Refused(f"not {count} free ports between {_PORTS.start} and {_PORTS.stop} on {HOST}")
 
 
 async def _all(works: Any) -> None:

@@ -1,0 +1,67 @@
+"""Free ports for test servers: none is given twice, in this process or in another test process of this machine."""
+
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+
+HOST = "127.0.0.1"
+_PORTS = range(20_000, 26_000)
+"""Below the ports that systems give to outgoing connections, so that a killed server finds its own free again."""
+
+
+class PortReservations:
+    """Ports reserved for as long as this process lives, by record locks on one file that all test processes share.
+
+    A record lock is held by a process, one byte for each port, and goes with it, even when it is killed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """``path``: the file that the processes share; it is made where it is missing."""
+        self._path = path
+        self._file = -1
+        self._owner = 0
+        self._reserved: set[int] = set()
+
+    def reserve(self, port: int) -> bool:
+        """Whether ``port`` is now reserved for this process and was not before."""
+        file = self._descriptor()
+        if port in self._reserved:
+            return False
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        self._reserved.add(port)
+        return True
+
+    def _descriptor(self) -> int:
+        """The file, opened by this process and never closed: a fork has none of its parent's locks."""
+        if self._owner != os.getpid():
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._owner = os.getpid()
+            self._reserved = set()
+        return self._file
+
+
+_reservations = PortReservations(Path(tempfile.gettempdir()) / f"eunoe-test-ports-{os.getuid()}")
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on, reserved for this process; `RuntimeError` without one."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if _is_free(port) and _reservations.reserve(port):
+            return port
+    raise RuntimeError(f"no free port between {_PORTS.start} and {_PORTS.stop} on {HOST}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError:
+            return False
+    return True
