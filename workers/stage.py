@@ -1,24 +1,28 @@
-"""A stage: its decision, its place in the pipeline, and the tables it keeps."""
+"""A stage: its decision, the settings and ports it is built from, its place in the pipeline, and its tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
-from eunoe.schemas.base import Contract
+from eunoe.schemas.base import Contract, Value
 from eunoe.schemas.decisions import Collection, Decision, Outcome, Work
 from eunoe.schemas.events import ConversationEvent, SessionSkipped
+from eunoe.schemas.ports import Compressor, Embedder, LanguageModel, LogPositions, StateStore, VectorIndex
+from eunoe.streams.record import Publisher
 from eunoe.streams.topics import TOPICS, Topic, topics_of
+
+SettingsT = TypeVar("SettingsT", bound=Value)
 
 
 class Stage(Protocol):
     """A pure decision with thin reads; it never commits, publishes, acknowledges or retries."""
 
     async def decide(self, work: Work[Any]) -> Outcome:
-        """What should become true because of ``work``.
+        """Decide what becomes true because of ``work``.
 
-        Raises `Unavailable` when a server it reads from is; anything else it raises counts as a
-        failure of this event.
+        Raises `Unavailable` while a server that it reads from is away. Any other exception counts as a failure of
+        this event.
         """
         ...
 
@@ -28,11 +32,72 @@ class BatchStage(Protocol):
     """A stage that can also decide several events of a conversation before the first of them is committed."""
 
     async def decide_batch(self, works: Sequence[Work[Any]]) -> Sequence[Decision]:
-        """The decision of each, in their order, each made as if those before it were committed.
+        """Decide the events in order, each as if those before it were committed.
 
         Raises what `Stage.decide` raises.
         """
         ...
+
+
+# ---- what it is built from
+
+
+class StageSettingsBase(Value):
+    """The settings of all stages; the registry derives the class that has a field per section."""
+
+    @classmethod
+    def section(cls, kind: type[Value]) -> str:
+        """The name of the field that holds settings of that class; raises ``LookupError`` where none does."""
+        for name, info in cls.model_fields.items():
+            if info.annotation is kind:
+                return name
+        raise LookupError(f"no stage has settings of {kind.__name__}")
+
+    def of(self, kind: type[SettingsT]) -> SettingsT:
+        """The settings of that class; raises ``LookupError`` where no stage has such."""
+        found: SettingsT = getattr(self, self.section(kind))
+        return found
+
+    def with_changes(self, kind: type[Value], **changes: object) -> Self:
+        """A copy in which these fields of one section differ; the values are not validated."""
+        changed = self.of(kind).model_copy(update=changes)
+        return self.model_copy(update={self.section(kind): changed})
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Ports, models and settings that stages are built from."""
+
+    store: StateStore
+    index: VectorIndex
+    embedder: Embedder
+    compressor: Compressor
+    language: LanguageModel | None
+    """`None` means that the offline implementations decide."""
+    settings: StageSettingsBase
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundContext:
+    """What the background work of a stage is built from."""
+
+    settings: StageSettingsBase
+    log_positions: LogPositions
+    publisher: Publisher
+    caught_up: Callable[[], Sequence[int]]
+    """The partitions that this process owns and has read to their end."""
+    answers: Callable[[str | None], bool]
+    """Whether this generation answers where the given one was promoted last; `None` means that none was promoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    """Work that a process repeats while it runs the stage."""
+
+    run: Callable[[], Awaitable[object]]
+    """One round; may raise `Unavailable`."""
+    interval_s: float
+    """Seconds between two rounds."""
 
 
 # ---- its tables
@@ -40,7 +105,7 @@ class BatchStage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """What the vector index must say of one document."""
+    """The expected state of one document's point in the vector index."""
 
     id: str
     text: str
@@ -57,7 +122,7 @@ class Indexed:
     collection: Collection
     table: str
     entry: Callable[[str], IndexEntry | None]
-    """The entry of a document (JSON); None for one that has no point."""
+    """Gives the entry of a document (JSON), or `None` for a document without a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +130,22 @@ class StageTables:
     """The tables of a stage."""
 
     digested: tuple[str, ...] = ()
-    """What two runs over the same input must agree on."""
+    """Tables on which two runs over the same input agree; they are part of the state digest."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Tables that are not part of it → why."""
+    """Tables that are not part of the digest → the reason."""
     indexed: tuple[Indexed, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The names of all tables."""
+        return (*self.digested, *self.left_out)
 
 
 # ---- its place in the pipeline
 
 
 class ApplyOrder(StrEnum):
-    """In which order a stage applies a conversation's events, and by which fence."""
+    """The order in which a stage applies a conversation's events, and the fence that enforces it."""
 
     POSITION = "position"
     """By position in the log, which has gaps: a compare-and-set on the position that was read."""
@@ -87,43 +157,77 @@ class ApplyOrder(StrEnum):
     """Each request once, by its id."""
 
     @property
-    def is_dense(self) -> bool:
-        """True: every number comes; one that is missing means that acknowledged writes were lost."""
+    def is_gapless(self) -> bool:
+        """Whether every number comes: a missing one means that acknowledged writes were lost."""
         return self in (ApplyOrder.SESSION, ApplyOrder.TURN)
 
 
+class ModelKind(StrEnum):
+    """The models that a stage may ask."""
+
+    EMBEDDING = "embedding"
+    COMPRESSION = "compression"
+    LANGUAGE = "language"
+
+
+Build = Callable[[Dependencies], Stage]
 OnFailure = Callable[[Work[Any], str], tuple[Contract, ...]]
-"""(what could not be decided, the error) → the events that tell the rest of the house."""
+"""Maps what could not be decided, and the error, to the events that inform the following stages."""
+Background = Callable[[BackgroundContext], PeriodicTask]
 
 
-@dataclass(frozen=True, slots=True)
+def no_events(work: Work[Any], error: str) -> tuple[Contract, ...]:
+    """An `OnFailure` that informs nobody: the dead letter is all that is left of the event."""
+    del work, error
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
-    """A stage's place in the house."""
+    """All that the system knows of a stage. ``SPEC`` in ``workers/<stage>/spec.py`` is one."""
 
     name: str
+    """Names its consumer group, its ledger and tables, and its service."""
     consumes: tuple[type[ConversationEvent], ...]
-    emits: tuple[type[ConversationEvent], ...]
+    emits: tuple[type[ConversationEvent], ...] = ()
     order: ApplyOrder
-    on_failure: OnFailure = field(default=lambda work, error: ())
-    gathers: bool = False
-    """True: the events of a session wait for each other; what comes early is parked."""
+    build: Build
+    settings: Mapping[str, type[Value]] = field(default_factory=dict)
+    """Section of the settings → its class. A change of one makes this stage decide otherwise."""
+    reply_settings: Mapping[str, type[Value]] = field(default_factory=dict)
+    """Sections that only change what replies find in the same memory."""
+    models: tuple[ModelKind, ...] = ()
+    """The models that its decisions depend on."""
     tables: StageTables = field(default_factory=StageTables)
-    """Its tables: what of them belongs to the state digest, and what stands in the index."""
-    in_order: tuple[type[ConversationEvent], ...] = ()
-    """Of a gathering stage: what comes (as itself, or as skipped) once for every session, one session after the other.
-    Where that of the session before neither came nor is applied, acknowledged writes were lost."""
-
     reads: tuple[str, ...] = ()
-    """The stages whose state (or points) it reads beside its own and what its events carry."""
+    """The stages whose tables or points it reads, beside its own and what its events carry."""
+    gathers: bool = False
+    """Whether the events of a session wait for each other: early ones are parked."""
+    in_order: tuple[type[ConversationEvent], ...] = ()
+    """For a gathering stage: the events that come once per session, in order, as themselves or as skipped.
+    Where the one of the session before neither came nor is applied, acknowledged writes were lost."""
+    on_failure: OnFailure = no_events
+    background: tuple[Background, ...] = ()
+    """Work beside the consumer, in every process that runs the stage."""
 
     @property
     def answers(self) -> bool:
-        """True: somebody waits for what it does; what it hands on becomes a reply."""
+        """Whether a client waits for its decisions: what it emits becomes a reply."""
         return self.order is not ApplyOrder.SESSION
 
     @property
+    def reads_log(self) -> bool:
+        """Whether it consumes the log that clients produce into, not a topic of the generation."""
+        return self.order is ApplyOrder.POSITION
+
+    @property
+    def makes_memory(self) -> bool:
+        """Whether a rebuild runs it; replies were given when they were asked for."""
+        return self.order is not ApplyOrder.REQUEST
+
+    @property
     def retries(self) -> bool:
-        """True: a record that it set aside may be sent back to it; an ask that failed was answered all the same."""
+        """Whether its dead letters may be retried; an ask that failed was answered with the error."""
         return self.order in (ApplyOrder.POSITION, ApplyOrder.SESSION)
 
     @property
@@ -138,7 +242,7 @@ class StageSpec:
 
     @property
     def ordered_event_types(self) -> frozenset[str]:
-        """The slots of which a session that is parked in its order fills one."""
+        """Event types of which one must come per session, in order."""
         if not self.in_order:
             return frozenset()
         return frozenset({SessionSkipped.type_tag(), *(contract.type_tag() for contract in self.in_order)})
@@ -155,7 +259,7 @@ def _distinct(contracts: tuple[type[ConversationEvent], ...]) -> tuple[Topic, ..
 
 
 def skip_session(stage: str) -> OnFailure:
-    """The usual way to give up: pass the session on as skipped."""
+    """The usual `OnFailure` of stages that go session by session: passes the session on as skipped."""
 
     def on_failure(work: Work[Any], error: str) -> tuple[Contract, ...]:
         event = work.events[0]

@@ -40,6 +40,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.workers.segment.offline import OfflineSegmenter
+from eunoe.workers.segment.settings import SegmentSettings
 
 app = typer.Typer(help="Measure quality on data of yours.", no_args_is_help=True)
 app.command("replies")(replies)
@@ -135,7 +136,7 @@ def segmentation(
     made = EvalReport(
         name="segmentation",
         rows=fields(rows),
-        settings={"seed": seed, "dialogues": dialogues, **settings.stages.segment.model_dump()},
+        settings={"seed": seed, "dialogues": dialogues, **settings.stages.of(SegmentSettings).model_dump()},
         models={"language": OFFLINE, "embedder": settings.embedding},
         data=hashes(*(data or ()), *([spliced] if spliced else ())),
         bars=segmentation_bars(rows),
@@ -148,7 +149,7 @@ async def _segmented(
 ) -> list[SegmentationRow]:
     async with AsyncExitStack() as closing:
         model = await open_embedder(settings, os.environ, closing)
-        segmenter = OfflineSegmenter(model, settings.stages.segment)
+        segmenter = OfflineSegmenter(model, settings.stages.of(SegmentSettings))
         with ProgressBars(quiet=quiet) as bars:
             advance = bars.counter("dialogues", sum(len(dialogues) for _, dialogues in sets))
             return await evaluate_segmentation(sets, segmenter, model, advance)

@@ -13,8 +13,8 @@ from eunoe.streams.publisher import KafkaPublisher
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel
-from eunoe.workers.registry import Dependencies
 from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys

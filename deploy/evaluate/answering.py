@@ -15,6 +15,7 @@ from eunoe.workers.respond.context import Context, Row, latest, line_row, make_c
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.replier import DraftReply, Replier, ReplyTask
+from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.text.tokens import count_tokens
 
 NOTHING, EVERYTHING, PLAIN = "no-memory", "full-context", "plain-retrieval"
@@ -39,7 +40,9 @@ def replier_of(library: IndexedConversation) -> Replier:
     offline = OfflineReplier(library.dependencies.embedder)
     language = unrecorded(library.dependencies.language)
     return (
-        offline if language is None else ModelReplier(language, offline, library.dependencies.settings.respond.refine)
+        offline
+        if language is None
+        else ModelReplier(language, offline, library.dependencies.settings.of(RespondSettings).refine)
     )
 
 
@@ -50,7 +53,9 @@ async def answer(
     context = await context_of(library, way, said.text, budget)
     last = library.loaded.utterances[-1].at + timedelta(days=1)
     question = Line(utterance_id="question", speaker=said.asker, text=said.text, at=last)
-    dialogue = latest(said.dialogue, library.dependencies.settings.respond.dialogue_tokens, len(context.rows) + 1)
+    dialogue = latest(
+        said.dialogue, library.dependencies.settings.of(RespondSettings).dialogue_tokens, len(context.rows) + 1
+    )
     speakers = tuple(dict.fromkeys((*library.speakers, said.asker)))
     return await replier.reply(ReplyTask(said.answers, question, dialogue, context, speakers)), context
 

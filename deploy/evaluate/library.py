@@ -10,9 +10,11 @@ from eunoe.schemas.events import Ask, SessionEnded, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.registry import Dependencies, StageSettings, recall_sources
+from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query, RecallSource
+from eunoe.workers.respond.strategies import recall_sources
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.text.tokens import count_tokens
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.schemas.memory import MemoriesChanged
@@ -12,12 +11,12 @@ from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import Stage
+from eunoe.workers.stage import Dependencies, Stage
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 
 StageMaker = Callable[[Dependencies], Stage]
@@ -58,7 +57,7 @@ class Rehearsal:
         sender = Sender(self.store, self.index, MemoryLogPositions(), self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         for name in self.stages:
-            stage = self.instead.get(name, partial(build_stage, name))(self.dependencies)
+            stage = self.instead.get(name, STAGES[name].build)(self.dependencies)
             runner = Runner(STAGES[name], stage, sender, self.store, place, RunnerSettings())
             self._pump.subscribe(name, STAGES[name].inputs, runner.handle)
 

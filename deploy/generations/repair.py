@@ -22,7 +22,7 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.outcomes import contexts
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
-from eunoe.workers.intake.settings import BlendMode
+from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.redis import RedisTransplants
@@ -161,7 +161,7 @@ class Repairer:
 
     async def _ask_again(self, derived: Derived, blend: Ledger, letters: Sequence[Filed]) -> int:
         """Pass on the asks that blend held, or had not come to when the conversation was swapped."""
-        if self.settings.intake.blend is not BlendMode.BEFORE_REPLY:
+        if self.settings.of(IntakeSettings).blend is not BlendMode.BEFORE_REPLY:
             return 0
         held = {request.turn for request in map(_held_request, letters) if request is not None}
         messages: list[Message] = []

@@ -27,7 +27,7 @@ class WorkerMeter:
     language: LanguageModel | None = None
     loop: LoopMeter = field(default_factory=LoopMeter)
     stages: dict[str, StageMeter] = field(default_factory=dict)
-    apps: dict[str, StageConsumer] = field(default_factory=dict)
+    consumers: dict[str, StageConsumer] = field(default_factory=dict)
 
     def stage(self, name: str) -> StageMeter:
         """The counters of a stage, made when first asked for."""
@@ -45,8 +45,8 @@ class WorkerMeter:
 
     def _stage_document(self, name: str) -> dict[str, float]:
         counters = self.stages[name].document()
-        if name in self.apps:
-            counters["waiting_s"] += self.apps[name].dispatcher.waited_s
+        if name in self.consumers:
+            counters["waiting_s"] += self.consumers[name].dispatcher.waited_s
         return counters
 
 

@@ -51,11 +51,11 @@ def _lag(watched: MetricSources) -> Samples:
 
 
 def _in_work(watched: MetricSources) -> Samples:
-    return (((stage,), app.dispatcher.in_work) for stage, app in watched.meter.apps.items())
+    return (((stage,), consumer.dispatcher.in_work) for stage, consumer in watched.meter.consumers.items())
 
 
 def _queued(watched: MetricSources) -> Samples:
-    return (((stage,), app.dispatcher.queued) for stage, app in watched.meter.apps.items())
+    return (((stage,), consumer.dispatcher.queued) for stage, consumer in watched.meter.consumers.items())
 
 
 def _of_stage(name: str) -> Callable[[MetricSources], Samples]:

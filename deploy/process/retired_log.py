@@ -1,45 +1,63 @@
-"""Stands at a log that clients were told to leave: refuses what still comes in, and says where the log goes on."""
+"""Retired logs: refuses what clients still produce into a log that was left, and names the log that replaced it.
+
+The workers of the live log's intake run these consumers.
+"""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
+from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import DeadLetterReason, Provenance, Reply, Strategy, Utterance
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.versions import ContractError
+from eunoe.streams.admin import list_topics
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
+from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.record import Lease, Message, Publisher, Record
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.intake.stage import NAME as INTAKE
 from eunoe.workers.runner.backoff import Backoff, Outages
+from eunoe.workers.stores.generations import RedisGenerations
 
 log = logging.getLogger(__name__)
 
 STAGE = "moved"
-"""Its consumer groups are named so; what it sets aside is intake's, which takes it where the log goes on."""
-LOOK_S = 1.0
-"""How often it looks whether the log is left."""
+"""The name in its consumer groups. Its dead letters name intake, which takes them in the log that replaced this one."""
+POLL_S = 1.0
+"""Seconds between two checks whether the log is retired."""
+_CONCURRENCY = 8
+_STOP_S = 5.0
 
 
-def where_to(old: TopicNames, new: TopicNames) -> str:
-    """What a client of the old log is told."""
+def names_at(prefix: str, log: int) -> TopicNames:
+    """The names at an old log. The group belongs to no generation: one refusal of each record is enough."""
+    return TopicNames(prefix=prefix, generation=f"log-{log}", log=log)
+
+
+def refusal(old: TopicNames, new: TopicNames) -> str:
+    """The error that a client of the old log gets: it names the topic to produce into."""
     left, there = old.name(Topic.CONVERSATIONS), new.name(Topic.CONVERSATIONS)
     return (
         f"{left} is closed, its partitions have changed: produce into {there}"
-        f" (EUNOE_LOG={new.log}, in Python TopicNames(log={new.log})), and say it again there"
+        f" (EUNOE_LOG={new.log}, in Python TopicNames(log={new.log})), and send it again there"
     )
 
 
 @dataclass(slots=True)
 class RetiredLogHandler:
-    """Sets aside what was produced into a log after its end, and answers asks with the reason."""
+    """Dead-letters what was produced into a log after its end, and answers asks with the reason."""
 
     closed: Callable[[], Awaitable[Mapping[int, int] | None]]
-    """Partition → the first offset that is refused; None: the log is not left yet."""
+    """Returns partition → the first offset to refuse; `None` means that the log is not retired yet."""
     publisher: Publisher
-    told: str
+    refusal: str
     outages: Outages = field(default_factory=Outages)
     retry_limit_s: float = 600.0
     _ends: Mapping[int, int] | None = None
@@ -49,37 +67,78 @@ class RetiredLogHandler:
 
         Raises `eunoe.streams.record.Revoked` when a rebalance comes first, `Unavailable` when a server stays away.
         """
-        ends = await self._left(lease)
+        ends = await self._when_closed(lease)
         if record.key is None or record.offset < ends.get(record.partition, 0):
             return
-        log.warning("refused: %s/%d@%d: %s", record.topic, record.partition, record.offset, self.told)
-        messages = [dead_letter(record, INTAKE, DeadLetterReason.MOVED, self.told), *self._answers(record)]
+        log.warning("refused: %s/%d@%d: %s", record.topic, record.partition, record.offset, self.refusal)
+        messages = [dead_letter(record, INTAKE, DeadLetterReason.MOVED, self.refusal), *self._error_replies(record)]
         await self.outages.retry(lambda: self.publisher.publish(messages), lease, Backoff(), self.retry_limit_s)
 
-    async def _left(self, lease: Lease) -> Mapping[int, int]:
+    async def _when_closed(self, lease: Lease) -> Mapping[int, int]:
         while self._ends is None:
             self._ends = await self.outages.retry(self.closed, lease, Backoff(), self.retry_limit_s)
             if self._ends is None:
-                await lease.pause(LOOK_S)
+                await lease.pause(POLL_S)
         return self._ends
 
-    def _answers(self, record: Record) -> list[Message]:
-        """To an ask the reply that there is none, so that nobody waits for it."""
-        said = None
+    def _error_replies(self, record: Record) -> list[Message]:
+        """For an ask, a reply that carries the error, so that no client waits for it."""
+        event = None
         with suppress(ContractError):
-            said = decode(record.value)
-        if not isinstance(said, Utterance) or said.ask is None:
+            event = decode(record.value)
+        if not isinstance(event, Utterance) or event.ask is None:
             return []
         reply = Reply(
-            tenant=said.tenant,
-            conversation_id=said.conversation_id,
-            reply_id=derive_id(said.key, 0, STAGE, said.ask.request_id),
-            request_id=said.ask.request_id,
-            speaker=said.ask.speak_as,
+            tenant=event.tenant,
+            conversation_id=event.conversation_id,
+            reply_id=derive_id(event.key, 0, STAGE, event.ask.request_id),
+            request_id=event.ask.request_id,
+            speaker=event.ask.speak_as,
             text="",
-            strategy=said.ask.strategy or Strategy.SEGMENT,
+            strategy=event.ask.strategy or Strategy.SEGMENT,
             known_session=0,
             made_by=Provenance(code="doorkeeper/1", model="none"),
-            error=self.told,
+            error=self.refusal,
         )
-        return [Message(Topic.REPLIES, said.key.encode(), encode(reply))]
+        return [Message(Topic.REPLIES, event.key.encode(), encode(reply))]
+
+
+@asynccontextmanager
+async def retired_log_consumers(
+    settings: Settings, clients: Clients, outages: Outages
+) -> AsyncIterator[list[StageConsumer]]:
+    """Consumers of all logs before the live one that still exist, running inside the block.
+
+    Raises `Unavailable` when no broker answers.
+    """
+    found = [await _consumer(settings, clients, outages, log) for log in range(settings.names.log)]
+    consumers = [consumer for consumer in found if consumer is not None]
+    try:
+        for consumer in consumers:
+            await consumer.start()
+        yield consumers
+    finally:
+        await stop_all(consumers, _STOP_S)
+
+
+async def _consumer(settings: Settings, clients: Clients, outages: Outages, log: int) -> StageConsumer | None:
+    kafka, names = settings.kafka_settings, names_at(settings.prefix, log)
+    partitions = {status.topic: status.partitions for status in await list_topics(kafka, names)}
+    if not partitions[Topic.CONVERSATIONS]:
+        return None
+    closed = partial(RedisGenerations(clients.redis, settings.prefix).closed_log, log)
+    limit_s = settings.patience_seconds
+    handler = RetiredLogHandler(
+        closed, clients.publisher, refusal(names, settings.names), outages, retry_limit_s=limit_s
+    )
+    options = StageOptions(concurrency=_CONCURRENCY)
+    return StageConsumer(STAGE, [Topic.CONVERSATIONS], kafka, names, one_by_one(handler.handle), options)
+
+
+async def begin_at(settings: Settings, log: int, offsets: dict[int, int]) -> None:
+    """Let the consumers of a log, of which none runs yet, begin at these offsets: earlier records are not refused.
+
+    Raises `Unavailable`.
+    """
+    places = {(Topic.CONVERSATIONS.value, partition): offset for partition, offset in offsets.items()}
+    await commit_offsets(settings.kafka_settings, names_at(settings.prefix, log), STAGE, places)

@@ -1,6 +1,8 @@
-"""Puts a stage together: its decision, the runner, its consumer, and those who watch it."""
+"""Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.observability.counters import WorkerMeter
@@ -9,17 +11,17 @@ from eunoe.deploy.process.positions import remember_position, start_position
 from eunoe.deploy.settings import Settings
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions
 from eunoe.streams.record import Record
-from eunoe.workers.intake.idle import IdleCloser
-from eunoe.workers.registry import STAGES, build_stage
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import ApplyOrder
+from eunoe.workers.stage import BackgroundContext, StageSpec
 
 
 @dataclass(frozen=True, slots=True)
 class StageFactory:
-    """What the stages of a process share."""
+    """Builds the stages of a process over the clients that they share."""
 
     settings: Settings
     clients: Clients
@@ -27,54 +29,57 @@ class StageFactory:
     meter: WorkerMeter
     health: HealthState
 
-    def app(self, name: str) -> StageConsumer:
+    def consumer(self, name: str) -> StageConsumer:
         """A stage with its consumer, not started yet."""
         spec, progress = STAGES[name], self.health.progress(name)
-        from_log, interactive = spec.order is ApplyOrder.POSITION, spec.answers
+        handle = progress.watched(self._runner(spec).handle_batch)
+        kafka, names = self.settings.kafka_settings, self.settings.names
+        consumer = StageConsumer(name, spec.inputs, kafka, names, handle, self._options(spec))
+        self.meter.consumers[name] = consumer
+        self.clients.publisher.notify_after(spec.inputs, consumer.pacing.notify)
+        return consumer
+
+    def _options(self, spec: StageSpec) -> StageOptions:
         log_positions, epoch, outages = self.clients.log_positions, self.settings.log_epoch, self.health.outages
-        retry_limit_s = self.settings.patience_seconds
-        options = StageOptions(
-            before_ack=remember_position(log_positions, epoch, outages, retry_limit_s) if from_log else None,
-            start_position=start_position(log_positions, epoch, outages) if from_log else None,
-            barrier=_is_control if from_log else _is_none,
+        shared = StageOptions(
             concurrency=self.settings.slots,
-            # who decides its records one by one would only have a rebalance wait for more of them
-            batch=MAX_BATCH if from_log else 1,
-            # somebody waits for what the others do: what only remembers steps back for them
-            overloaded=lambda: not interactive and self.meter.loop.is_overloaded,
+            # backpressure: stages that nobody waits for yield to those that answer
+            overloaded=lambda: not spec.answers and self.meter.loop.is_overloaded,
             loop_lag_s=lambda: self.meter.loop.recent_s,
-            interactive=interactive,
+            interactive=spec.answers,
         )
-        handle = progress.watched(self._runner(name).handle_batch)
-        app = StageConsumer(name, spec.inputs, self.settings.kafka_settings, self.settings.names, handle, options)
-        self.meter.apps[name] = app
-        self.clients.publisher.notify_after(spec.inputs, app.pacing.notify)
-        return app
+        if not spec.reads_log:
+            return shared
+        return replace(
+            shared,
+            before_ack=remember_position(log_positions, epoch, outages, self.settings.patience_seconds),
+            start_position=start_position(log_positions, epoch, outages),
+            barrier=_is_control,
+            # the other stages decide record by record: a larger batch would only prolong a rebalance
+            batch=MAX_BATCH,
+        )
 
-    def _runner(self, name: str) -> Runner:
+    def _runner(self, spec: StageSpec) -> Runner:
         publisher = CountingPublisher(self.clients.publisher, self.health)
-        sender = replace(self.clients.sender, meter=self.meter.stage(name), publisher=publisher)
-        stage = build_stage(name, self.clients.dependencies)
+        sender = replace(self.clients.sender, meter=self.meter.stage(spec.name), publisher=publisher)
+        stage = spec.build(self.clients.dependencies)
         parking, settings = self.clients.store, self.settings.runner
-        return Runner(STAGES[name], stage, sender, parking, self.place, settings, outages=self.health.outages)
+        return Runner(spec, stage, sender, parking, self.place, settings, outages=self.health.outages)
 
-    def idle_closer(self, app: StageConsumer) -> IdleCloser:
-        """Closes the idle sessions of the partitions that are intake's here."""
+    def background(self, name: str, consumer: StageConsumer) -> Iterator[Coroutine[Any, Any, None]]:
+        """The background work of a stage, over the partitions that its consumer is assigned."""
 
         def caught_up() -> list[int]:
-            return [partition for topic, partition in app.assigned() if app.caught_up(topic, partition)]
+            return [partition for topic, partition in consumer.assigned() if consumer.caught_up(topic, partition)]
 
-        clients, settings = self.clients, self.settings.intake
-        outages, answers = self.health.outages, self.place.answers
-        return IdleCloser(
-            clients.log_positions, clients.publisher, caught_up, settings, outages=outages, answers=answers
+        clients = self.clients
+        context = BackgroundContext(
+            clients.dependencies.settings, clients.log_positions, clients.publisher, caught_up, self.place.answers
         )
+        for build in STAGES[name].background:
+            yield run_periodically(build(context), self.health.outages)
 
 
 def _is_control(record: Record) -> bool:
-    """Records of the log without a key concern their whole partition."""
+    """Whether a record of the log concerns its whole partition: it has no key."""
     return record.key is None
-
-
-def _is_none(_record: Record) -> bool:
-    return False

@@ -1,4 +1,4 @@
-"""A worker process: the stages it was asked for, each with its consumer, until it is told to stop."""
+"""A worker process: runs the given stages, each with its consumer, until a signal or a failure ends it."""
 
 import asyncio
 import logging
@@ -17,14 +17,15 @@ from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.server import serve_health
-from eunoe.deploy.process.durability import warn_of_promises
-from eunoe.deploy.process.retired_consumers import retired_log_consumers
+from eunoe.deploy.process.durability import warn_of_weak_durability
+from eunoe.deploy.process.retired_log import retired_log_consumers
 from eunoe.deploy.process.shutdown import Shutdown
 from eunoe.deploy.process.stages import StageFactory
 from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import check_partitions
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import UnboundedLease
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.stores.generations import RedisGenerations
@@ -37,34 +38,34 @@ T = TypeVar("T")
 async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
     """Run stages until SIGTERM or SIGINT; ``ready`` is called when all of them consume.
 
-    Raises `Refused` when the topics do not fit the settings, `Unavailable` when a server stays away, `Fenced` when
-    another process took over, `TooManyFailures` from a stage that fails at most things: each ends the process, with
-    a code that says why. However it ends, it takes no longer than the one deadline of the settings: see `Shutdown`.
+    Raises `Refused` where the topics do not fit the settings, `Unavailable` where a server stays away, `Fenced` where
+    another process took over, and `TooManyFailures` from a stage that fails at most of its events. Each ends the
+    process with its own exit code, within the shutdown deadline: see `Shutdown`.
     """
     worker = _Worker(settings, Shutdown(settings.shutdown_seconds))
-    watched = MetricSources(worker.meter, worker.health_state)
-    with worker.ending.listening():
-        async with serve_health(watched, settings.health) as url, AsyncExitStack() as closing:
+    sources = MetricSources(worker.meter, worker.health_state)
+    with worker.shutdown.listening():
+        async with serve_health(sources, settings.health) as url, AsyncExitStack() as closing:
             if url is not None:
                 log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
-            house = await worker.ending.before(worker.reach_servers(closing))
-            if house is not None:
-                await worker.run(house, stages, ready)
+            factory = await worker.shutdown.before(worker.reach_servers(closing))
+            if factory is not None:
+                await worker.run(factory, stages, ready)
 
 
 class _Worker:
-    def __init__(self, settings: Settings, ending: Shutdown) -> None:
+    def __init__(self, settings: Settings, shutdown: Shutdown) -> None:
         self.settings = settings
-        self.ending = ending
+        self.shutdown = shutdown
         self.health_state = HealthState(settings.stalled_seconds)
         self.meter = WorkerMeter()
 
     async def reach_servers(self, closing: AsyncExitStack) -> StageFactory:
-        """Wait until all servers answer, as long as patience lasts."""
+        """Wait until all servers answer; raises `Unavailable` when that takes longer than the settings allow."""
         settings = self.settings = await self._retry(lambda: live_settings(self.settings))
         place = await self._retry(lambda: _place(settings))
         clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
-        await self._retry(lambda: warn_of_promises(clients.redis))
+        await self._retry(lambda: warn_of_weak_durability(clients.redis))
         self.meter.language = clients.dependencies.language
         return StageFactory(settings, clients, place, self.meter, self.health_state)
 
@@ -72,68 +73,72 @@ class _Worker:
         runner = self.settings.runner
         return await self.health_state.outages.retry(work, UnboundedLease(), runner.backoff, runner.retry_limit_s)
 
-    async def run(self, house: StageFactory, stages: Sequence[str], ready: Callable[[], None]) -> None:
-        """Consume until told to stop, or until something fails."""
-        apps = {name: house.app(name) for name in stages}
+    async def run(self, factory: StageFactory, stages: Sequence[str], ready: Callable[[], None]) -> None:
+        """Consume until a signal or a failure."""
+        consumers = {name: factory.consumer(name) for name in stages}
         async with AsyncExitStack() as closing:
             await closing.enter_async_context(metered(self.meter, self.settings.meter_file))
             ends = EndWatch(self.settings.kafka_settings, self.settings.names)
-            await closing.enter_async_context(monitored(self.health_state, apps, ends))
-            closing.push_async_callback(self._stop, apps)
+            await closing.enter_async_context(monitored(self.health_state, consumers, ends))
+            closing.push_async_callback(self._stop, consumers)
             try:
-                if await self.ending.before(_start(apps)):
-                    await self._work(house, apps, ready, closing)
+                if await self.shutdown.before(_start(consumers)):
+                    failures = await self._start_background(factory, consumers, closing)
+                    await self._consume([*(consumer.failure() for consumer in consumers.values()), *failures], ready)
             except Exception as fault:
-                self.ending.begin(code_of(fault))
+                self.shutdown.begin(code_of(fault))
                 raise
 
-    async def _work(
-        self, house: StageFactory, apps: Mapping[str, StageConsumer], ready: Callable[[], None], closing: AsyncExitStack
-    ) -> None:
-        doors = (
-            retired_log_consumers(self.settings, house.clients, self.health_state.outages) if "intake" in apps else None
-        )
-        keepers = [] if doors is None else await closing.enter_async_context(doors)
-        failures = [app.failure() for app in (*apps.values(), *keepers)]
-        if "intake" in apps:
-            closer = house.idle_closer(apps["intake"])
-            failures.append(await closing.enter_async_context(_background(closer.run())))
+    async def _start_background(
+        self, factory: StageFactory, consumers: Mapping[str, StageConsumer], closing: AsyncExitStack
+    ) -> list[Coroutine[Any, Any, BaseException]]:
+        """Start all that runs beside the consumers; returns waits for the failure of each."""
+        failures = []
+        if any(STAGES[name].reads_log for name in consumers):
+            retired = retired_log_consumers(self.settings, factory.clients, self.health_state.outages)
+            failures += [consumer.failure() for consumer in await closing.enter_async_context(retired)]
+        for name, consumer in consumers.items():
+            for work in factory.background(name, consumer):
+                failures.append(await closing.enter_async_context(_background(work)))
+        return failures
+
+    async def _consume(self, failures: Sequence[Coroutine[Any, Any, BaseException]], ready: Callable[[], None]) -> None:
         keep_for_good()
         self.health_state.phase = Phase.RUNNING
         ready()
-        await self.ending.or_failure(failures)
+        await self.shutdown.or_failure(failures)
 
-    async def _stop(self, apps: Mapping[str, StageConsumer]) -> None:
+    async def _stop(self, consumers: Mapping[str, StageConsumer]) -> None:
         self.health_state.phase = Phase.STOPPING
-        begun, in_work = monotonic(), sum(app.dispatcher.in_work for app in apps.values())
+        begun, in_work = monotonic(), sum(consumer.dispatcher.in_work for consumer in consumers.values())
         log.info("stopping: %d records are in work", in_work)
-        await stop_all(apps.values(), self.ending.stages_s)
+        await stop_all(consumers.values(), self.shutdown.stages_s)
         log.info("the stages stopped after %.1f s", monotonic() - begun)
 
 
 async def _place(settings: Settings) -> LogPlace:
-    """Where the log stands, and whether this generation answers before any was promoted."""
+    """The place in the log, and whether this generation answers before any was promoted."""
     partitions = await check_partitions(settings.kafka_settings, settings.names)
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
+        generations = RedisGenerations(redis, settings.prefix)
         name = settings.names.generation
-        pointer = await (book.pointer() if await book.find(name) else book.begin(name))
+        pointer = await (generations.pointer() if await generations.find(name) else generations.begin(name))
     return LogPlace(settings.log_epoch, partitions, name, is_first=pointer.first == name)
 
 
-async def _start(apps: Mapping[str, StageConsumer]) -> bool:
-    await asyncio.gather(*(app.start() for app in apps.values()))
+async def _start(consumers: Mapping[str, StageConsumer]) -> bool:
+    await asyncio.gather(*(consumer.start() for consumer in consumers.values()))
     return True
 
 
 @asynccontextmanager
 async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[Coroutine[Any, Any, BaseException]]:
-    """Run ``work`` beside the body; gives what waits for its failure."""
+    """Run ``work`` beside the body; yields a wait for its failure."""
     task = asyncio.create_task(work)
 
     async def failure() -> BaseException:
         await asyncio.wait({task})
-        return task.exception() or RuntimeError("the work ended")
+        return task.exception() or RuntimeError("background work ended")
 
     try:
         yield failure()

@@ -18,7 +18,7 @@ from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.run import rebuild
-from eunoe.deploy.process.retired_consumers import begin_at
+from eunoe.deploy.process.retired_log import begin_at
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.moving import LogEnd, LogMove

@@ -12,6 +12,7 @@ from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.ports import LanguageModel
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
+from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
@@ -80,7 +81,7 @@ async def sequential_states(rig: Rig, plan: LoadPlan) -> list[ConversationState]
 
 
 def _stage_settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"intake": settings.intake.model_copy(update={"idle_seconds": 1e9})})
+    return settings.with_changes(IntakeSettings, idle_seconds=1e9)
 
 
 async def _same_answers(rig: Rig, closing: AsyncExitStack) -> LanguageModel | None:

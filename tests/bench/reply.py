@@ -13,8 +13,10 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.streams.client import MemoryClient
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.registry import Dependencies, recall_sources
+from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Query
+from eunoe.workers.respond.strategies import recall_sources
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.update.reads import read_memory_stats
@@ -114,7 +116,7 @@ async def _sources(rig: Rig, load: LoadPlan, asks: int) -> dict[str, float]:
         sources = recall_sources(await _kit(rig, closing))
         store = RedisStore(rig.redis, rig.names)
         stats = await read_stats(store, load.keys[0])
-        budget = rig.settings.respond.budget_tokens
+        budget = rig.settings.of(RespondSettings).budget_tokens
         found: dict[str, float] = {}
         for strategy, source in sources.items():
             times: list[float] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.deploy.process.durability import warn_of_promises
+from eunoe.deploy.process.durability import warn_of_weak_durability
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.connection import RedisConnection
@@ -66,11 +66,11 @@ async def _check(store: RedisStore) -> None:
 async def test_of_a_cluster_each_node_that_breaks_a_promise_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with valkey_cluster(tmp_path) as cluster:
         async with open_redis_url(cluster.url) as client:
-            await warn_of_promises(client)
+            await warn_of_weak_durability(client)
             assert caplog.messages == []
             careless = cluster.nodes[2]
             careless.ask("CONFIG", "SET", "appendfsync", "no")
-            await warn_of_promises(client)
+            await warn_of_weak_durability(client)
             (told,) = caplog.messages
             assert f"127.0.0.1:{careless.port}: appendfsync is no" in told
 

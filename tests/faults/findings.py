@@ -53,7 +53,7 @@ class Finish:
             (Scope(name, key), load.turns[key] if row.order is ApplyOrder.TURN else load.sessions[key])
             for key in load.sessions
             for name, row in STAGES.items()
-            if row.order.is_dense
+            if row.order.is_gapless
         ]
 
     async def applied(self) -> bool:

@@ -13,7 +13,7 @@ from eunoe.schemas.decisions import Outcome, Work
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Lease, Record
-from eunoe.workers.registry import STAGES, build_stage
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace
@@ -110,7 +110,7 @@ class Plant:
         return pump
 
     def _handler(self, name: str, wire: Wire | None) -> Callable[[Record, Lease], Awaitable[None]]:
-        stage = build_stage(name, make_dependencies(self.stores, PATIENT))
+        stage = STAGES[name].build(make_dependencies(self.stores, PATIENT))
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         if wire is not None:
             stage = Wired(stage, wire)

@@ -1,13 +1,12 @@
 """Questions asked in the open session, as stage blend and strategy insight answer them (CREEM, section 3)."""
 
 from datetime import datetime, timedelta
-from functools import partial
 
 from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Ask, Insight, Line, ReplyContext, ReplyRequested, Strategy
-from eunoe.workers.registry import build_stage
+from eunoe.workers.registry import STAGES
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.update.reads import findable_session
@@ -46,7 +45,7 @@ def _line(utterance_id: str, speaker: str, text: str, at: datetime) -> Line:
 
 async def _insights(library: IndexedConversation, asked: ReplyRequested) -> tuple[Insight, ...]:
     """What the stage gives the reply; its proposal is not written, so that questions do not hear of each other."""
-    stage = library.how.instead.get("blend", partial(build_stage, "blend"))(library.dependencies)
+    stage = library.how.instead.get("blend", STAGES["blend"].build)(library.dependencies)
     work = Work(library.key, (asked,), asked.session, asked.question.at)
     decision = await stage.decide(work)
     if not isinstance(decision, Decision):

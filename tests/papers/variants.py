@@ -9,17 +9,21 @@ from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, context_of
 from eunoe.deploy.evaluate.library import IndexedConversation, IngestOptions
 from eunoe.deploy.evaluate.rehearsal import MEMORY_UPDATES
 from eunoe.schemas.events import Strategy
-from eunoe.workers.registry import StageSettings, recall_sources
+from eunoe.workers.compress.settings import CompressSettings
+from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context, make_context, memory_row, write_day, write_row
 from eunoe.workers.respond.memories import MemorySearch, lay_out_memories, show_memory
-from eunoe.workers.respond.settings import Refine, Retriever
+from eunoe.workers.respond.settings import Refine, RespondSettings, Retriever
 from eunoe.workers.respond.sources import HybridSearch, Query
+from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.respond.timelines import (
     ShownTimeline,
     TimelineSource,
     TimelinesWritten,
     lay_out_timelines,
 )
+from eunoe.workers.tree.settings import TreeRecallSettings
 from tests.papers.blending import infused, uninfused
 from tests.papers.without import (
     appending_stage,
@@ -152,22 +156,19 @@ def _unchanged(settings: StageSettings) -> StageSettings:
 
 
 def _respond(**updated: object) -> Changed:
-    return lambda settings: settings.model_copy(update={"respond": settings.respond.model_copy(update=updated)})
+    return lambda settings: settings.with_changes(RespondSettings, **updated)
 
 
 def _keeping(keep: float) -> Changed:
-    return lambda settings: settings.model_copy(
-        update={"compress": settings.compress.model_copy(update={"keep": keep})}
-    )
+    return lambda settings: settings.with_changes(CompressSettings, keep=keep)
 
 
 def _alone(settings: StageSettings) -> StageSettings:
-    return settings.model_copy(update={"timeline": settings.timeline.model_copy(update={"max_length": 1})})
+    return settings.with_changes(TimelineSettings, max_length=1)
 
 
 def _leaves(settings: StageSettings) -> StageSettings:
-    recall = settings.tree_recall.model_copy(update={"ancestor_weight": 0.0, "aggregates_stand": False})
-    return settings.model_copy(update={"tree_recall": recall})
+    return settings.with_changes(TreeRecallSettings, ancestor_weight=0.0, aggregates_stand=False)
 
 
 def adjusted(library: IndexedConversation, changed: Changed) -> IndexedConversation:
@@ -198,8 +199,10 @@ def _timelines(lay_out: Callable[[str], TimelinesWritten]) -> Contexts:
 
     async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
         dependencies = library.dependencies
-        finder = HybridSearch(dependencies.index, dependencies.embedder, dependencies.settings.respond)
-        source = TimelineSource(dependencies.store, finder, dependencies.settings.timeline, lay_out(question.question))
+        finder = HybridSearch(dependencies.index, dependencies.embedder, dependencies.settings.of(RespondSettings))
+        source = TimelineSource(
+            dependencies.store, finder, dependencies.settings.of(TimelineSettings), lay_out(question.question)
+        )
         return await source.recall(Query(library.key, question.question, library.speakers, budget))
 
     return find
@@ -227,7 +230,7 @@ def _broken(question: str) -> TimelinesWritten:
 async def _as_many(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     limit = len((await library.context(Strategy.TIMELINE, question.question, budget)).rows)
     finder = HybridSearch(
-        library.dependencies.index, library.dependencies.embedder, library.dependencies.settings.respond
+        library.dependencies.index, library.dependencies.embedder, library.dependencies.settings.of(RespondSettings)
     )
     query = Query(library.key, question.question, library.speakers, budget)
     found = (await MemorySearch(library.dependencies.store, finder).find(query))[:limit]

@@ -12,16 +12,18 @@ from eunoe.workers.blend.model import ModelBlender
 from eunoe.workers.blend.offline import OfflineBlender
 from eunoe.workers.blend.reads import Recall
 from eunoe.workers.blend.scene import LAST, Blend, Scene
+from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.stage import BlendStage
 from eunoe.workers.link.judge import RelationJudgement as LinkJudgement
 from eunoe.workers.link.judge import RelationPair as LinkPair
 from eunoe.workers.link.judge import RelationVerdict as LinkVerdict
+from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.registry import Dependencies
 from eunoe.workers.segment.segmenter import Segmentation
 from eunoe.workers.segment.stage import SegmentStage
-from eunoe.workers.stage import Stage
+from eunoe.workers.stage import Dependencies, Stage
 from eunoe.workers.update.operator import APPENDED, OperationJudgement, OperationPair
+from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 
 NOBODY = Provenance(code="ablation/1", model="none")
@@ -109,14 +111,22 @@ def sessions_stage(dependencies: Dependencies) -> Stage:
 def appending_stage(dependencies: Dependencies) -> Stage:
     """Stage update that ends nothing."""
     return UpdateStage(
-        dependencies.store, dependencies.index, dependencies.embedder, Appending(), dependencies.settings.update
+        dependencies.store,
+        dependencies.index,
+        dependencies.embedder,
+        Appending(),
+        dependencies.settings.of(UpdateSettings),
     )
 
 
 def unrelating_stage(dependencies: Dependencies) -> Stage:
     """Stage link that asks for no relation."""
     return LinkStage(
-        dependencies.store, dependencies.index, dependencies.embedder, Unrelating(), dependencies.settings.link
+        dependencies.store,
+        dependencies.index,
+        dependencies.embedder,
+        Unrelating(),
+        dependencies.settings.of(LinkSettings),
     )
 
 
@@ -131,14 +141,16 @@ def unrefining_stage(dependencies: Dependencies) -> Stage:
 
 
 def _blender(dependencies: Dependencies) -> Blender:
-    offline = OfflineBlender(dependencies.settings.blend)
+    offline = OfflineBlender(dependencies.settings.of(BlendSettings))
     return (
         offline
         if dependencies.language is None
-        else ModelBlender(dependencies.language, offline, dependencies.settings.blend)
+        else ModelBlender(dependencies.language, offline, dependencies.settings.of(BlendSettings))
     )
 
 
 def _blending(dependencies: Dependencies, blender: Blender) -> Stage:
-    recall = Recall(dependencies.store, dependencies.index, dependencies.embedder, dependencies.settings.blend)
-    return BlendStage(dependencies.store, recall, blender, dependencies.settings.blend)
+    recall = Recall(
+        dependencies.store, dependencies.index, dependencies.embedder, dependencies.settings.of(BlendSettings)
+    )
+    return BlendStage(dependencies.store, recall, blender, dependencies.settings.of(BlendSettings))

@@ -14,12 +14,13 @@ from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -94,7 +95,7 @@ class House:
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         place = LogPlace(epoch, self.log.partitions, generation, is_first=generation == "v1")
         for name, row in STAGES.items():
-            stage = wrap(name, build_stage(name, dependencies))
+            stage = wrap(name, row.build(dependencies))
             bounds = runner_settings or RunnerSettings()
             runner = Runner(row, stage, sender, self.stores.state, place, bounds, outcomes=outcomes)
             self.pump.subscribe(name, row.inputs, runner.handle)

@@ -17,14 +17,14 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import Stage
+from eunoe.workers.stage import Dependencies, Stage
 from tests.support.house import Clock, Stores, make_dependencies
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
@@ -127,7 +127,7 @@ class Plant:
         publisher = _Publisher(self.log, self.gate, process)
         sender = Sender(stores.state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
-        stage = self._wrap(process.stage, build_stage(process.stage, dependencies))
+        stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
         return Runner(STAGES[process.stage], stage, sender, stores.state, place, RELENTLESS)
 
     def _take(self, process: Process) -> None:

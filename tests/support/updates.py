@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from eunoe.schemas.events import Insight, InsightKind, Line, Provenance, SessionSkipped
@@ -14,11 +15,12 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
+from eunoe.workers.stage import StageSpec
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, Operator
@@ -30,15 +32,8 @@ from tests.support.house import START, HashEmbedder, Stores
 
 KEY = "default/c"
 MADE = Provenance(code="summarize/1", model="m")
-UPDATE = StageSpec(
-    "update",
-    (MemoriesFormed, InsightsProposed),
-    (MemoriesChanged,),
-    ApplyOrder.SESSION,
-    skip_session("update"),
-    gathers=True,
-)
-LINK = StageSpec("link", (MemoriesChanged,), (), ApplyOrder.SESSION, skip_session("link"))
+UPDATE, LINK = replace(STAGES["update"], in_order=()), STAGES["link"]
+"""The stages; a session that comes before its predecessor waits here: nothing before them was lost."""
 Gathered = MemoriesFormed | InsightsProposed | SessionSkipped
 
 Script = Mapping[tuple[str, str], str]

@@ -16,10 +16,10 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, needed, what_was_told
 from eunoe.workers.link.settings import LinkSettings
-from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore

@@ -8,9 +8,9 @@ from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
-from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore

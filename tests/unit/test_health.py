@@ -17,7 +17,7 @@ from eunoe.deploy.observability.health import CountingPublisher, HealthState, Ph
 from eunoe.deploy.observability.metrics import METRICS, MetricSources, metrics_text
 from eunoe.deploy.observability.progress import StageProgress
 from eunoe.deploy.observability.server import parse_address, serve_health
-from eunoe.deploy.process.durability import broken_promises
+from eunoe.deploy.process.durability import durability_faults
 from eunoe.deploy.process.supervisor import LONGEST_PAUSE_S, restart_pause
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason
@@ -291,6 +291,6 @@ def test_restarts_pause_longer_and_longer_up_to_a_bound():
     ],
 )
 def test_what_redis_does_not_promise_is_said(config: dict[str, str], told: list[str]):
-    said = broken_promises(config)
+    said = durability_faults(config)
     assert len(said) == len(told)
     assert all(one.startswith(start) for one, start in zip(said, told, strict=True))

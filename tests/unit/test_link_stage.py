@@ -23,11 +23,11 @@ from eunoe.workers.link.reads import all_edges, read_edges, read_link_stats, rea
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.link.stage import LinkStage
 from eunoe.workers.models.forms import read_answer, strict_schema
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update import memories as kept
 from eunoe.workers.update.settings import UpdateSettings
@@ -35,7 +35,7 @@ from tests.support.graphs import KEY, START, memory
 from tests.support.house import Clock, HashEmbedder, Stores
 
 SETTINGS = LinkSettings()
-ROW = StageSpec("link", (MemoriesChanged,), (), ApplyOrder.SESSION, skip_session("link"))
+ROW = STAGES["link"]
 
 Answer = Callable[[Prompt], str] | str
 

@@ -15,7 +15,7 @@ from eunoe.deploy.clients.connect import kept_stack
 from eunoe.deploy.clients.live_settings import client_settings, settings_in
 from eunoe.deploy.generations.promotion import check_same_log
 from eunoe.deploy.local.stack import StackUrls
-from eunoe.deploy.process.retired_log import RetiredLogHandler, where_to
+from eunoe.deploy.process.retired_log import RetiredLogHandler, refusal
 from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
 from eunoe.deploy.repartition.records import source_of
 from eunoe.deploy.repartition.run import Move, RepartitionJob, check_goes_on, next_name, unfinished
@@ -255,8 +255,8 @@ class Once:
 
 async def test_what_comes_too_late_is_set_aside_with_the_way_and_an_ask_is_told_at_once():
     log, book = MemoryLog(BEFORE), MemoryGenerations()
-    told = where_to(TopicNames(), TopicNames(log=1))
-    keeper = RetiredLogHandler(lambda: book.closed_log(0), log, told)
+    error = refusal(TopicNames(), TopicNames(log=1))
+    keeper = RetiredLogHandler(lambda: book.closed_log(0), log, error)
     first = log.append(as_message(utterance(1)))
     last = log.append(as_message(utterance(2, ask=Ask(request_id="r", speak_as="bot"))))
     with pytest.raises(Revoked):
@@ -271,7 +271,7 @@ async def test_what_comes_too_late_is_set_aside_with_the_way_and_an_ask_is_told_
     for words in ("eunoe.conversations.1", "EUNOE_LOG=1", "TopicNames(log=1)"):
         assert words in letter.error
     (reply,) = [decode(record.value) for record in log.records(Topic.REPLIES)]
-    assert (reply.request_id, reply.speaker, reply.error) == ("r", "bot", told)  # type: ignore[attr-defined]
+    assert (reply.request_id, reply.speaker, reply.error) == ("r", "bot", error)  # type: ignore[attr-defined]
 
 
 def row(name: str, log: int, state: GenerationState, **more: object) -> Generation:

@@ -28,7 +28,7 @@ from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
+from eunoe.workers.stage import StageSpec, skip_session
 from tests.support.house import START, House, Stores, ended, utterance
 
 QUICK = RunnerSettings(attempts=2, retry_limit_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
@@ -194,8 +194,12 @@ class Together:
         return Decision()
 
 
-GATHERING = StageSpec(
-    "gather", (SessionClosed, SessionSegmented), (SessionSegmented,), ApplyOrder.SESSION, skip_session("gather"), True
+GATHERING = replace(
+    STAGES["segment"],
+    name="gather",
+    consumes=(SessionClosed, SessionSegmented),
+    on_failure=skip_session("gather"),
+    gathers=True,
 )
 
 

@@ -13,11 +13,11 @@ from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
 from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
 from eunoe.workers.tree.entries import SegmentEntries
 from eunoe.workers.tree.nodes import ROOT
@@ -27,7 +27,7 @@ from tests.support.house import START, Clock
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
 
 TOPICS = ("garden roses tulips soil", "train ticket Oslo night", "violin lesson concert bow", "bread oven flour yeast")
-ROW = StageSpec("tree", (MemoriesChanged,), (), ApplyOrder.SESSION, skip_session("tree"))
+ROW = STAGES["tree"]
 
 
 def some_text(number: int) -> str:

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,22 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import Collection, Park, Scope, Work
-from eunoe.schemas.events import Line, Provenance, SessionSegmented, SessionSkipped
+from eunoe.schemas.events import Line, Provenance, SessionSkipped
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, MemoriesFormed, MemoryDraft, MemoryStatus
 from eunoe.schemas.ports import Search
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import BUILDERS, STAGES
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import ApplyOrder, StageSpec, skip_session
-from eunoe.workers.summarize.offline import OfflineSummarizer
-from eunoe.workers.summarize.settings import SummarizeSettings
-from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.gathering import arrange, complete
 from eunoe.workers.update.memories import STATS, MemoryStats
@@ -40,12 +37,8 @@ from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 from tests.support.house import START, HashEmbedder, House, Stores, ended, utterance
 
-SUMMARIZE = StageSpec(
-    "summarize", (SessionSegmented,), (MemoriesFormed,), ApplyOrder.SESSION, skip_session("summarize")
-)
-ROW = StageSpec(
-    "update", (MemoriesFormed,), (MemoriesChanged,), ApplyOrder.SESSION, skip_session("update"), gathers=True
-)
+ROW = replace(STAGES["update"], in_order=())
+"""The stage; a session that comes before its predecessor waits here: nothing before it was lost."""
 KEY = "default/c"
 MADE = Provenance(code="summarize/1", model="m")
 
@@ -219,23 +212,6 @@ async def test_counts_are_those_of_all_memories(sessions: list[list[str]]):
     assert known == {term: count for term, count in counted.items() if count}
 
 
-@pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both rooms stand in the house."""
-    for row in (SUMMARIZE, ROW):
-        monkeypatch.setitem(STAGES, row.name, row)  # type: ignore[arg-type]
-    summarizer = OfflineSummarizer(SummarizeSettings())
-    monkeypatch.setitem(BUILDERS, "summarize", lambda dependencies: SummarizeStage(summarizer))  # type: ignore[arg-type]
-    monkeypatch.setitem(
-        BUILDERS,  # type: ignore[arg-type]
-        "update",
-        lambda dependencies: UpdateStage(
-            dependencies.store, dependencies.index, dependencies.embedder, OfflineOperator(), UpdateSettings()
-        ),
-    )
-
-
-@pytest.mark.usefixtures("registered")
 async def test_what_people_say_becomes_memory_through_the_whole_house():
     house = House()
     await house.say(
@@ -257,7 +233,6 @@ async def test_what_people_say_becomes_memory_through_the_whole_house():
     assert [(event.session, len(event.added)) for event in told] == [(1, 1), (2, 0), (3, 1)]
 
 
-@pytest.mark.usefixtures("registered")
 async def test_a_session_that_failed_on_its_way_is_passed_over():
     class Failing:
         async def decide(self, work: Work) -> object:

@@ -79,7 +79,7 @@ async def read_digest(
 
 async def _read_stage(store: StateStore, key: str, spec: StageSpec, *, log_times: bool) -> Document:
     part: Document = {}
-    if spec.order.is_dense:
+    if spec.order.is_gapless:
         ledger = await store.ledger(Scope(spec.name, key))
         part |= {"applied": ledger.applied, "skipped": sorted(ledger.skipped)}
     tables = {table: await store.scan(spec.name, key, table) for table in spec.tables.digested}

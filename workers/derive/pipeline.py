@@ -15,20 +15,17 @@ from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.position import LAST_EPOCH, Headers, copy_headers
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
-from eunoe.workers.registry import STAGES, Dependencies, StageSettings, build_stage
+from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes, tells_failure
 from eunoe.workers.runner.runner import Runner
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 
-MEMORY_STAGES = tuple(name for name in STAGES if name != "respond")
-"""Who makes memory; replies were given when they were asked for."""
-
-TABLES: Mapping[str, Sequence[str]] = {
-    name: (*STAGES[name].tables.digested, *STAGES[name].tables.left_out) for name in MEMORY_STAGES
-}
+TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in MEMORY_STAGES}
 """Stage → its tables; intake, whose ledger says how far a conversation is, comes first."""
 
 
@@ -118,7 +115,7 @@ class Deriver:
         for name in self.stages:
             runner = Runner(
                 STAGES[name],
-                build_stage(name, dependencies),
+                STAGES[name].build(dependencies),
                 sender,
                 store,
                 place,
@@ -139,9 +136,7 @@ def _copied(record: Record, epoch: int) -> Headers | None:
 
 def _patient(dependencies: Dependencies) -> StageSettings:
     """The settings with which no turn goes on without memory: nobody waits for it."""
-    return dependencies.settings.model_copy(
-        update={"blend": dependencies.settings.blend.model_copy(update={"wait_s": None, "wait_unasked_s": None})}
-    )
+    return dependencies.settings.with_changes(BlendSettings, wait_s=None, wait_unasked_s=None)
 
 
 async def _timer(log_positions: LogPositions) -> Timer | None:

@@ -12,9 +12,9 @@ from eunoe.streams.codec import decode
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.dependents import made_again, number_of, producer_of
-from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES, Derived, Deriver
+from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.book import HEAD, Head
-from eunoe.workers.registry import STAGES
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
 
 TAKEN: tuple[Topic, ...] = tuple(
     topic for topic, spec in TOPICS.items() if spec.derived and topic is not Topic.REPLY_CONTEXTS

@@ -145,5 +145,5 @@ class Decider:
         # a late session was passed on as skipped when its turn was
         events = () if work.late else self._spec.on_failure(work, error)
         rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
-        skipped = self._spec.order.is_dense
+        skipped = self._spec.order.is_gapless
         return DecisionResult(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)

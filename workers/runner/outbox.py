@@ -55,7 +55,7 @@ def _event_messages(spec: StageSpec, event: Contract, headers: tuple[tuple[str, 
 
 
 def _letter_message(spec: StageSpec, rejection: Rejection, record: Record, stamp: DecisionStamp) -> OutMessage:
-    number = stamp.number if spec.order.is_dense else None
+    number = stamp.number if spec.order.is_gapless else None
     letter = dead_letter(record, spec.name, rejection.reason, rejection.error, stamp.attempts, number=number)
     return OutMessage(
         topic=letter.topic,

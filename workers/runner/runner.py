@@ -123,7 +123,7 @@ class Runner:
             else:
                 self._meter.ignored += 1
             return
-        if self._spec.order.is_dense and ordered.number > ledger.applied + 1:
+        if self._spec.order.is_gapless and ordered.number > ledger.applied + 1:
             await self._hold(ordered, ledger, record)
             return
         await self._decide_and_commit(ordered, (ordered.event,), ledger, record, lease)

@@ -12,9 +12,11 @@ from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.versions import describe
 from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.registry import Dependencies, recall_sources
 from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Query
+from eunoe.workers.respond.strategies import recall_sources
+from eunoe.workers.stage import Dependencies
 
 
 class DiffQuestion(Value):
@@ -85,7 +87,7 @@ def overlap(question: DiffQuestion, old: Context, new: Context) -> Overlap:
 
 
 async def _shown(dependencies: Dependencies, question: DiffQuestion, strategy: Strategy | None) -> Context:
-    settings = dependencies.settings.respond
+    settings = dependencies.settings.of(RespondSettings)
     stats = await read_stats(dependencies.store, question.key)
     query = Query(
         key=question.key,

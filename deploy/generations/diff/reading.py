@@ -9,9 +9,8 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import SEGMENTS
 from eunoe.workers.derive.digest import read_digest
-from eunoe.workers.derive.pipeline import MEMORY_STAGES
 from eunoe.workers.link.reads import all_edges
-from eunoe.workers.registry import STAGES
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import all_memories

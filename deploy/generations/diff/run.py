@@ -20,7 +20,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.compression import OfflineCompressor
-from eunoe.workers.registry import Dependencies
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 

@@ -10,9 +10,9 @@ import orjson
 from eunoe.schemas.decisions import Ledger, Outbox, Scope, Timer
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore, StoredConversation, Transplants, VectorIndex
-from eunoe.workers.derive.pipeline import MEMORY_STAGES, TABLES
+from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.derive.resume import Kept
-from eunoe.workers.registry import STAGES
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
 
 _TRIES = 200
 _PAUSE_S = 0.05

@@ -24,8 +24,8 @@ from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAISettings
-from eunoe.workers.registry import Dependencies
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 
 SAMPLE: Final = 50

@@ -30,9 +30,10 @@ from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
-from eunoe.workers.derive.pipeline import MEMORY_STAGES, Deriver
+from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, what_was_told
 from eunoe.workers.models.metering import Prices
+from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.inbound import Promotion
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex

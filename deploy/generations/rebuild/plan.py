@@ -6,7 +6,7 @@ from datetime import datetime
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.derive.dependents import changed_stages, made_again
-from eunoe.workers.derive.pipeline import MEMORY_STAGES
+from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.stores.generations import Generation, GenerationState
 
 

@@ -1,0 +1,34 @@
+"""Spec of stage blend."""
+
+from eunoe.schemas.events import ReplyContext, ReplyRequested
+from eunoe.schemas.memory import InsightsProposed
+from eunoe.workers.blend.model import ModelBlender
+from eunoe.workers.blend.offline import OfflineBlender
+from eunoe.workers.blend.outcomes import propose_nothing
+from eunoe.workers.blend.reads import NAME, TABLES, Recall
+from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.stage import BlendStage
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec
+
+
+def build(dependencies: Dependencies) -> Stage:
+    """The stage over these ports."""
+    settings, language = dependencies.settings.of(BlendSettings), dependencies.language
+    recall = Recall(dependencies.store, dependencies.index, dependencies.embedder, settings)
+    offline = OfflineBlender(settings)
+    blender = offline if language is None else ModelBlender(language, offline, settings)
+    return BlendStage(dependencies.store, recall, blender, settings)
+
+
+SPEC = StageSpec(
+    name=NAME,
+    consumes=(ReplyRequested,),
+    emits=(InsightsProposed, ReplyContext),
+    order=ApplyOrder.TURN,
+    build=build,
+    settings={"blend": BlendSettings},
+    models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),
+    tables=TABLES,
+    reads=("update",),
+    on_failure=propose_nothing,
+)

@@ -1,0 +1,32 @@
+"""Spec of stage intake."""
+
+from eunoe.schemas.events import Erase, ReplyContext, ReplyRequested, SessionClosed, SessionEnded, Utterance
+from eunoe.workers.intake.book import TABLES
+from eunoe.workers.intake.idle import IdleCloser
+from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.stage import NAME, IntakeStage
+from eunoe.workers.stage import ApplyOrder, BackgroundContext, Dependencies, PeriodicTask, Stage, StageSpec
+
+
+def build(dependencies: Dependencies) -> Stage:
+    """The stage over these ports."""
+    return IntakeStage(dependencies.store, dependencies.settings.of(IntakeSettings))
+
+
+def idle_closer(context: BackgroundContext) -> PeriodicTask:
+    """The task that ends idle sessions."""
+    settings = context.settings.of(IntakeSettings)
+    closer = IdleCloser(context.log_positions, context.publisher, context.caught_up, settings, answers=context.answers)
+    return PeriodicTask(closer.sweep, settings.sweep_seconds)
+
+
+SPEC = StageSpec(
+    name=NAME,
+    consumes=(Utterance, SessionEnded, Erase),
+    emits=(SessionClosed, ReplyRequested, ReplyContext),
+    order=ApplyOrder.POSITION,
+    build=build,
+    settings={"intake": IntakeSettings},
+    tables=TABLES,
+    background=(idle_closer,),
+)

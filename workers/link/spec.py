@@ -1,0 +1,31 @@
+"""Spec of stage link."""
+
+from eunoe.schemas.memory import MemoriesChanged
+from eunoe.workers.link.graph import NAME, TABLES
+from eunoe.workers.link.model import ModelJudge
+from eunoe.workers.link.offline import OfflineJudge
+from eunoe.workers.link.settings import LinkSettings, TimelineSettings
+from eunoe.workers.link.stage import LinkStage
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
+
+
+def build(dependencies: Dependencies) -> Stage:
+    """The stage over these ports."""
+    settings, language = dependencies.settings.of(LinkSettings), dependencies.language
+    offline = OfflineJudge(settings)
+    judge = offline if language is None else ModelJudge(language, offline, settings)
+    return LinkStage(dependencies.store, dependencies.index, dependencies.embedder, judge, settings)
+
+
+SPEC = StageSpec(
+    name=NAME,
+    consumes=(MemoriesChanged,),
+    order=ApplyOrder.SESSION,
+    build=build,
+    settings={"link": LinkSettings},
+    reply_settings={"timeline": TimelineSettings},
+    models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),
+    tables=TABLES,
+    reads=("update",),
+    on_failure=skip_session(NAME),
+)

@@ -1,0 +1,31 @@
+"""Spec of stage respond."""
+
+from eunoe.schemas.events import Reply, ReplyContext
+from eunoe.workers.respond.model import ModelReplier
+from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.respond.settings import RespondSettings
+from eunoe.workers.respond.stage import NAME, TABLES, RespondStage, error_reply
+from eunoe.workers.respond.strategies import recall_sources
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec
+
+
+def build(dependencies: Dependencies) -> Stage:
+    """The stage over these ports."""
+    settings, language = dependencies.settings.of(RespondSettings), dependencies.language
+    offline = OfflineReplier(dependencies.embedder)
+    replier = offline if language is None else ModelReplier(language, offline, settings.refine)
+    return RespondStage(dependencies.store, recall_sources(dependencies), replier, settings)
+
+
+SPEC = StageSpec(
+    name=NAME,
+    consumes=(ReplyContext,),
+    emits=(Reply,),
+    order=ApplyOrder.REQUEST,
+    build=build,
+    reply_settings={"respond": RespondSettings},
+    models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),
+    tables=TABLES,
+    reads=("compress", "update", "link", "tree"),
+    on_failure=error_reply,
+)

@@ -1,0 +1,28 @@
+"""Spec of stage summarize."""
+
+from eunoe.schemas.events import SessionSegmented
+from eunoe.schemas.memory import MemoriesFormed
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
+from eunoe.workers.summarize.model import ModelSummarizer
+from eunoe.workers.summarize.offline import OfflineSummarizer
+from eunoe.workers.summarize.settings import SummarizeSettings
+from eunoe.workers.summarize.stage import NAME, SummarizeStage
+
+
+def build(dependencies: Dependencies) -> Stage:
+    """The stage over these ports."""
+    settings, language = dependencies.settings.of(SummarizeSettings), dependencies.language
+    offline = OfflineSummarizer(settings)
+    return SummarizeStage(offline if language is None else ModelSummarizer(language, offline, settings))
+
+
+SPEC = StageSpec(
+    name=NAME,
+    consumes=(SessionSegmented,),
+    emits=(MemoriesFormed,),
+    order=ApplyOrder.SESSION,
+    build=build,
+    settings={"summarize": SummarizeSettings},
+    models=(ModelKind.LANGUAGE,),
+    on_failure=skip_session(NAME),
+)
