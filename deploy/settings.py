@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eunoe.deploy.local.tansu.adapter import TansuAdapter
 from eunoe.schemas.base import Tier
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
-from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
+from eunoe.streams.settings import KafkaOptions, KafkaSettings
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import StageSettings
@@ -32,6 +34,18 @@ class Language(StrEnum):
     OPENAI = "openai"
 
 
+class BrokerSettings(KafkaOptions):
+    """The options of the Kafka clients, and the kind of broker."""
+
+    embedded: bool = False
+    """Whether the broker is that of `eunoe up`, for which the clients have workarounds. Not for any other broker."""
+
+    @property
+    def adapter(self) -> BrokerAdapter:
+        """The adapter for this kind of broker."""
+        return TansuAdapter() if self.embedded else OrdinaryBroker()
+
+
 class Settings(StageSettings, BaseSettings):
     """``EUNOE_KAFKA``, ``EUNOE_INTAKE__IDLE_SECONDS`` …: a field's name in capitals, two underscores into a room."""
 
@@ -43,8 +57,8 @@ class Settings(StageSettings, BaseSettings):
     kafka: Annotated[str | None, Tier.SET] = Field(
         default=None, description="Kafka bootstrap servers, host:port,host:port"
     )
-    broker: KafkaSettings = Field(
-        default=KafkaSettings(), description="TLS, SASL, timeouts: EUNOE_BROKER__SASL_USERNAME …"
+    broker: BrokerSettings = Field(
+        default=BrokerSettings(), description="TLS, SASL, timeouts: EUNOE_BROKER__SASL_USERNAME …"
     )
     redis_url: Annotated[str | None, Tier.SET] = Field(
         default=None, description="redis://, redis+cluster:// or redis+sentinel:// URL; rediss… over TLS"
@@ -138,7 +152,8 @@ class Settings(StageSettings, BaseSettings):
         if self.kafka is None:
             raise Refused(NO_SERVERS)
         try:
-            return KafkaSettings.model_validate({**self.broker.model_dump(), "bootstrap": self.kafka})
+            options = self.broker.model_dump(exclude={"embedded"})
+            return KafkaSettings.model_validate(options | {"bootstrap": self.kafka, "adapter": self.broker.adapter})
         except ValidationError as error:
             raise Refused(f"EUNOE_KAFKA: {describe(error)}") from None
 

@@ -1,1 +1,1 @@
-"""The Kafka plane: topics, codec, Faust app, keyed dispatch, client. Knows no store and no model."""
+"""The Kafka plane: topics, records, publisher, readers, client, group consumers. Knows no store and no model."""

@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
+from eunoe.streams.plain_consumer import broker_faults, end_offsets, open_consumer
 from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
@@ -204,7 +204,7 @@ async def _lag_of(
 async def _bounds(kafka: KafkaSettings, places: list[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
     if not places:
         return {}, {}
-    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+    async with open_consumer(kafka, brief=True) as consumer:
         with broker_faults(kafka):
             starts: dict[Any, int] = await consumer.beginning_offsets(places)
         return starts, await end_offsets(kafka, consumer, places)

@@ -100,8 +100,7 @@ class Connection:
     """One producer and one reader of replies, for any number of `MemoryClient` in a process."""
 
     def __init__(self, kafka: str | KafkaSettings, names: TopicNames = TopicNames()) -> None:  # noqa: B008 - frozen
-        # a bare address may be the embedded broker; what comes twice is known by its id; replies have no holes
-        self._kafka = KafkaSettings(bootstrap=kafka, idempotent=False, dense=True) if isinstance(kafka, str) else kafka
+        self._kafka = KafkaSettings(bootstrap=kafka) if isinstance(kafka, str) else kafka
         self._names = names
         self._links: _Links | None = None
 
@@ -154,8 +153,12 @@ class MemoryClient:
     """One conversation, as a participant's program sees it.
 
     ``async with MemoryClient("127.0.0.1:9092", conversation_id="ann-1") as memory: ...`` has a connection of its
-    own; with an open `Connection` in place of the address it uses that and leaves it open. What is wrong with an
-    argument is a ``ValueError`` before anything is sent. Events are in the log in the order of the calls awaited.
+    own; with an open `Connection` in place of the address it uses that and leaves it open. An address alone means an
+    ordinary Kafka broker; the broker of `eunoe up` needs the ``kafka_settings`` of
+    ``eunoe.deploy.clients.connect.connected_settings()``.
+
+    A wrong argument is a ``ValueError`` before anything is sent. The log has the events in the order of the awaited
+    calls.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, broker_faults, end_offsets, open_consumer
+from eunoe.streams.plain_consumer import broker_faults, end_offsets, open_consumer
 from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import TopicNames
 
@@ -15,7 +15,7 @@ Offsets = Mapping[tuple[str, int], int]
 async def ends_of(kafka: KafkaSettings, names: TopicNames, topics: Sequence[str], partitions: int) -> Offsets:
     """Where the topics end now. Raises `Unavailable`."""
     places = {TopicPartition(names.name(topic), number): topic for topic in topics for number in range(partitions)}
-    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+    async with open_consumer(kafka, brief=True) as consumer:
         ends = await end_offsets(kafka, consumer, list(places))
     return {(topic, place.partition): ends[place] for place, topic in places.items()}
 

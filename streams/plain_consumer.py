@@ -8,31 +8,28 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.streams.holes import consumer_class
-from eunoe.streams.pace import Pacing
+from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.record import Record
 from eunoe.streams.settings import LARGEST_RECORD, KafkaSettings, client_options
 
 _BATCH_RECORDS = 500
 _FETCH_BYTES = 4 * LARGEST_RECORD
-_ENDS_POLL_MS = 20
-
-BRIEF_WAIT_MS = 20
-"""For a consumer that lives for a moment: where a partition ends is told by an empty fetch when it returns."""
+_BRIEF_WAIT_MS = 20
 
 
 @asynccontextmanager
-async def open_consumer(kafka: KafkaSettings, fetch_wait_ms: int | None = None) -> AsyncIterator[AIOKafkaConsumer]:
-    """A started consumer without a group, nothing assigned yet; raises `Unavailable` when no broker answers.
+async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIterator[AIOKafkaConsumer]:
+    """A started consumer without a group and without an assignment; raises `Unavailable` when no broker answers.
 
-    ``fetch_wait_ms``: how long the broker may hold an empty fetch, where it is not as the settings say.
+    A ``brief`` one lives for one look at the log: its fetches are not delayed, and the broker answers an empty fetch
+    after 20 ms, whatever the settings say.
     """
-    consumer = consumer_class(dense=kafka.dense)(
+    consumer = kafka.adapter.consumer_class(
         **client_options(kafka),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        fetch_max_wait_ms=fetch_wait_ms or kafka.fetch_wait_ms,
+        fetch_max_wait_ms=_BRIEF_WAIT_MS if brief else kafka.fetch_wait_ms,
         max_partition_fetch_bytes=_FETCH_BYTES,
         fetch_max_bytes=_FETCH_BYTES,
         max_poll_records=_BATCH_RECORDS,
@@ -40,8 +37,7 @@ async def open_consumer(kafka: KafkaSettings, fetch_wait_ms: int | None = None) 
     try:
         with broker_faults(kafka):
             await consumer.start()
-        if kafka.fetch_rest_ms:
-            Pacing(kafka.fetch_rest_ms / 1000 if fetch_wait_ms is None else 0.0).keep(consumer)
+        kafka.adapter.attach(consumer, ConsumerLoad(brief=brief))
         yield consumer
     finally:
         await _close(consumer)
@@ -61,22 +57,15 @@ async def _close(consumer: AIOKafkaConsumer) -> None:
 async def end_offsets(
     kafka: KafkaSettings, consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The offset after the last record of each partition; leaves the consumer with no assignment to rely on.
+    """The offset after the last record of each partition; may replace the assignment of the consumer.
 
-    A broker may tell less when it is asked for its latest offsets (Tansu 0.6.0 tells the first of the last batch,
-    plus one); the end that comes with a fetch is right. Raises `Unavailable` when no broker answers.
+    Raises `Unavailable` when no broker answers.
     """
     if not places:
         return {}
     with broker_faults(kafka):
         async with asyncio.timeout(kafka.request_timeout_ms / 1000):
-            told: dict[TopicPartition, int] = await consumer.end_offsets(places)
-            consumer.assign(list(places))
-            for place in places:
-                consumer.seek(place, told[place])
-            while any(consumer.highwater(place) is None for place in places):
-                await consumer.getmany(timeout_ms=_ENDS_POLL_MS)
-            return {place: max(told[place], consumer.highwater(place)) for place in places}
+            return await kafka.adapter.end_offsets(consumer, places)
 
 
 def as_record(topic: str, found: ConsumerRecord) -> Record:

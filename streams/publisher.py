@@ -12,6 +12,7 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
+    UnknownError,
     UnknownTopicOrPartitionError,
 )
 
@@ -26,6 +27,7 @@ _REFUSALS = (
     ClusterAuthorizationFailedError,
     AuthenticationFailedError,
 )
+_IDEMPOTENCE_HINT = "; a broker without idempotent producers needs EUNOE_BROKER__IDEMPOTENT=false"
 _BATCH_OVERHEAD = 61
 _RECORD_OVERHEAD = 21
 _HEADER_OVERHEAD = 10
@@ -69,7 +71,10 @@ class KafkaPublisher:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
-            raise Unavailable(f"no broker answers at {self._kafka.bootstrap}: {error!r}", self._kafka.server) from error
+            hint = _IDEMPOTENCE_HINT if self._kafka.idempotent and isinstance(error, UnknownError) else ""
+            raise Unavailable(
+                f"producer not started: {self._kafka.server}: {error!r}{hint}", self._kafka.server
+            ) from error
         self._producer = producer
 
     async def stop(self) -> None:

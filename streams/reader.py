@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import list_topics
-from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, as_record, broker_faults, end_offsets, open_consumer
+from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_consumer
 from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
@@ -35,7 +35,7 @@ async def read_all(
     `Refused` where the topic does not exist.
     """
     (partitions,) = await partitions_of(kafka, names, [Topic(topic)])
-    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+    async with open_consumer(kafka, brief=True) as consumer:
         places = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
         for stretch in await _stretches(kafka, consumer, places, begin or {}):
             async for found in _read_stretch(kafka, consumer, stretch):
@@ -51,7 +51,7 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
     (partitions,) = await partitions_of(kafka, names, [Topic(topic)])
     if partition >= partitions:
         return None
-    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+    async with open_consumer(kafka, brief=True) as consumer:
         where = TopicPartition(names.name(topic), partition)
         (whole,) = await _stretches(kafka, consumer, [where], {})
         if whole.begin <= offset < whole.end:
@@ -63,7 +63,7 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
 async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int) -> AsyncIterator[Record]:
     """Every record that one partition of a topic holds as this is called; raises as `read_all` does."""
     await partitions_of(kafka, names, [Topic(topic)])
-    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+    async with open_consumer(kafka, brief=True) as consumer:
         (stretch,) = await _stretches(kafka, consumer, [TopicPartition(names.name(topic), partition)], {})
         async for found in _read_stretch(kafka, consumer, stretch):
             yield as_record(topic, found)
@@ -73,7 +73,7 @@ async def topic_size(kafka: KafkaSettings, names: TopicNames, topic: str) -> int
     """How many records a topic holds. Raises `Unavailable` when no broker answers, `Refused` where there is none."""
     (partitions,) = await partitions_of(kafka, names, [Topic(topic)])
     places = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
-    async with open_consumer(kafka, BRIEF_WAIT_MS) as consumer:
+    async with open_consumer(kafka, brief=True) as consumer:
         return sum(stretch.end - stretch.begin for stretch in await _stretches(kafka, consumer, places, {}))
 
 

@@ -13,7 +13,7 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
-from eunoe.streams.plain_consumer import BRIEF_WAIT_MS, end_offsets, open_consumer
+from eunoe.streams.plain_consumer import end_offsets, open_consumer
 from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 
@@ -78,7 +78,7 @@ class RepliesReader:
             if place in self._next:
                 return
             consumer = self._consumer or await self._connect()
-            async with open_consumer(self._kafka, BRIEF_WAIT_MS) as scout:
+            async with open_consumer(self._kafka, brief=True) as scout:
                 self._next |= await end_offsets(self._kafka, scout, [place])
             # an assignment replaces the one before with all its positions; nothing is awaited in between
             consumer.assign(list(self._next))

@@ -1,21 +1,22 @@
-"""How to reach the brokers: one frozen settings object for every client."""
+"""Connection settings of the Kafka clients: one frozen object for all of them."""
 
 import ssl
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from aiokafka.partitioner import murmur2
-from pydantic import Field, SecretStr, model_validator
+from pydantic import ConfigDict, Field, SecretStr, SkipValidation, model_validator
 
 from eunoe.schemas.base import Tier, Value
+from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
 from eunoe.streams.topics import DEAD_LETTER_HEADROOM, DEFAULT_MAX_BYTES
 
 LARGEST_RECORD = DEFAULT_MAX_BYTES + DEAD_LETTER_HEADROOM
-"""Bytes: no topic takes more."""
+"""Largest record of any topic, in bytes."""
 
 
 class Security(StrEnum):
-    """How a client talks to a broker."""
+    """Protocol between client and broker."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -24,58 +25,53 @@ class Security(StrEnum):
 
 
 class SaslMechanism(StrEnum):
-    """How a client proves who it is."""
+    """Authentication mechanism of SASL."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
-class KafkaSettings(Value):
-    """Connection, timeouts and limits; times in milliseconds."""
+class KafkaOptions(Value):
+    """Connection, timeouts and limits; times in milliseconds. All of it may come from the environment."""
 
     bootstrap: str = "127.0.0.1:9092"
-    """``host:port``, several with commas."""
+    """Bootstrap servers, ``host:port``; several with commas."""
     security_protocol: Annotated[Security, Tier.SET] = Security.PLAINTEXT
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     sasl_mechanism: Annotated[SaslMechanism, Tier.SET] = SaslMechanism.PLAIN
     """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
     sasl_username: Annotated[str | None, Tier.SET] = None
-    """Who the client is."""
+    """User name for SASL."""
     sasl_password: Annotated[SecretStr | None, Tier.SET] = None
-    """Its password."""
+    """Password for SASL."""
     ssl_cafile: Annotated[str | None, Tier.SET] = None
-    """None: the certificate authorities of the system."""
+    """PEM file of certificate authorities; unset: those of the system."""
     ssl_certfile: Annotated[str | None, Tier.SET] = None
-    """The client's certificate, a PEM file."""
+    """PEM file of the client's certificate."""
     ssl_keyfile: Annotated[str | None, Tier.SET] = None
-    """Its key, a PEM file."""
+    """PEM file of the client's private key."""
     fetch_wait_ms: Annotated[int, Tier.TUNE] = Field(default=20, ge=1)
-    """How long a broker may hold an empty fetch: 500 for Apache Kafka, which answers as soon as there is data; 1 for
-    the embedded broker, which answers a waiting fetch late."""
-    fetch_rest_ms: int = Field(default=0, ge=0)
-    """How long a consumer rests at least between two fetches: 0 for Apache Kafka; 20 for the embedded broker."""
+    """Longest wait of a fetch for records, at the broker; 500 suits Apache Kafka, which answers as soon as it has
+    some."""
     session_timeout_ms: int = Field(default=10_000, ge=1_000)
-    """After this silence a member is dead, and its partitions move."""
+    """Silence after which a group member counts as dead and loses its partitions."""
     heartbeat_interval_ms: int = Field(default=3_000, ge=100)
-    """How often a member says that it lives; at most half of the session timeout."""
+    """Interval of a group member's heartbeats; at most half of the session timeout."""
     rebalance_timeout_ms: int = Field(default=60_000, ge=1_000)
-    """How long a rebalance waits for a member; half of it is for finishing what is started."""
+    """Longest wait of a rebalance for a member; half of it is for finishing records in work."""
     request_timeout_ms: int = Field(default=30_000, ge=1_000)
-    """After this time without an answer a broker is away."""
+    """Longest wait for an answer, after which a broker counts as unavailable."""
     idempotent: bool = True
-    """False for the embedded broker: it has no idempotent producer."""
-    dense: bool = False
-    """True for the embedded broker: its offsets have no holes; where one is seen a record is still on its way. Not
-    for brokers with transactions or compaction."""
+    """Whether producers are idempotent; false for a broker without support."""
     linger_ms: int = Field(default=2, ge=0)
-    """How long a producer gathers before it sends."""
+    """Time that a producer gathers records before it sends a batch."""
     max_request_bytes: int = Field(default=LARGEST_RECORD + 65_536, ge=LARGEST_RECORD)
-    """The largest request of a producer."""
+    """Largest request of a producer."""
     max_poll_records: int = Field(default=500, ge=1)
-    """Records that a consumer takes at once."""
+    """Most records that a consumer takes from one poll."""
     commit_interval_ms: int = Field(default=1_000, ge=50)
-    """How often handled positions are committed."""
+    """Interval between commits of offsets."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -93,7 +89,7 @@ class KafkaSettings(Value):
 
     @property
     def server(self) -> str:
-        """What a fault of the brokers names."""
+        """The brokers' name in messages about their faults."""
         return f"Kafka at {self.bootstrap}"
 
     @property
@@ -102,8 +98,17 @@ class KafkaSettings(Value):
         return [server.strip() for server in self.bootstrap.split(",")]
 
 
-def client_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """The keyword arguments that every aiokafka client takes, with an SSL context where the protocol asks for one."""
+class KafkaSettings(KafkaOptions):
+    """The options together with the adapter for the kind of broker; only code sets the adapter."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    adapter: SkipValidation[BrokerAdapter] = Field(default=OrdinaryBroker(), exclude=True)
+    """Adapts the consumers to the broker."""
+
+
+def client_options(kafka: KafkaOptions) -> dict[str, Any]:
+    """The keyword arguments of every aiokafka client, with an SSL context where the protocol needs one."""
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.servers,
         "client_id": "eunoe",
@@ -119,7 +124,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+def _ssl_context(kafka: KafkaOptions) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=kafka.ssl_cafile)
     if kafka.ssl_certfile:
         context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from eunoe.deploy.local.stack import StackUrls, find_stack
+from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings
 
 DATA = Path(".eunoe")
@@ -28,9 +28,8 @@ def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
 
 EMBEDDED_BROKER: Final[Mapping[str, object]] = {
     "idempotent": False,
-    "dense": True,
+    "embedded": True,
     "fetch_wait_ms": 1,
-    "fetch_rest_ms": 20,
     "session_timeout_ms": 6_000,
     "heartbeat_interval_ms": 1_000,
 }
@@ -64,9 +63,8 @@ def environment(settings: Settings) -> dict[str, str]:
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",
         "EUNOE_EPOCH": str(settings.epoch),
         "EUNOE_BROKER__IDEMPOTENT": str(broker.idempotent).lower(),
-        "EUNOE_BROKER__DENSE": str(broker.dense).lower(),
+        "EUNOE_BROKER__EMBEDDED": str(broker.embedded).lower(),
         "EUNOE_BROKER__FETCH_WAIT_MS": str(broker.fetch_wait_ms),
-        "EUNOE_BROKER__FETCH_REST_MS": str(broker.fetch_rest_ms),
         "EUNOE_BROKER__SESSION_TIMEOUT_MS": str(broker.session_timeout_ms),
         "EUNOE_BROKER__HEARTBEAT_INTERVAL_MS": str(broker.heartbeat_interval_ms),
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from qdrant_client import AsyncQdrantClient
 from redis.asyncio import Redis
 
-from eunoe.deploy.local.stack import StackUrls
+from eunoe.deploy.local.notice import StackUrls
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import forget_generation
 

@@ -10,28 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pydantic import ValidationError
-
 from eunoe.deploy.local.children import sweeps
-from eunoe.deploy.local.kept import KeptData, write_durably
+from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.lock import DirectoryLock
+from eunoe.deploy.local.notice import StackUrls, remove_notice, write_notice
 from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port, qdrant, tansu, valkey
-from eunoe.schemas.base import Value
 
-_NOTICE = "stack.json"
 _SWEEP_SECONDS = 15.0
-
-
-class StackUrls(Value):
-    """Where a running stack is found."""
-
-    kafka: str
-    """``host:port``."""
-    redis_url: str
-    qdrant_url: str
-    epoch: int
-    pid: int
-    """Of the process that owns the servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +26,6 @@ class Ports:
     kafka: int = 0
     redis: int = 0
     qdrant: int = 0
-
-
-def find_stack(directory: Path) -> StackUrls | None:
-    """The stack that runs over a data directory; None where none does (a notice that a crash left counts as none)."""
-    try:
-        urls = StackUrls.from_json((directory / _NOTICE).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return urls if DirectoryLock(directory).is_held else None
 
 
 class LocalStack:
@@ -172,11 +148,11 @@ class LocalStack:
         self._urls = StackUrls(
             kafka=broker, redis_url=f"redis://{redis}/0", qdrant_url=f"http://{index}", epoch=epoch, pid=os.getpid()
         )
-        self._closing.callback((self._directory / _NOTICE).unlink, missing_ok=True)
+        self._closing.callback(remove_notice, self._directory)
 
     def announce(self) -> None:
-        """Leave word in the data directory, so that other commands find the stack: clients are admitted."""
-        write_durably(self._directory / _NOTICE, self.urls.to_json())
+        """Write the notice by which other commands find the stack: clients are admitted from now on."""
+        write_notice(self._directory, self.urls)
 
     async def _open_directory(self) -> int:
         """Lock the directory and count the start; returns the epoch."""
@@ -188,7 +164,7 @@ class LocalStack:
         self._directory = self._given
         self._directory.mkdir(parents=True, exist_ok=True)
         self._closing.enter_context(DirectoryLock(self._given))
-        (self._directory / _NOTICE).unlink(missing_ok=True)
+        remove_notice(self._directory)
         epoch, self._clean_start = KeptData(self._given).begin()
         return epoch
 

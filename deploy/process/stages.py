@@ -36,7 +36,7 @@ class StageFactory:
         kafka, names = self.settings.kafka_settings, self.settings.names
         consumer = StageConsumer(name, spec.inputs, kafka, names, handle, self._options(spec))
         self.meter.consumers[name] = consumer
-        self.clients.publisher.notify_after(spec.inputs, consumer.pacing.notify)
+        self.clients.publisher.notify_after(spec.inputs, consumer.notify)
         return consumer
 
     def _options(self, spec: StageSpec) -> StageOptions:

@@ -23,9 +23,9 @@ with warnings.catch_warnings():
     from faust.types import TP, TransportT
     from mode import ServiceT
 
+from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_thread import ConsumerThread
-from eunoe.streams.pace import Pacing
 from eunoe.streams.settings import KafkaSettings
 
 __all__ = ["TP", "GroupApp", "GroupConsumer", "Owner", "group_settings"]
@@ -40,7 +40,7 @@ class Owner(Protocol):
     """Whose consumer it is: who takes what is fetched, and says what may be committed."""
 
     kafka: KafkaSettings
-    pacing: Pacing
+    load: ConsumerLoad
     dispatcher: Dispatcher
 
     async def take(self, found: ConsumerRecord) -> None:
@@ -87,7 +87,12 @@ class GroupConsumer(driver.Consumer):
         return cast("ConsumerThread", self._thread)
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return ConsumerThread(self._owner.kafka, self._owner.pacing, self, loop=self.loop, beacon=self.beacon)
+        owner = self._owner
+        return ConsumerThread(self, owner.kafka, owner.load, loop=self.loop, beacon=self.beacon)
+
+    def notify(self) -> None:
+        """Report new records of the topics. May be called from any thread."""
+        self._worker.notify()
 
     # ---- rebalance
 

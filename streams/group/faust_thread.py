@@ -14,8 +14,7 @@ with warnings.catch_warnings():
     from faust.transport.drivers import aiokafka as driver
     from faust.types import TP
 
-from eunoe.streams.holes import consumer_class
-from eunoe.streams.pace import Pacing
+from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.settings import KafkaSettings, client_options
 
 _NEVER_MS = 2**31 - 1
@@ -26,15 +25,21 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     logger = logging.getLogger("faust.consumer.thread")
 
-    def __init__(self, kafka: KafkaSettings, pacing: Pacing, consumer: driver.Consumer, **options: object) -> None:
+    def __init__(self, consumer: driver.Consumer, kafka: KafkaSettings, load: ConsumerLoad, **options: object) -> None:
         super().__init__(consumer, **options)
         self._kafka = kafka
-        self._pace = pacing
+        self._load = load
+        self._notify: Notify | None = None
+
+    def notify(self) -> None:
+        """Report new records of the topics; nothing happens before the consumer is connected."""
+        if self._notify is not None:
+            self._notify()
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         kafka = self._kafka
         self._assignor = RoundRobinPartitionAssignor
-        return consumer_class(dense=kafka.dense)(
+        return kafka.adapter.consumer_class(
             **client_options(kafka),
             group_id=self.app.conf.id,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],
@@ -51,10 +56,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         )
 
     async def on_start(self) -> None:
-        """Connect; keep the pace that the owner wants."""
+        """Connect, and adapt the consumer to the broker."""
         await super().on_start()
-        if self._kafka.fetch_rest_ms:
-            self._pace.keep(self._ensure_consumer())
+        self._notify = self._kafka.adapter.attach(self._ensure_consumer(), self._load)
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         held = self.assignment()
@@ -71,10 +75,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def on_thread_stop(self) -> None:
         """Leave the group and disconnect."""
-        coordinator = getattr(self._consumer, "_coordinator", None)
-        if coordinator is not None and getattr(coordinator, "generation", None) == 0:
-            # the embedded broker counts generations from 0, which aiokafka takes for "not a member": it would not leave
-            coordinator.generation = 1
+        if self._consumer is not None:
+            self._kafka.adapter.before_leave(self._consumer)
         await super().on_thread_stop()
 
     def close(self) -> None:

@@ -16,11 +16,11 @@ from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, group_settings
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import BeforeAck, Place
-from eunoe.streams.pace import Pacing
 from eunoe.streams.plain_consumer import as_record
 from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
@@ -50,10 +50,9 @@ class StageOptions:
     """Waiting records of one key that the handler is given at once: a rebalance waits for all of them."""
     overloaded: Overloaded = lambda: False
     loop_lag_s: Callable[[], float] = lambda: 0.0
-    """How late the event loop comes, in seconds. With ``hurried`` it sets the pace where the broker cannot wait: see
-    `eunoe.streams.pace`."""
+    """Current lag of the event loop, in seconds. The adapter of the broker may pace fetches by it."""
     interactive: bool = True
-    """Somebody waits for what is consumed."""
+    """Whether somebody waits for the outcome of the records."""
 
 
 _PLAIN = StageOptions()
@@ -89,7 +88,7 @@ class StageConsumer:
             overloaded=options.overloaded,
             limits=DispatchLimits(concurrency=options.concurrency, batch=options.batch, queued=4 * options.concurrency),
         )
-        self.pacing = Pacing(kafka.fetch_rest_ms / 1000, options.loop_lag_s, interactive=options.interactive)
+        self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive)
         self._app: GroupApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crash = asyncio.Event()
@@ -146,6 +145,12 @@ class StageConsumer:
         except TimeoutError:
             log.critical("stage %s did not stop within %.0f s; end the process", self.stage, deadline_s)
         self._app = None
+
+    def notify(self) -> None:
+        """Report new records of the topics, from a publisher of this process. May be called from any thread."""
+        app = self._app
+        if app is not None and app.started:
+            self._consumer.notify()
 
     async def failure(self) -> BaseException:
         """Wait until the app has crashed, and say why: `Unavailable` where the brokers are the reason."""

@@ -274,6 +274,7 @@ async def test_a_broker_that_is_not_there():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.needs("idempotence")
 async def test_a_client_of_a_bare_address(kafka, names):
     async with MemoryClient(kafka.bootstrap, conversation_id="c", names=names) as memory:
         sent = await memory.utter("hi", speaker="Ann")

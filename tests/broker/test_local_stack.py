@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 from qdrant_client import AsyncQdrantClient, models
 from redis.asyncio import Redis
 
+from eunoe.deploy.clients.connect import on_stack
 from eunoe.deploy.local import servers
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, JournalEntry, entry_of, replay
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
+from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.local.servers import ServerProcess
-from eunoe.deploy.local.stack import LocalStack, Ports, find_stack
+from eunoe.deploy.local.stack import LocalStack, Ports
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.position import POSITION_HEADER, position, record_log_time, record_position
@@ -76,9 +79,7 @@ async def killed_owner(*arguments: str) -> tuple[list[int], Path]:
 
 
 def kafka(stack: LocalStack) -> KafkaSettings:
-    return KafkaSettings(
-        bootstrap=stack.kafka, idempotent=False, dense=True, session_timeout_ms=6000, heartbeat_interval_ms=1000
-    )
+    return on_stack(Settings(), stack.urls).kafka_settings
 
 
 async def publish(stack: LocalStack, act: Callable[[KafkaPublisher], Awaitable[object]]) -> None:

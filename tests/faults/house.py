@@ -9,8 +9,8 @@ from pathlib import Path
 
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.shared import open_publisher, open_store, store_keys
+from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.local.servers import HOST, Server, ServerProcess, qdrant, tansu, valkey
-from eunoe.deploy.local.stack import StackUrls
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
@@ -203,7 +203,7 @@ def _settings(
     if kafka is None:
         return settings
     copies = min(3, len(kafka.pids))
-    broker = settings.broker.model_copy(update={"idempotent": True, "dense": False, "fetch_wait_ms": 500})
+    broker = settings.broker.model_copy(update={"idempotent": True, "embedded": False, "fetch_wait_ms": 500})
     return settings.model_copy(update={"broker": broker, "replication": copies})
 
 

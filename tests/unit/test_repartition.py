@@ -14,7 +14,7 @@ from eunoe.deploy.cli.topics import app
 from eunoe.deploy.clients.connect import kept_stack
 from eunoe.deploy.clients.live_settings import client_settings, settings_in
 from eunoe.deploy.generations.promotion import check_same_log
-from eunoe.deploy.local.stack import StackUrls
+from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.process.retired_log import RetiredLogHandler, refusal
 from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
 from eunoe.deploy.repartition.records import source_of

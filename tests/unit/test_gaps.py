@@ -1,4 +1,4 @@
-"""A consumer of a broker without holes waits where it sees one."""
+"""A consumer of a broker without gaps waits where it sees one."""
 
 import logging
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.holes import GAP_WAIT_S, Gaps
+from eunoe.deploy.local.tansu.gaps import GAP_WAIT_S, Gaps
 
 PLACE = TopicPartition("log", 0)
 
@@ -23,7 +23,7 @@ class Clock:
         return self.seconds
 
 
-def fetch(holes: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
+def fetch(gaps: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
     """What is handed out of a fetch that begins at ``begin``, and where the next one begins."""
     fetched: Any = SimpleNamespace(next_fetch_offset=begin)
 
@@ -32,26 +32,26 @@ def fetch(holes: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
             fetched.next_fetch_offset = offset + 1
             yield SimpleNamespace(offset=offset)
 
-    return [record.offset for record in holes.until_hole(PLACE, fetched, unpacked())], fetched.next_fetch_offset
+    return [record.offset for record in gaps.until_gap(PLACE, fetched, unpacked())], fetched.next_fetch_offset
 
 
 @given(st.lists(st.sets(st.integers(0, 30)), max_size=20))
 def test_whatever_is_shown_when_each_record_is_handed_out_once_and_in_order(appearing: list[set[int]]):
-    holes, shown, given_out, position = Gaps(), set[int](), list[int](), 0
+    gaps, shown, given_out, position = Gaps(), set[int](), list[int](), 0
     for now in [*appearing, set(range(31))]:
         shown |= now
-        found, position = fetch(holes, position, [offset for offset in sorted(shown) if offset >= position])
+        found, position = fetch(gaps, position, [offset for offset in sorted(shown) if offset >= position])
         given_out += found
     assert given_out == list(range(31))
 
 
 def test_a_hole_in_which_nothing_comes_to_stand_is_passed_over_and_told(caplog):
     clock = Clock()
-    holes = Gaps(clock=clock)
-    assert fetch(holes, 3, [3, 4, 7, 8]) == ([3, 4], 5)
+    gaps = Gaps(clock=clock)
+    assert fetch(gaps, 3, [3, 4, 7, 8]) == ([3, 4], 5)
     clock.seconds = GAP_WAIT_S * 0.9
-    assert fetch(holes, 5, [7, 8]) == ([], 5)
+    assert fetch(gaps, 5, [7, 8]) == ([], 5)
     clock.seconds = GAP_WAIT_S
     with caplog.at_level(logging.WARNING):
-        assert fetch(holes, 5, [7, 8, 11]) == ([7, 8], 9)
-    assert caplog.messages == ["log/0 has no records from 5 to 6"]
+        assert fetch(gaps, 5, [7, 8, 11]) == ([7, 8], 9)
+    assert caplog.messages == ["gap passed over: log/0@5 to 6"]

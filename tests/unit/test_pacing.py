@@ -10,7 +10,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.streams.pace import LONGEST_READING_MS, LONGEST_S, READING_MS, FetchWait, Pacing, delay_s
+from eunoe.deploy.local.tansu.pacing import MAX_DELAY_S, MAX_READ_MS, READ_MS, FetchWait, Pacing, delay_s
 
 SECONDS = st.floats(0, 10)
 LONG_S = 60.0
@@ -28,7 +28,7 @@ def test_the_later_the_process_the_longer_the_rest_up_to_a_bound(
     soon, late = sorted((loop_lag_s, later_s))
     first = delay_s(least_s, soon, interactive=interactive, notified=notified)
     second = delay_s(least_s, late, interactive=interactive, notified=notified)
-    assert min(soon, LONGEST_S) <= first <= second <= max(5 * least_s, LONGEST_S)
+    assert min(soon, MAX_DELAY_S) <= first <= second <= max(5 * least_s, MAX_DELAY_S)
 
 
 @given(st.floats(0.001, 1), SECONDS)
@@ -81,7 +81,7 @@ class Fetched:
 
 async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
     consumer = Fetched()
-    Pacing(0.02).keep(consumer)
+    Pacing(0.02).attach(consumer)
     assert [await consumer.fetch(1), await consumer.fetch(2)] == [True, True]
     assert consumer.asked == [(1, 1), (2, 1)]
     assert consumer.at[1] - consumer.at[0] >= 0.02
@@ -89,7 +89,7 @@ async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
 
 async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
     consumer = Fetched(end=7)
-    Pacing(LONG_S, lambda: LONG_S).keep(consumer)
+    Pacing(LONG_S, lambda: LONG_S).attach(consumer)
     async with asyncio.timeout(LONG_S / 2):
         for offset in (2, 6):
             await consumer.fetch(offset)
@@ -98,7 +98,7 @@ async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
 
 async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it():
     consumer = Fetched(end=7)
-    Pacing(0.02).keep(consumer)
+    Pacing(0.02).attach(consumer)
     await consumer.fetch(5)
     await consumer.fetch(5)
     await consumer.fetch(6)
@@ -108,7 +108,7 @@ async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it()
 
 async def test_who_has_read_to_the_end_rests():
     consumer = Fetched(end=7)
-    Pacing(0.02).keep(consumer)
+    Pacing(0.02).attach(consumer)
     await consumer.fetch(6)
     await consumer.fetch(7)
     assert consumer.asked == [(6, 20), (7, 1)]
@@ -117,7 +117,7 @@ async def test_who_has_read_to_the_end_rests():
 
 async def test_a_broker_that_finds_nothing_in_its_time_is_given_more_at_once_until_it_finds():
     consumer = Fetched(end=7, reads_ms=70)
-    Pacing(LONG_S).keep(consumer)
+    Pacing(LONG_S).attach(consumer)
     async with asyncio.timeout(LONG_S / 2):
         brought = [await consumer.fetch(6) for _ in range(3)]
     assert brought == [False, False, True]
@@ -134,15 +134,15 @@ def test_the_time_for_reading_has_an_end_and_shrinks_again():
         reading.learn(consumer, asked, {TopicPartition("t", 0)} if brings else (), wait_ms / 1000)
         return wait_ms
 
-    assert [fetch(5, brings=False) for _ in range(9)] == [20, 40, 80, 160, 320, 640, *[LONGEST_READING_MS] * 3]
+    assert [fetch(5, brings=False) for _ in range(9)] == [20, 40, 80, 160, 320, 640, *[MAX_READ_MS] * 3]
     waits = [fetch(offset, brings=True) for offset in range(5, 60)]
     assert waits == sorted(waits, reverse=True)
-    assert waits[-1] == READING_MS
+    assert waits[-1] == READ_MS
 
 
 async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
     consumer = Fetched(end=7, reads_ms=None)
-    Pacing(0.02).keep(consumer)
+    Pacing(0.02).attach(consumer)
     await consumer.fetch(6)
     await consumer.fetch(6)
     assert consumer.asked == [(6, 20), (6, 1)]
@@ -151,7 +151,7 @@ async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
 
 async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_lets_the_next_follow_at_once():
     consumer, pacing = Fetched(), Pacing(LONG_S)
-    pacing.keep(consumer)
+    pacing.attach(consumer)
     await consumer.fetch(1)
     resting = asyncio.create_task(consumer.fetch(2))
     await asyncio.sleep(0)
@@ -165,7 +165,7 @@ async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_l
 
 async def test_a_ring_for_a_late_process_waits_until_it_is_time():
     consumer, pacing = Fetched(), Pacing(0.001, lambda: 0.03)
-    pacing.keep(consumer)
+    pacing.attach(consumer)
     await consumer.fetch(1)
     pacing.notify()
     await consumer.fetch(2)
@@ -174,7 +174,7 @@ async def test_a_ring_for_a_late_process_waits_until_it_is_time():
 
 async def test_a_consumer_that_stops_ends_its_rest_without_a_fetch():
     consumer = Fetched()
-    Pacing(LONG_S).keep(consumer)
+    Pacing(LONG_S).attach(consumer)
     await consumer.fetch(1)
     resting = asyncio.create_task(consumer.fetch(2))
     await asyncio.sleep(0)
@@ -188,7 +188,7 @@ def test_a_ring_after_the_end_is_no_fault():
     pacing.notify()
 
     async def live() -> None:
-        pacing.keep(Fetched())
+        pacing.attach(Fetched())
 
     asyncio.run(live())
     pacing.notify()
