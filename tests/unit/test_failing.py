@@ -15,8 +15,8 @@ LIMIT = FailureLimit(share=0.25, window=40, least=8)
 
 def window(limit: FailureLimit, decisions: list[bool]) -> FailureWindow:
     found = FailureWindow(limit)
-    for failed in decisions:
-        found.note(failed=failed)
+    for number, failed in enumerate(decisions):
+        found.note(f"acme/c{number}", failed=failed)
     return found
 
 
@@ -39,12 +39,20 @@ def test_a_share_of_one_is_no_limit(decisions: list[bool]):
     assert not window(FailureLimit(share=1.0, window=40, least=1), decisions).is_over
 
 
-async def test_a_stage_that_always_fails_stops_before_it_drains_its_topic():
+async def test_a_stage_that_fails_at_unrelated_conversations_stops_before_it_drains_its_topic():
     bench = Bench(Script(ValueError("bad deploy")), STAGES["segment"])
-    with pytest.raises(TooManyFailures, match=r"segment failed at 6 of its last 6 events.*ValueError: bad deploy"):
-        await bench.handle(*map(closed, range(1, 50)))
+    with pytest.raises(
+        TooManyFailures, match=r"segment failed at 6 of its last 6 conversations.*ValueError: bad deploy"
+    ):
+        await bench.handle(*(closed(1, conversation=f"c{number}") for number in range(50)))
     assert bench.letters() == [DeadLetterReason.FAILED] * 5
-    assert await bench.applied() == 5
+
+
+async def test_one_conversation_that_always_fails_never_stops_a_stage():
+    bench = Bench(Script(ValueError("only here")), STAGES["segment"])
+    await bench.handle(*map(closed, range(1, 50)))
+    assert bench.letters() == [DeadLetterReason.FAILED] * 49
+    assert await bench.applied() == 49
 
 
 async def test_what_clients_did_wrong_is_no_failure_of_the_stage():

@@ -49,6 +49,14 @@ async def test_a_time_at_the_edge_of_the_calendar(at: str) -> None:
     assert (await answered(house)).request_id
 
 
+@pytest.mark.parametrize("at", ["9999-12-31T00:00:00Z", "0001-01-02T00:00:00Z", "1700-01-01T00:00:00Z"])
+async def test_a_time_beyond_all_clocks(at: str) -> None:
+    house = House()
+    await house.say(utterance(1, "Tomorrow we move to Lyon.", at=at), utterance(2), ended())
+    assert reasons(house) == ["invalid"]
+    assert (await answered(house)).error is None
+
+
 async def test_a_position_that_was_never_given() -> None:
     house = House()
     claim = as_message(utterance(1))

@@ -62,10 +62,10 @@ class Script:
         return outcome
 
 
-def closed(session: int) -> SessionClosed:
+def closed(session: int, conversation: str = "c") -> SessionClosed:
     line = Line(utterance_id=f"u{session}", speaker="Ann", text="hello", at=START)
     return SessionClosed(
-        conversation_id="c", session=session, lines=(line,), known_from=START, reason=CloseReason.ENDED
+        conversation_id=conversation, session=session, lines=(line,), known_from=START, reason=CloseReason.ENDED
     )
 
 
@@ -78,9 +78,10 @@ class Bench:
         self.runner = Runner(row, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
         self.scope = Scope(row.name, "default/c")
 
-    def record(self, event: SessionClosed | bytes, key: bytes = b"default/c") -> Record:
-        value = event if isinstance(event, bytes) else encode(event)
-        return self.log.append(Message(self.topic, key, value))
+    def record(self, event: SessionClosed | bytes, key: bytes | None = None) -> Record:
+        if isinstance(event, bytes):
+            return self.log.append(Message(self.topic, key or b"default/c", event))
+        return self.log.append(Message(self.topic, key or event.key.encode(), encode(event)))
 
     async def handle(self, *events: SessionClosed, pauses: int = 1000) -> None:
         for event in events:

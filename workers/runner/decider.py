@@ -73,7 +73,7 @@ class Decider:
             await self.pause(outcome.seconds, lease)
         if not isinstance(outcome, Decision):
             return outcome
-        self._window.note(failed=False)
+        self._window.note(work.key, failed=False)
         return DecisionResult(outcome)
 
     def too_large(self, work: Work[Any], result: DecisionResult, excess: str) -> DecisionResult:
@@ -105,8 +105,8 @@ class Decider:
             first, last = works[0].number, works[-1].number
             log.exception("%s: %s, numbers %d to %d together", self._spec.name, works[0].key, first, last)
             return None
-        for _ in decisions:
-            self._window.note(failed=False)
+        for work in works:
+            self._window.note(work.key, failed=False)
         return decisions
 
     async def _tried(self, work: Work[Any], lease: Lease) -> Outcome | DecisionResult:
@@ -131,11 +131,12 @@ class Decider:
             await lease.pause(seconds)
 
     def _failed(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
-        self._window.note(failed=True)
+        self._window.note(work.key, failed=True)
         if self._window.is_over:
             raise TooManyFailures(
-                f"{self._spec.name} failed at {self._window.failures} of its last {self._window.decisions} events,"
-                f" the last time with {error:.300}: it stops before more become dead letters (EUNOE_MAX_FAILED_SHARE)."
+                f"{self._spec.name} failed at {self._window.failures} of its last {self._window.conversations}"
+                f" conversations, the last time with {error:.300}: it stops before more become dead letters"
+                " (EUNOE_MAX_FAILED_SHARE)."
                 " Mend or take back what was deployed and start it again: nothing was acknowledged."
                 " What was set aside before can be sent back: `eunoe dead-letters retry`"
             )

@@ -1,4 +1,4 @@
-"""When a stage fails so often that it, and not what it is given, must be at fault. Pure."""
+"""The limit of failures from which on a stage, and not what it is given, must be at fault."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -7,42 +7,46 @@ from eunoe.schemas.errors import EunoeError
 
 
 class TooManyFailures(EunoeError):
-    """A stage would set aside more than its share: a bad deploy must not drain its topics into dead letters."""
+    """A stage fails at unrelated conversations: a bad deploy must not drain its topics into dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureLimit:
-    """The share of its last decisions that a stage may fail at."""
+    """The share of its last conversations that a stage may fail at."""
 
     share: float = 0.25
-    """Of the last ``window`` decisions; 1: no limit."""
+    """Of the conversations among the last ``window`` decisions; 1: no limit."""
     window: int = 200
+    """Decisions."""
     least: int = 20
-    """While fewer were made, as if there had been so many."""
+    """Conversations. While there are fewer, the share is taken of so many."""
 
 
 class FailureWindow:
-    """The last decisions of one stage: which of them failed."""
+    """The last decisions of one stage: their conversations, and whether they failed.
+
+    Conversations are counted, not decisions: one that always fails weighs as much as one that failed once.
+    """
 
     def __init__(self, limit: FailureLimit) -> None:
         self._limit = limit
-        self._last: deque[bool] = deque(maxlen=max(1, limit.window))
+        self._last: deque[tuple[str, bool]] = deque(maxlen=max(1, limit.window))
 
-    def note(self, *, failed: bool) -> None:
-        """Count a decision."""
-        self._last.append(failed)
+    def note(self, key: str, *, failed: bool) -> None:
+        """Count a decision about the conversation ``key``."""
+        self._last.append((key, failed))
 
     @property
     def failures(self) -> int:
-        """How many of the last decisions failed."""
-        return sum(self._last)
+        """The number of conversations with a failed decision."""
+        return len({key for key, failed in self._last if failed})
 
     @property
-    def decisions(self) -> int:
-        """How many are looked back on."""
-        return len(self._last)
+    def conversations(self) -> int:
+        """The number of conversations among the last decisions."""
+        return len({key for key, _ in self._last})
 
     @property
     def is_over(self) -> bool:
-        """True: more failed than the limit's share."""
-        return self.failures > self._limit.share * max(self.decisions, self._limit.least)
+        """Whether more conversations failed than the limit's share."""
+        return self.failures > self._limit.share * max(self.conversations, self._limit.least)

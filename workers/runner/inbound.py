@@ -1,9 +1,9 @@
 """From a raw record to an event of known order, or to the reason why it is none. Pure."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from eunoe.schemas.base import Contract
+from eunoe.schemas.base import Contract, write_time
 from eunoe.schemas.decisions import Rejection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
@@ -24,6 +24,9 @@ from eunoe.streams.retries import is_late, read_retry
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stage import ApplyOrder, StageSpec
+
+MAX_AGE = timedelta(days=365 * 200)
+"""The most by which a client's time may differ from the log's."""
 
 
 class NewerSchema(Unavailable):
@@ -91,6 +94,8 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
         if rejection or not isinstance(event, ConversationEvent):
             return rejection
         ordered = _ordered_event(event, record, spec, place)
+        if ordered is not None and (implausible := _implausible(ordered)):
+            return implausible
         if ordered is None or spec.order is not ApplyOrder.SESSION or not (retry or is_late(record)):
             return ordered
         number = ordered.number if retry is None or retry.number is None else retry.number
@@ -121,6 +126,18 @@ def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | 
             " set the producer's partitioner to murmur2_random",
         )
     return None
+
+
+def _implausible(ordered: OrderedEvent) -> Rejection | None:
+    """A client's time that lies beyond all clocks: days before or after it would have no date."""
+    at = getattr(ordered.event, "at", None)
+    if not isinstance(at, datetime) or abs(at - ordered.log_time) <= MAX_AGE:
+        return None
+    return Rejection(
+        reason=DeadLetterReason.INVALID,
+        error=f"at: {write_time(at)} is over {MAX_AGE.days // 365} years from {write_time(ordered.log_time)},"
+        " when the log took it",
+    )
 
 
 def _ordered_event(event: ConversationEvent, record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | None:
