@@ -25,7 +25,7 @@ from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
 from eunoe.workers.text.days import with_days
-from eunoe.workers.text.drafts import clip, that_fit, told_once
+from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
 from eunoe.workers.text.extraction import EXTRACTION
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import statements_in
@@ -219,7 +219,7 @@ def draft(text: str, *cited: Line) -> MemoryDraft:
 
 
 def test_nothing_is_told_twice():
-    kept = told_once(
+    kept = without_repeats(
         [
             draft("Ann recovered from the flu."),
             draft("ann  recovered from the flu", TALK[0]),
@@ -237,9 +237,9 @@ def test_nothing_is_told_twice():
 
 def test_what_does_not_fit_a_record_is_left_out_and_logged(caplog: pytest.LogCaptureFixture):
     large = Line(utterance_id="u", speaker="Ann", text="x" * 5000, at=DAY)
-    kept = that_fit([draft("first"), draft("second", large), draft("third")], 2000)
+    kept = limit_bytes([draft("first"), draft("second", large), draft("third")], 2000)
     assert [each.text for each in kept] == ["first", "third"]
-    assert "1 memories" in caplog.text
+    assert "memories left out: 1" in caplog.text
 
 
 @given(st.text(min_size=1, max_size=900).filter(str.strip))

@@ -7,8 +7,8 @@ from eunoe.schemas.events import Insight, InsightKind, Line, Provenance
 from eunoe.schemas.memory import Memory, MemoryDraft
 from eunoe.workers.blend.scene import CODE, Blend, Scene, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.text.drafts import told_once
-from eunoe.workers.text.extraction import EXTRACTION, LEAST_OTHERS, choose, draft_of
+from eunoe.workers.text.drafts import without_repeats
+from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, draft_of
 from eunoe.workers.text.statements import statements_in
 from eunoe.workers.text.terms import STOPWORDS
 
@@ -30,7 +30,7 @@ class OfflineBlender:
     async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
         """The statements of the last two utterances that are worth remembering."""
         del urgent
-        statements = choose(statements_in(scene.latest), LEAST_OTHERS, self._settings.max_insights)
+        statements = choose(statements_in(scene.latest), MIN_OTHERS, self._settings.max_insights)
         fresh = untold((draft_of(statement) for statement in statements), scene.earlier)
         insights = tuple(_insight(draft, scene.memories) for draft in fresh)
         return Blend(insights, Provenance(code=CODE, model=EXTRACTION))
@@ -53,10 +53,10 @@ def _is_content(word: str, names: set[str]) -> bool:
 
 def untold(drafts: Iterable[MemoryDraft], earlier: Sequence[Insight]) -> list[MemoryDraft]:
     """The drafts in order, without those that earlier insights of the session, or earlier drafts, tell."""
-    before = told_once(
+    before = without_repeats(
         MemoryDraft(speaker=insight.speaker, text=insight.text, evidence=insight.evidence) for insight in earlier
     )
-    return told_once([*before, *drafts])[len(before) :]
+    return without_repeats([*before, *drafts])[len(before) :]
 
 
 def _insight(draft: MemoryDraft, memories: Sequence[Memory]) -> Insight:

@@ -10,7 +10,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.text.language import is_english
-from eunoe.workers.text.statements import line_worth
+from eunoe.workers.text.statements import line_salience
 
 DIGITS = 2
 """Digits of a worth that are kept."""
@@ -23,7 +23,7 @@ class LineFeatures(Value):
     speakers: tuple[str, ...]
     """Whose names were left out of what was embedded."""
     worth: tuple[float, ...]
-    """How much each line tells (`line_worth`); 0 for the responder's own words."""
+    """How much each line tells (`line_salience`); 0 for the responder's own words."""
     vectors: str
     """Base64 of little-endian 16-bit floats, shape (lines, dimensions); zeros for the responder's own words."""
 
@@ -36,7 +36,7 @@ class LineFeatures(Value):
 def worth_of(lines: Sequence[Line], speakers: Sequence[str]) -> list[float]:
     """How much each line of a segment tells; 0 for the responder's own words."""
     english = is_english([line.text for line in lines if line.is_evidence])
-    return [round(line_worth(line, speakers, english), DIGITS) if line.is_evidence else 0.0 for line in lines]
+    return [round(line_salience(line, speakers, english), DIGITS) if line.is_evidence else 0.0 for line in lines]
 
 
 def as_kept(vectors: Vectors) -> NDArray[np.float32]:

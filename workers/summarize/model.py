@@ -20,7 +20,7 @@ from eunoe.workers.summarize.prompt import (
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
 from eunoe.workers.summarize.windows import windows
-from eunoe.workers.text.drafts import clip, that_fit, told_once
+from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
 
 
 class ModelSummarizer:
@@ -45,7 +45,7 @@ class ModelSummarizer:
         if drafts is None:
             found = await self._offline.summarize(lines, spans)
             return replace(found, made_by=found.made_by.model_copy(update={"prompt": NAME, "fallback": True}))
-        kept = that_fit(told_once(drafts), self._settings.max_evidence_bytes)
+        kept = limit_bytes(without_repeats(drafts), self._settings.max_evidence_bytes)
         return Summary(kept, Provenance(code=CODE, model=self._model.name, prompt=NAME))
 
     async def _ask(self, lines: Sequence[Line], spans: Sequence[Span]) -> list[MemoryDraft] | None:

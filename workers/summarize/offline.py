@@ -7,8 +7,8 @@ from eunoe.schemas.memory import MemoryDraft
 from eunoe.workers.models.offload import offload
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
-from eunoe.workers.text.drafts import that_fit, told_once
-from eunoe.workers.text.extraction import EXTRACTION, LEAST_OTHERS, choose, draft_of
+from eunoe.workers.text.drafts import limit_bytes, without_repeats
+from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, draft_of
 from eunoe.workers.text.statements import statements_in
 
 
@@ -25,6 +25,6 @@ class OfflineSummarizer:
 
 
 def _drafts(lines: Sequence[Line], settings: SummarizeSettings) -> tuple[MemoryDraft, ...]:
-    others = max(LEAST_OTHERS, len(lines) // settings.lines_per_memory)
+    others = max(MIN_OTHERS, len(lines) // settings.lines_per_memory)
     chosen = choose(statements_in(lines), others, settings.max_memories)
-    return that_fit(told_once(draft_of(statement) for statement in chosen), settings.max_evidence_bytes)
+    return limit_bytes(without_repeats(draft_of(statement) for statement in chosen), settings.max_evidence_bytes)

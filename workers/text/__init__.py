@@ -1,1 +1,1 @@
-"""Reading text without a language model: terms, tokens, statements, dates, tables of English."""
+"""Text read without a language model: terms, tokens, statements, dates, tables of English."""

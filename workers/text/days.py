@@ -1,4 +1,4 @@
-"""Which days relative words mean, counted from the day on which they were said. English only, pure."""
+"""Resolves relative dates ("yesterday", "next month") against the day of the utterance. English only."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -35,12 +35,15 @@ _RELATIVE = re.compile(
 
 
 def with_days(text: str, said: date, brackets: str = "()") -> str:
-    """``text`` with the day, week, month or year in brackets after each relative word: ``yesterday (8 May 2023)``."""
+    """Put the day, week, month or year in brackets after each relative word of ``text``: ``yesterday (8 May 2023)``.
+
+    ``said`` is the day of the utterance, ``brackets`` the opening and the closing one.
+    """
     return _RELATIVE.sub(lambda found: f"{found.group()} {brackets[0]}{_meant(found, said)}{brackets[1]}", text)
 
 
 def has_days(text: str) -> bool:
-    """True: the text says when, counted from the day on which it was said."""
+    """Whether the text has a relative date."""
     return _RELATIVE.search(text) is not None
 
 
@@ -66,7 +69,7 @@ def _near(said: date, unit: str, way: int) -> str:
 
 
 def _weekday(said: date, wanted: int, way: int) -> date:
-    """The nearest such day before, or from then on after."""
+    """The nearest such weekday before ``said``, or the nearest one from ``said`` plus ``way`` on."""
     if way < 0:
         return said - timedelta(days=(said.weekday() - wanted - 1) % 7 + 1)
     return said + timedelta(days=(wanted - said.weekday() - way) % 7 + way)
@@ -86,5 +89,5 @@ _BACK: Mapping[str, Callable[[date, int], str]] = {
 
 
 def write_day(day: date) -> str:
-    """A day as people write it: ``8 May 2023``."""
+    """Format a day: ``8 May 2023``."""
     return f"{day.day} {day:%B %Y}"

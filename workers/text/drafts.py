@@ -1,4 +1,4 @@
-"""What makes a set of memories worth keeping: nothing twice, nothing too large. Pure."""
+"""Bounds for a set of memory drafts: no repetitions, a limited size."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -14,10 +14,10 @@ MAX_TEXT_CHARS = 400
 _ALIKE = 0.6
 
 
-def told_once(drafts: Iterable[MemoryDraft]) -> list[MemoryDraft]:
-    """The drafts in order, without those that tell again what an earlier one told.
+def without_repeats(drafts: Iterable[MemoryDraft]) -> list[MemoryDraft]:
+    """The drafts in order, without repetitions.
 
-    That is: the same words; or most of the same words, of the same speaker from the same utterances.
+    A repetition has the same words as an earlier draft, or most of its terms with the same speaker and evidence.
     """
     kept: list[MemoryDraft] = []
     seen: list[tuple[str, tuple[object, ...], frozenset[str]]] = []
@@ -45,8 +45,8 @@ def _source(draft: MemoryDraft) -> tuple[object, ...]:
     return draft.speaker, tuple(line.utterance_id for line in draft.evidence)
 
 
-def that_fit(drafts: Sequence[MemoryDraft], max_bytes: int) -> tuple[MemoryDraft, ...]:
-    """The drafts whose cited utterances fit ``max_bytes`` together; the first ones go first, the rest is logged."""
+def limit_bytes(drafts: Sequence[MemoryDraft], max_bytes: int) -> tuple[MemoryDraft, ...]:
+    """The drafts whose JSON fits ``max_bytes`` together, earlier ones first; logs how many are left out."""
     kept: list[MemoryDraft] = []
     left = max_bytes
     for draft in drafts:
@@ -55,12 +55,12 @@ def that_fit(drafts: Sequence[MemoryDraft], max_bytes: int) -> tuple[MemoryDraft
             kept.append(draft)
             left -= cost
     if len(kept) < len(drafts):
-        log.warning("%d memories of a session do not fit its record with what they cite", len(drafts) - len(kept))
+        log.warning("memories left out: %d do not fit the session's record", len(drafts) - len(kept))
     return tuple(kept)
 
 
 def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """``text`` with folded white space, cut after a word where it is longer than ``max_chars``."""
+    """``text`` with single spaces, cut after a word and ended by "…" where it is longer than ``max_chars``."""
     folded = " ".join(text.split())
     if len(folded) <= max_chars:
         return folded

@@ -1,4 +1,4 @@
-"""Memories without a model: the most telling statements of a dialogue, in the third person where that is safe."""
+"""Memories without a model: the most salient statements of a dialogue, in the third person where that is safe."""
 
 from collections.abc import Sequence
 
@@ -9,19 +9,19 @@ from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
 EXTRACTION = "extraction/1"
-"""The version of this module's rules, as provenance names it."""
+"""Version of these rules; part of the provenance."""
 
-LEAST_OTHERS = 3
-"""Statements without a change that even the shortest dialogue may give."""
+MIN_OTHERS = 3
+"""Statements without a change of state that even the shortest dialogue may give."""
 
 
 def choose(statements: Sequence[Statement], others: int, most: int) -> list[Statement]:
-    """The statements worth remembering, in order.
+    """The statements worth remembering, in their order.
 
-    Every change of state comes first, then the ``others`` most telling of the rest; at most ``most`` in all.
+    Takes every change of state first, then the ``others`` most salient of the rest; at most ``most`` in all.
     """
-    worthy = [(place, statement) for place, statement in enumerate(statements) if statement.worth >= 0]
-    ranked = sorted(worthy, key=lambda pair: (-round(pair[1].worth, 6), pair[0]))
+    salient = [(place, statement) for place, statement in enumerate(statements) if statement.salience >= 0]
+    ranked = sorted(salient, key=lambda pair: (-round(pair[1].salience, 6), pair[0]))
     changes = [pair for pair in ranked if pair[1].is_change]
     rest = [pair for pair in ranked if not pair[1].is_change]
     kept = [*changes, *rest[:others]][:most]
@@ -29,7 +29,7 @@ def choose(statements: Sequence[Statement], others: int, most: int) -> list[Stat
 
 
 def draft_of(statement: Statement) -> MemoryDraft:
-    """The memory of a statement: in the third person where that is safe, else as a quotation."""
+    """The memory of a statement, in the third person where that is safe, else as a quotation."""
     line = statement.line
     rewritten = in_third_person(statement.text, line.speaker) if statement.english else None
     if rewritten is not None:

@@ -1,4 +1,4 @@
-"""Whether a text is English: the tables of this package speak of no other language."""
+"""Detects English, the only language of this package's tables."""
 
 import re
 from collections.abc import Iterable

@@ -1,11 +1,11 @@
-"""The participants' names, which say nothing about a topic and draw all texts about one person together."""
+"""Removes the participants' names: in an embedding they pull all texts about one person together."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 
 
 def without_names(text: str, speakers: Sequence[str]) -> str:
-    """The text without the speakers' names, which say nothing about the topic; the text itself if nothing is left."""
+    """The text without the words of the speakers' names; the text itself if nothing else is left."""
     names = _names(tuple(speakers))
     kept = [word for word in text.split() if word.strip(".,;:!?'\"()").removesuffix("'s").casefold() not in names]
     return " ".join(kept) or text

@@ -1,4 +1,4 @@
-"""From what somebody said of themselves to a sentence that names them. English only, pure."""
+"""Rewrites a first-person sentence in the third person. English only."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _CONTRACTED = {"'m": "is", "'ve": "has", "'ll": "will"}
 
 
 def in_third_person(text: str, name: str) -> str | None:
-    """``text`` with the first person replaced by ``name``; None where that cannot be done safely.
+    """``text`` with the first person replaced by ``name``; `None` where that is not safe.
 
     "I moved" gives "Ann moved"; "my" gives "Ann's" where the name has not come before, else "their".
     """
@@ -41,12 +41,12 @@ def in_third_person(text: str, name: str) -> str | None:
 
 
 def _title(quoted: re.Match[str]) -> str:
-    """Nothing for a title, which nobody says; the quotation itself where it may be speech."""
+    """Drop a quoted title; keep a quotation that may be speech, because it has a first or second person."""
     return quoted.group() if _OWN.search(quoted.group()) else ""
 
 
 def _is_plural(text: str) -> bool:
-    """True: somebody and the speaker are the subject of a verb that does not fit a single person."""
+    """Whether the subject of a verb is the speaker with somebody else ("Tom and I live")."""
     return any(
         not is_past(found["verb"].lower()) and not any(map(_is_verb, found["before"].lower().split()))
         for found in _JOINED.finditer(text)
@@ -66,7 +66,7 @@ class _Rewriting:
         self._named = False
 
     def run(self) -> str | None:
-        """The rewritten statement; None where it says nothing of the speaker, or a verb is unknown."""
+        """The rewritten statement; `None` where it has no first person, or a verb is unknown."""
         changed = False
         for place, word in enumerate(self._tokens):
             lower = word.lower()
@@ -89,7 +89,7 @@ class _Rewriting:
         return f"{self._name}'s"
 
     def _subject(self, place: int) -> bool:
-        """Replace "I" and what depends on it; False where its verb is not known."""
+        """Replace "I" and adapt its verb; returns whether the verb is known."""
         token = self._tokens[place]
         self._named = True
         verb_place = self._verb_after(place)
@@ -114,6 +114,6 @@ class _Rewriting:
         return None
 
     def _goes_on(self, verb_place: int) -> bool:
-        """True: another verb depends on the same "I", and would have to agree too."""
+        """Whether a second verb depends on the same "I" and would have to agree too."""
         rest = "".join(self._tokens[verb_place + 1 :])
         return any(is_base(found.lower()) for found in _ELIDED.findall(rest))

@@ -1,4 +1,4 @@
-"""How much a statement tells that is worth remembering. Tables of our own for English; pure."""
+"""Salience of a sentence: how much of it is worth remembering. Hand-written tables for English."""
 
 import re
 from collections.abc import Collection
@@ -81,46 +81,49 @@ _MONTH = re.compile(
     r"Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)s?\b"
 )
 
-WORTHY = 3.5
-"""The score from which an English statement is worth remembering."""
-WORTHY_FOREIGN = 2.0
-"""The same in other languages, of which only names, numbers and length are known."""
+THRESHOLD = 3.5
+"""The salience from which an English sentence is worth remembering."""
+FOREIGN_THRESHOLD = 2.0
+"""The same for other languages, where only names, numbers and length count."""
 
 
 def is_question(sentence: str) -> bool:
-    """True: it asks."""
+    """Whether the sentence ends as a question."""
     return _QUESTION.search(sentence) is not None
 
 
-def leans_back(sentence: str) -> bool:
-    """True: its first word speaks of something that came before it."""
+def refers_back(sentence: str) -> bool:
+    """Whether the sentence opens with a word that refers to an earlier sentence ("he", "that", "the same")."""
     return _BACKWARD.search(sentence) is not None
 
 
 def is_change(sentence: str) -> bool:
-    """True: a state of the speaker or of theirs began, ended or turned into another."""
+    """Whether a state of the speaker, or of someone or something close to them, began, ended or changed."""
     return _CHANGE.search(sentence) is not None and not _is_reaction(sentence)
 
 
-def worth(sentence: str, speakers: Collection[str]) -> float:
-    """How much an English sentence tells; see `WORTHY`."""
+def salience(sentence: str, speakers: Collection[str]) -> float:
+    """The salience of an English sentence, about -11 to 10; compare it with `THRESHOLD`.
+
+    The words of the ``speakers``' names do not count.
+    """
     found = terms(sentence, drop=speakers)
     score = min(len(set(found)), 8) * 0.3 + _particulars(sentence, speakers)
     own, changes = _SELF.search(sentence) is not None, _CHANGE.search(sentence) is not None
     reacts, conditional = _is_reaction(sentence), _CONDITION.search(sentence) is not None
-    unclear = leans_back(sentence) or _VAGUE.search(sentence) is not None
+    unclear = refers_back(sentence) or _VAGUE.search(sentence) is not None
     score += 1.5 * own + 1.0 * bool(_FACT.search(sentence))
     score += 2.0 * changes
     score -= 4.0 * reacts + 1.5 * conditional
     score -= 1.5 * unclear
     score -= 0.6 * min(len(_ABSTRACT.findall(sentence)), 4)
     score -= 2.0 * (len(found) < 3)
-    # a change of the speaker's own that can be understood alone is kept, however briefly it is told
-    return max(score, WORTHY) if own and changes and not (reacts or conditional or unclear) else score
+    # a change of the speaker that can be understood alone passes, however short the sentence
+    return max(score, THRESHOLD) if own and changes and not (reacts or conditional or unclear) else score
 
 
-def foreign_worth(sentence: str, speakers: Collection[str]) -> float:
-    """How much a sentence of another language tells; see `WORTHY_FOREIGN`."""
+def foreign_salience(sentence: str, speakers: Collection[str]) -> float:
+    """The salience of a sentence in another language, 0 to 6.5; compare it with `FOREIGN_THRESHOLD`."""
     return min(len(set(terms(sentence, drop=speakers))), 10) * 0.35 + _particulars(sentence, speakers)
 
 
@@ -129,7 +132,7 @@ def _is_reaction(sentence: str) -> bool:
 
 
 def _particulars(sentence: str, speakers: Collection[str]) -> float:
-    """Up to 3 for names, numbers and times."""
+    """0 to 3 points for names, numbers and times."""
     words = _WORD.findall(sentence)
     dropped = {part.casefold() for speaker in speakers for part in speaker.split()}
     named = any(word[0].isupper() and not word.startswith("I") and word.casefold() not in dropped for word in words[1:])

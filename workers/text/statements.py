@@ -1,4 +1,4 @@
-"""From a line to the statements in it: sentences with those that lean on them, without interjections. Pure."""
+"""Splits a line into statements: sentences joined with those that refer back to them, without interjections."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -9,13 +9,13 @@ from eunoe.schemas.events import Line
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 from eunoe.workers.text.language import is_english
 from eunoe.workers.text.salience import (
-    WORTHY,
-    WORTHY_FOREIGN,
-    foreign_worth,
+    FOREIGN_THRESHOLD,
+    THRESHOLD,
+    foreign_salience,
     is_change,
     is_question,
-    leans_back,
-    worth,
+    refers_back,
+    salience,
 )
 from eunoe.workers.text.terms import STOPWORDS
 
@@ -35,20 +35,20 @@ _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tel
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
-LEAST_WORTH, MOST_WORTH = -4.0, 3.0
-"""Bounds of `line_worth`."""
+MIN_SALIENCE, MAX_SALIENCE = -4.0, 3.0
+"""Bounds of `line_salience`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something that one line says."""
+    """One or a few sentences of a line that say one thing."""
 
     number: int
-    """The line's place in the session, from 0."""
+    """The index of the line in the session, from 0."""
     line: Line
     text: str
-    worth: float
-    """Above 0: worth remembering; the more, the more it tells."""
+    salience: float
+    """Salience above the threshold; 0 and more is worth remembering."""
     is_change: bool
     english: bool
 
@@ -58,7 +58,7 @@ class _Group:
     """Sentences that belong together."""
 
     text: str
-    worth: float
+    salience: float
     is_change: bool
 
 
@@ -71,20 +71,20 @@ def statements_in(lines: Sequence[Line]) -> list[Statement]:
 
 
 def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:
-    """What a line says; ``english`` tells about the session, a single line may differ."""
-    groups, speaks_english = _told_by(line.text, tuple(speakers), english)
-    return [Statement(number, line, group.text, group.worth, group.is_change, speaks_english) for group in groups]
+    """The statements of one line. ``english``: whether the session is English; a single line may differ."""
+    groups, speaks_english = _groups_of(line.text, tuple(speakers), english)
+    return [Statement(number, line, group.text, group.salience, group.is_change, speaks_english) for group in groups]
 
 
-def line_worth(line: Line, speakers: Collection[str], english: bool) -> float:
-    """What the best statement of a line is worth, from `LEAST_WORTH`, where it states nothing, to `MOST_WORTH`."""
-    groups, _ = _told_by(line.text, tuple(speakers), english)
-    return min(max([LEAST_WORTH, *(group.worth for group in groups)]), MOST_WORTH)
+def line_salience(line: Line, speakers: Collection[str], english: bool) -> float:
+    """The salience of the line's best statement, from `MIN_SALIENCE` (it states nothing) to `MAX_SALIENCE`."""
+    groups, _ = _groups_of(line.text, tuple(speakers), english)
+    return min(max([MIN_SALIENCE, *(group.salience for group in groups)]), MAX_SALIENCE)
 
 
 @lru_cache(maxsize=4096)
-def _told_by(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
-    """The statements of a text, and whether it is English; kept, because two stages ask at about the same time."""
+def _groups_of(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
+    """The statements of a text, and whether it is English. Cached: two stages read a text at about the same time."""
     bare = " ".join(_SHARED.sub(" ", text).split())
     words = _WORD.findall(bare)
     speaks_english = english and (len(words) < _SHORT_WORDS or _common(words) >= _LEAST_COMMON * len(words))
@@ -97,14 +97,14 @@ def _common(words: list[str]) -> int:
 
 
 def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _Group:
-    change = english and not leans_back(sentences[0]) and any(is_change(sentence) for sentence in sentences)
+    change = english and not refers_back(sentences[0]) and any(is_change(sentence) for sentence in sentences)
     return _Group(" ".join(sentences), _score(sentences, speakers, english), change)
 
 
 def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
     if english:
-        return max(worth(sentence, speakers) for sentence in group) - WORTHY
-    return max(foreign_worth(sentence, speakers) for sentence in group) - WORTHY_FOREIGN
+        return max(salience(sentence, speakers) for sentence in group) - THRESHOLD
+    return max(foreign_salience(sentence, speakers) for sentence in group) - FOREIGN_THRESHOLD
 
 
 def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]:
@@ -119,12 +119,12 @@ def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]
 
 
 def _joined(before: str, piece: str, text: str) -> bool:
-    """True: the mark between the two stood inside a word or a number."""
+    """Whether the mark between the two pieces stands inside a word or a number."""
     return before[-1] in ".!?…" and before + piece in text and piece[0].isalnum()
 
 
 def _bare(sentence: str, speakers: Collection[str]) -> str:
-    """The sentence without interjections and without the names of those spoken to."""
+    """The sentence without interjections and without the name of the person addressed."""
     bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
     bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
     return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""
@@ -139,7 +139,7 @@ def _without_address(sentence: str, speakers: Collection[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """What to look for where somebody is spoken to by name, and what to put in its place."""
+    """Pairs of a pattern that finds an address by name and its replacement."""
     names = "|".join(sorted({re.escape(form) for name in speakers for form in _forms(name)}, key=len, reverse=True))
     if not names:
         return ()
@@ -151,19 +151,19 @@ def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], 
 
 
 def _forms(name: str) -> list[str]:
-    """The name, its first word, and that word's usual short form."""
+    """The name, its first word, and that word cut to three and four letters."""
     first = name.split(maxsplit=1)[0]
     return [name, first, *(first[:length] for length in (3, 4) if len(first) > length + 1)]
 
 
 def _groups(sentences: list[str]) -> list[list[str]]:
-    """Sentences, each with those after it that lean back on it; questions stand alone and are dropped."""
+    """Each sentence with those after it that refer back to it; questions are dropped."""
     groups: list[list[str]] = []
     open_group = False
     for sentence in sentences:
         if is_question(sentence):
             open_group = False
-        elif open_group and leans_back(sentence) and _has_room(groups[-1], sentence):
+        elif open_group and refers_back(sentence) and _has_room(groups[-1], sentence):
             groups[-1].append(sentence)
         else:
             groups.append([sentence])

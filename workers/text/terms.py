@@ -1,4 +1,4 @@
-"""Terms of a text for BM25, and the sparse vectors whose dot product is its score."""
+"""BM25: the terms of a text, and sparse vectors whose dot product is the score."""
 
 import math
 import re
@@ -52,9 +52,8 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 def terms(text: str, drop: Collection[str] = ()) -> list[str]:
     """The terms of ``text`` with repetitions: NFKC, lower case, English words stemmed, stop words left out.
 
-    Runs of scripts without spaces (Chinese, Japanese, Thai …) and of Korean give overlapping pairs of
-    characters, and each ideograph by itself, so that a word is found inside a longer run. The words of the
-    names in ``drop`` are left out.
+    Scripts without spaces (Chinese, Japanese, Thai …) and Korean give overlapping pairs of characters, and each
+    ideograph by itself, so that a word is found inside a longer run. The words of the names in ``drop`` are left out.
     """
     dropped = _words_of(tuple(drop))
     found: list[str] = []
@@ -94,7 +93,7 @@ def _terms_of_run(run: str) -> list[str]:
 
 
 class _Stemmers(threading.local):
-    """A stemmer must not be used by two threads."""
+    """One stemmer per thread: it is not thread-safe."""
 
     def __init__(self) -> None:
         self.english = Stemmer.Stemmer("english")
@@ -116,8 +115,8 @@ def term_index(term: str) -> int:
 def document_vector(found: Iterable[str], average_length: float, k1: float = K1, b: float = B) -> SparseVector:
     """The term weights of a document: BM25's saturated frequencies against a fixed average length (in terms).
 
-    The dot product with a `query_vector` is the document's BM25 score. Raises ``ValueError`` for an average
-    length that is not positive.
+    The dot product with a `query_vector` is the document's BM25 score. Raises ``ValueError`` unless the average
+    length is positive.
     """
     if average_length <= 0:
         raise ValueError(f"average_length must be positive, got {average_length}")
@@ -127,11 +126,10 @@ def document_vector(found: Iterable[str], average_length: float, k1: float = K1,
 
 
 def query_vector(found: Iterable[str], document_frequency: Mapping[str, int], documents: int) -> SparseVector:
-    """The term weights of a query: inverse document frequencies, in as many documents as the conversation has.
+    """The term weights of a query: inverse document frequencies over the conversation's ``documents``.
 
-    ``document_frequency`` tells in how many of the ``documents`` a term occurs; a term repeated in the
-    query counts each time. The two may have been read before and after another session came in: then there are as
-    many documents as the most frequent term occurs in.
+    ``document_frequency`` maps a term to the documents it occurs in; a term repeated in the query counts each time.
+    A session may be applied between reading the two: the largest frequency then stands for the number of documents.
     """
     counts = Counter(found)
     known = max(documents, *document_frequency.values(), 0)
@@ -139,7 +137,10 @@ def query_vector(found: Iterable[str], document_frequency: Mapping[str, int], do
 
 
 def idf(frequency: int, documents: int) -> float:
-    """How telling a term is that occurs in ``frequency`` of ``documents``; never negative."""
+    """The inverse document frequency of a term that occurs in ``frequency`` of ``documents``; never negative.
+
+    Raises ``ValueError`` for a frequency outside 0 to ``documents``.
+    """
     if not 0 <= frequency <= documents:
         raise ValueError(f"a term cannot occur in {frequency} of {documents} documents")
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

@@ -1,4 +1,4 @@
-"""The unit of every budget: a word or a punctuation mark, counted the same offline and everywhere."""
+"""Tokens, the unit of every budget: words and punctuation marks, whatever model is asked."""
 
 import re
 from itertools import islice

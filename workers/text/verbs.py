@@ -1,4 +1,4 @@
-"""English verb forms: enough to say in the third person what somebody said in the first. Tables of our own."""
+"""English verb forms for a change from the first to the third person. Hand-written tables."""
 
 _PAST = frozenset(
     """
@@ -46,7 +46,7 @@ _UNCHANGED = frozenset(
 
 
 def third_person(verb: str) -> str | None:
-    """The form of ``verb`` after a name for its form after "I"; None where the tables do not tell."""
+    """The form after a name of a ``verb`` that stood after "I"; `None` for an unknown verb."""
     if verb in _AGREEING:
         return _AGREEING[verb]
     if is_past(verb) or verb in _UNCHANGED:
@@ -55,22 +55,22 @@ def third_person(verb: str) -> str | None:
 
 
 def is_past(verb: str) -> bool:
-    """True for a past form, which is the same for all persons."""
+    """Whether the form is a past or a modal one, the same for all persons."""
     return verb in _PAST or verb in _UNCHANGED or (verb.endswith("ed") and len(verb) > 4 and verb not in _BASE)
 
 
 def is_modal(verb: str) -> bool:
-    """True for a helper that is the same for all persons, and so are the verbs that depend on it."""
+    """Whether the verb is a helper that is the same for all persons, as are the verbs that depend on it."""
     return verb in _UNCHANGED
 
 
 def is_base(verb: str) -> bool:
-    """True for a known verb in its plain form."""
+    """Whether the verb is a known one in its plain form."""
     return verb in _BASE
 
 
 def would_or_had(following: str) -> str:
-    """What "'d" stands for before that word."""
+    """The meaning of "'d" before the word ``following``: "would" or "had"."""
     if following == "better" or following in _PARTICIPLES or following.endswith("ed"):
         return "had"
     return "would"

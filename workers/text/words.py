@@ -1,4 +1,4 @@
-"""Which English words tell little, and which must never be lost. Small lists of our own, for the offline compressor."""
+"""English words by how much they tell, and words that must not be lost. Hand-written, for the offline compressor."""
 
 import re
 
@@ -94,13 +94,13 @@ _NT = re.compile(r"n['’]t\Z")
 
 
 def is_negation(word: str) -> bool:
-    """True for words that turn a sentence round: not, never, without, …, and everything that ends in n't."""
+    """Whether the word negates a sentence: not, never, without, …, and every word that ends in n't."""
     lower = word.lower()
     return lower in NEGATIONS or _NT.search(lower) is not None or lower in {"dont", "cant", "wont", "didnt", "isnt"}
 
 
 def weight(word: str) -> int:
-    """How much a word tells: 0 a filler, 1 a function word, 2 a common word, 3 any other."""
+    """The weight of a word: 0 a filler, 1 a function word, 2 a common word, 3 any other."""
     lower = word.lower().replace("’", "'")
     for rank, words in enumerate((FILLERS, FUNCTION_WORDS, COMMON_WORDS)):
         if lower in words:
