@@ -17,9 +17,9 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import NAME, AgeKey, Related, choose_links
-from eunoe.workers.link.growth import grow
-from eunoe.workers.link.reads import read_known, read_timelines
+from eunoe.workers.link.reads import read_stored_neighbours, read_timelines
 from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.link.writes import graph_writes
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore
@@ -67,10 +67,10 @@ async def plant(store: StateStore, shape: Shape, memories: int, every_edge: bool
             for number in range(first, first + PER_SESSION)
             for older in shape(choose, number)
         ]
-        known = await read_known(store, KEY, sorted({pair.older.memory_id for pair in related}))
+        known = await read_stored_neighbours(store, KEY, sorted({pair.older.memory_id for pair in related}))
         session = first // PER_SESSION + 1
         links = related if every_edge else choose_links(related, known.roots)
-        writes = grow(new, links, known, MADE_BY)
+        writes = graph_writes(new, links, known, MADE_BY)
         if not await store.commit(scope, Commit(expect=session - 1, applied=session, writes=tuple(writes))):
             raise SystemExit("the store is not empty")
 

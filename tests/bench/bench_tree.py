@@ -25,7 +25,7 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.offline import OfflineAggregator
 from eunoe.workers.tree.prompt import split_tasks
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import Growth, Insertion, LeafEntry, base_threshold, insert
+from eunoe.workers.tree.tree import Insertion, LeafEntry, WorkingTree, base_threshold, insert
 
 SESSION = 5
 """Entries of one session."""
@@ -93,14 +93,16 @@ def varied_lines(path: Path) -> Iterator[str]:
 async def measure(lines: Iterator[str], sizes: Sequence[int]) -> list[Measured]:
     settings, embedder = TreeSettings(), Remembering()
     aggregator = OfflineAggregator(embedder, settings)
-    growth = Growth(0, str)
+    growth = WorkingTree(0, str)
     base, started, done = settings.early_threshold, time.perf_counter(), 0
     inserted: list[Insertion] = []
     sessions: list[tuple[int, int]] = []
     found: list[Measured] = []
     counter = itertools.count()
     while done < max(sizes):
-        growth = Growth(growth.session + 1, lambda _: f"{next(counter):08d}", growth.nodes, growth.vectors, growth.sums)
+        growth = WorkingTree(
+            growth.session + 1, lambda _: f"{next(counter):08d}", growth.nodes, growth.vectors, growth.sums
+        )
         texts = list(itertools.islice(lines, SESSION))
         for text, vector in zip(texts, await embedder.embed(texts), strict=True):
             entry = LeafEntry(str(done), text, (), AT)

@@ -8,8 +8,8 @@ from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import NAME, AgeKey, Related, choose_links
-from eunoe.workers.link.growth import grow
-from eunoe.workers.link.reads import read_known
+from eunoe.workers.link.reads import read_stored_neighbours
+from eunoe.workers.link.writes import graph_writes
 from eunoe.workers.stores.memory import MemoryStore
 
 KEY = "default/c"
@@ -33,7 +33,7 @@ class DrawnGraph:
         self, *new: str, related: Sequence[tuple[str, str]] = (), relation: Relation = Relation.CAUSE
     ) -> tuple[tuple[str, str], ...]:
         """Add the next session's memories with their related pairs; returns the edges that Algorithm 1 makes."""
-        known = await read_known(self.store, KEY, sorted({older for older, _ in related}))
+        known = await read_stored_neighbours(self.store, KEY, sorted({older for older, _ in related}))
         links = choose_links([_pair(edge, relation) for edge in related], known.roots)
         await self._grow(new, links)
         return tuple((link.older.memory_id, link.newer.memory_id) for link in links)
@@ -43,8 +43,8 @@ class DrawnGraph:
         await self._grow(new, [_pair(edge, Relation.CAUSE) for edge in edges])
 
     async def _grow(self, new: Sequence[str], links: Sequence[Related]) -> None:
-        known = await read_known(self.store, KEY, sorted({link.older.memory_id for link in links}))
-        writes = grow([order(name) for name in new], links, known, MADE_BY)
+        known = await read_stored_neighbours(self.store, KEY, sorted({link.older.memory_id for link in links}))
+        writes = graph_writes([order(name) for name in new], links, known, MADE_BY)
         self.applied += 1
         commit = Commit(expect=self.applied - 1, applied=self.applied, writes=tuple(writes))
         assert await self.store.commit(Scope(NAME, KEY), commit)

@@ -22,7 +22,7 @@ from eunoe.workers.link.graph import (
     choose_links,
     unite,
 )
-from eunoe.workers.link.reads import all_edges, read_known, read_neighbours
+from eunoe.workers.link.reads import all_edges, read_neighbours, read_stored_neighbours
 from tests.support.graphs import KEY, DrawnGraph, order
 
 
@@ -82,7 +82,7 @@ async def test_components_are_those_before_the_session():
 async def test_a_memory_that_was_skipped_enters_with_its_first_edge():
     graph = DrawnGraph()
     await graph.session("2a", related=[("1a", "2a")])
-    known = await read_known(graph.store, KEY, ["1a"])
+    known = await read_stored_neighbours(graph.store, KEY, ["1a"])
     assert known.components[known.roots["1a"]] == Component(root="1a", size=2, oldest=order("1a"))
 
 
@@ -168,7 +168,7 @@ def test_kept_components_are_those_that_walking_all_edges_finds(drawn):
         graph, parts = await grown(drawn)
         assert all(order(edge.older).session < order(edge.newer).session for edge in await all_edges(graph.store, KEY))
         stored = await graph.store.scan(NAME, KEY, COMPONENTS)
-        known = await read_known(graph.store, KEY, sorted(set().union(*parts)))
+        known = await read_stored_neighbours(graph.store, KEY, sorted(set().union(*parts)))
         for part in parts:
             (root,) = {known.roots[name] for name in part}
             whole = Component.from_json(stored.pop(root))

@@ -7,10 +7,10 @@ from eunoe.schemas.memory import Change, ChangeKind, MemoriesChanged, Memory, Me
 from eunoe.schemas.relations import Relation
 from eunoe.streams.topics import Topic
 from eunoe.workers.link.graph import Related
-from eunoe.workers.link.growth import order_of
 from eunoe.workers.link.reads import all_edges, read_timelines
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
+from eunoe.workers.link.writes import age_key
 from eunoe.workers.update.reads import all_memories
 from tests.support.graphs import KEY, START, memory
 from tests.support.house import House, ended, utterance
@@ -31,7 +31,7 @@ def told(*changes: Change, session: int = 2) -> MemoriesChanged:
 
 
 def judged(relation: Relation) -> Related:
-    return Related(order_of(OLD), order_of(NEW), relation, "it shows")
+    return Related(age_key(OLD), age_key(NEW), relation, "it shows")
 
 
 def test_a_suspicion_of_the_feed_is_a_pair():

@@ -12,7 +12,7 @@ from eunoe.workers.tree.aggregates import tasks_of
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.retrieve import ancestors_of
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import Growth, LeafEntry, base_threshold, best_child, insert, mark_ended, threshold
+from eunoe.workers.tree.tree import LeafEntry, WorkingTree, base_threshold, best_child, insert, mark_ended, threshold
 from tests.support.house import START
 from tests.support.tree import check_tree
 
@@ -33,8 +33,8 @@ def entry(number: int) -> LeafEntry:
     return LeafEntry(f"e{number}", f"text {number}", ("Ann" if number % 2 else "Ben",), START)
 
 
-def fresh_growth(session: int = 1) -> Growth:
-    return Growth(session, lambda index: f"n{session}-{index:03d}")
+def fresh_growth(session: int = 1) -> WorkingTree:
+    return WorkingTree(session, lambda index: f"n{session}-{index:03d}")
 
 
 def finish(steps):
@@ -44,7 +44,7 @@ def finish(steps):
     return end.value.value
 
 
-def grown(vectors: Sequence[np.ndarray], settings: TreeSettings = SMALL, base: float = 0.4) -> Growth:
+def grown(vectors: Sequence[np.ndarray], settings: TreeSettings = SMALL, base: float = 0.4) -> WorkingTree:
     growth = fresh_growth()
     for number, vector in enumerate(vectors):
         finish(insert(growth, entry(number), vector, base, settings))
@@ -92,8 +92,8 @@ def test_sums_are_those_of_the_leaves_below(vectors):
 @given(rows(max_size=20), rows(max_size=3))
 def test_a_tree_read_on_the_way_grows_like_one_that_is_there(vectors, more):
     whole = grown(vectors)
-    known = Growth(2, lambda index: f"n2-{index}", dict(whole.nodes), dict(whole.vectors), dict(whole.sums))
-    lazy = Growth(2, lambda index: f"n2-{index}")
+    known = WorkingTree(2, lambda index: f"n2-{index}", dict(whole.nodes), dict(whole.vectors), dict(whole.sums))
+    lazy = WorkingTree(2, lambda index: f"n2-{index}")
     lazy.nodes[ROOT] = whole.nodes[ROOT]
     for number, vector in enumerate(more):
         arrival = entry(100 + number)
@@ -179,7 +179,7 @@ def test_marking_touches_all_ancestors_once_and_takes_the_leaf_out_of_their_sums
     if not leaves:
         return
     leaf = data.draw(st.sampled_from(leaves))
-    growth = Growth(2, str, dict(whole.nodes), dict(whole.vectors), dict(whole.sums))
+    growth = WorkingTree(2, str, dict(whole.nodes), dict(whole.vectors), dict(whole.sums))
     finish(mark_ended(growth, leaf))
     finish(mark_ended(growth, leaf))
     assert growth.nodes[leaf].ended
@@ -199,7 +199,7 @@ def test_a_task_tells_what_is_new_and_what_must_go():
     growth = grown([unit([1, 0, 0, 0])] * 2)
     (top,) = growth.nodes[ROOT].children
     growth.nodes[top] = growth.nodes[top].model_copy(update={"text": "both"})
-    later = Growth(2, lambda index: f"n2-{index}", growth.nodes, growth.vectors, growth.sums)
+    later = WorkingTree(2, lambda index: f"n2-{index}", growth.nodes, growth.vectors, growth.sums)
     finish(mark_ended(later, growth.nodes[top].children[0]))
     finish(insert(later, entry(2), unit([0, 1, 1, 0]) + unit([1, 0, 0, 0]), 0.1, SMALL))
     tasks = {task.node_id: task for task in tasks_of(later)}

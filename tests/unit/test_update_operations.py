@@ -10,7 +10,7 @@ from eunoe.schemas.events import InsightKind
 from eunoe.schemas.memory import ChangeKind, MemoryOrigin, MemoryStatus
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import STATS, GraphStats, Related
-from eunoe.workers.link.growth import StoredNeighbours, grow, order_of
+from eunoe.workers.link.writes import StoredNeighbours, age_key, graph_writes
 from eunoe.workers.update.memories import insight_id
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
@@ -99,9 +99,9 @@ async def reach(updates: Updates, *summary: str) -> None:
 async def link(updates: Updates, old: str, *new: str) -> None:
     """Links as a judge would have made them."""
     known = await updates.memories()
-    older = order_of(known[old])
-    links = [Related(older, order_of(known[text]), Relation.SAME_TOPIC) for text in new]
-    writes = grow([order_of(memory) for memory in known.values()], links, StoredNeighbours(), MADE)
+    older = age_key(known[old])
+    links = [Related(older, age_key(known[text]), Relation.SAME_TOPIC) for text in new]
+    writes = graph_writes([age_key(memory) for memory in known.values()], links, StoredNeighbours(), MADE)
     stats = Put.of(STATS, STATS, GraphStats(session=4, memories=4))
     assert await updates.store.commit(Scope("link", KEY), Commit(0, 4, (*writes, stats)))
 

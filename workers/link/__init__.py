@@ -1,1 +1,1 @@
-"""The room of the stage that links memories into a graph (THEANINE, section 2.1), and of its timelines (2.2)."""
+"""Stage `link`: connects memories in a graph (THEANINE, section 2.1) and reads timelines from it (2.2)."""

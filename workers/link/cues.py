@@ -1,7 +1,7 @@
-"""What two memories say of their relation without a language model: shared words, and cues near them. English cues.
+"""Judges the relation of two memories without a language model, by shared words and English cues.
 
-Only what such cues are right about: a change told by the speaker of both, a cause named by a connective, the same
-topic. Every rule asks for content words that both memories share; where none fires there is no relation.
+Finds a change that the speaker of both reports, a cause named by a connective, or a common topic. Every rule needs
+content words that both memories share; if none applies there is no relation.
 """
 
 import re
@@ -16,15 +16,15 @@ from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
 
-NEAR = 5
-"""Words between a cue of change and the word that it is about."""
-_LEAST_SHARED = 2
-_TELLING = 3
+WINDOW = 5
+"""Maximum of words between a cue of change and the word it is about."""
+_MIN_SHARED = 2
+_MIN_WEIGHT = 3
 
 _SENTENCE = re.compile(r"[^.!?;\n]+")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
-# words of summaries, of small talk and of the calendar, which say nothing about what a memory is about
+# words of summaries, small talk and the calendar: they do not tell topics apart
 _GENERIC = frozenset(
     """
     mention mentions mentioned share shares shared sharing enjoy enjoys enjoyed enjoying love loves loved loving
@@ -62,20 +62,20 @@ _CAUSE_FIRST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CueWord:
-    """A word of a sentence with its place; ``stems`` is empty where it tells little."""
+    """A word of a sentence; ``stems`` is empty if it carries little meaning."""
 
     start: int
     stems: frozenset[str]
 
 
 def judge_by_cues(pair: RelationPair, names: Sequence[str], settings: LinkSettings) -> RelationVerdict:
-    """Changed, Cause, SameTopic or None, in this order: the surest sign that a cue gives, else None.
+    """The first that applies of Changed, Cause, SameTopic; else no relation.
 
-    The words of ``names`` (the speakers) tell nothing.
+    The words of ``names`` (the speakers) are ignored.
     """
     before = _stems([pair.older.text], names)
-    shared = before & _stems(_told(pair.newer.text, pair.newer.evidence), names)
-    if len(shared) >= _LEAST_SHARED:
+    shared = before & _stems(_texts(pair.newer.text, pair.newer.evidence), names)
+    if len(shared) >= _MIN_SHARED:
         found = _changed(pair, shared, names) or _caused(pair, shared, names)
         if found is not None:
             return found
@@ -83,23 +83,23 @@ def judge_by_cues(pair: RelationPair, names: Sequence[str], settings: LinkSettin
 
 
 def names_in(pairs: Iterable[RelationPair]) -> list[str]:
-    """All who speak in some pairs, sorted."""
+    """The speakers of all memories and evidence lines of the pairs, sorted."""
     memories = [memory for pair in pairs for memory in (pair.older, pair.newer)]
     lines = [line.speaker for memory in memories for line in memory.evidence]
     return sorted({*lines, *(memory.speaker for memory in memories)})
 
 
-def _told(text: str, lines: Iterable[Line]) -> list[str]:
+def _texts(text: str, lines: Iterable[Line]) -> list[str]:
     return [text, *(line.text for line in lines)]
 
 
 def _changed(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -> RelationVerdict | None:
-    """The same speaker tells of a change right beside a word of the older memory, which told of none such."""
+    """Changed if the same speaker reports a new change beside a word of the older memory."""
     if pair.older.speaker != pair.newer.speaker:
         return None
     own = [line for line in pair.newer.evidence if line.speaker == pair.newer.speaker]
     old_cues = {cue.group().casefold() for cue in _CHANGE.finditer(pair.older.text)}
-    for sentence in _sentences(_told(pair.newer.text, own)):
+    for sentence in _sentences(_texts(pair.newer.text, own)):
         for cue in _CHANGE.finditer(sentence):
             close = _near(sentence, cue, shared, names)
             if close and cue.group().casefold() not in old_cues:
@@ -108,18 +108,18 @@ def _changed(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -
 
 
 def _caused(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -> RelationVerdict | None:
-    """The newer memory names a cause with a connective, and the cause is what the older one tells: half its words."""
-    for sentence in _sentences(_told(pair.newer.text, pair.newer.evidence)):
+    """Cause if the newer memory names a cause that has half of its words in the older one."""
+    for sentence in _sentences(_texts(pair.newer.text, pair.newer.evidence)):
         for connective, cause in _causes(sentence):
             stems = _stems([cause], names)
-            told = stems & shared
-            if len(told) >= max(_LEAST_SHARED, len(stems) / 2):
-                return RelationVerdict(Relation.CAUSE, f"'{connective}' with {_list(told)}")
+            named = stems & shared
+            if len(named) >= max(_MIN_SHARED, len(stems) / 2):
+                return RelationVerdict(Relation.CAUSE, f"'{connective}' with {_list(named)}")
     return None
 
 
 def _causes(sentence: str) -> Iterator[tuple[str, str]]:
-    """(connective, the part of the sentence that it names as the cause)."""
+    """Each (connective, part of the sentence that it marks as the cause)."""
     for cue in _EFFECT_FIRST.finditer(sentence):
         yield cue.group(), sentence[cue.end() :]
     for cue in _CAUSE_FIRST.finditer(sentence):
@@ -147,21 +147,21 @@ def _words(sentence: str, names: Sequence[str]) -> list[CueWord]:
 @lru_cache(maxsize=65_536)
 def _stems_of(word: str, names: tuple[str, ...]) -> frozenset[str]:
     bare = word.casefold().replace("’", "'").removesuffix("'s")
-    if weight(bare) < _TELLING or bare in _GENERIC or bare.isdecimal() or (bare.isascii() and len(bare) < 3):
+    if weight(bare) < _MIN_WEIGHT or bare in _GENERIC or bare.isdecimal() or (bare.isascii() and len(bare) < 3):
         return frozenset()
     return frozenset(terms(word, names))
 
 
 def _stems(texts: Iterable[str], names: Sequence[str]) -> frozenset[str]:
-    """The stems of all telling words."""
+    """The stems of all content words."""
     return frozenset(stem for text in texts for word in _words(text, names) for stem in word.stems)
 
 
 def _near(sentence: str, cue: re.Match[str], shared: frozenset[str], names: Sequence[str]) -> frozenset[str]:
-    """The shared words at most `NEAR` words before or after a cue."""
+    """The shared stems at most `WINDOW` words before or after a cue."""
     words = _words(sentence, names)
-    before = [word for word in words if word.start < cue.start()][-NEAR:]
-    after = [word for word in words if word.start >= cue.end()][:NEAR]
+    before = [word for word in words if word.start < cue.start()][-WINDOW:]
+    after = [word for word in words if word.start >= cue.end()][:WINDOW]
     return frozenset(stem for word in (*before, *after) for stem in word.stems) & shared
 
 

@@ -1,9 +1,9 @@
-"""The memory graph (THEANINE, section 2.1, Algorithm 1). Pure.
+"""The memory graph (THEANINE, section 2.1, Algorithm 1).
 
-Vertices are memories; edges run from an older memory to one of a later session. Connected components are kept
-as a union-find forest whose nodes are documents: each memory names a memory nearer to the root of its component,
-the root's document tells of the component. The smaller component joins the larger one, so that a root is at most
-log2(members) steps away and a session touches only what it links.
+Vertices are memories; edges run from an older memory to one of a later session. Connected components are kept as a
+union-find forest whose nodes are documents: each memory names a parent nearer to the root of its component, and the
+root has the document of the component. The smaller component joins the larger one, so a root is at most log2(members)
+steps away and a session changes only what it links.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,74 +18,74 @@ from eunoe.workers.stage import StageTables
 
 NAME = "link"
 VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS = "vertices", "newer", "edges", "parents", "components", "stats"
-"""The tables: see `Vertex`, `Page`, `Edges`, `Parent`, `Component` and `GraphStats`."""
+"""The tables; see `Vertex`, `Page`, `Edges`, `Parent`, `Component` and `GraphStats`."""
 TABLES = StageTables(digested=(VERTICES, NEWER, EDGES, PARENTS, COMPONENTS, STATS))
 
 MAX_EXPLANATION_CHARS = 300
 MAX_SPEAKERS = 64
 PAGE = 64
-"""Outgoing edges in one document."""
+"""Maximum of outgoing edges in one document."""
 
 
 class AgeKey(NamedTuple):
-    """Sorts memories by age in log order; ties by id."""
+    """Sorts memories by age in log order, then by id."""
 
     session: int
     place: int
-    """Its index in its session."""
+    """Index in the session."""
     memory_id: str
 
 
 class Edge(Value):
-    """``older`` leads to ``newer`` as ``relation`` says (equation 4)."""
+    """An edge from ``older`` to ``newer`` (equation 4)."""
 
     older: Identifier
     relation: Relation
     newer: Identifier
     explanation: str = Field(default="", max_length=MAX_EXPLANATION_CHARS)
     suspicion: bool = False
-    """True: nobody judged the two; `update` suspects that the newer one contradicts the older one."""
+    """Whether no judge assigned it: `update` suspects that the newer memory contradicts the older one."""
     made_by: Provenance
 
 
 class Edges(Value):
-    """The edges that end at one memory, as people and audits see them; at most one per earlier component."""
+    """The edges that end at one memory, for inspection and audits; at most one per earlier component."""
 
     edges: tuple[Edge, ...]
 
 
 class Vertex(Value):
-    """A memory's place in the graph: all that walking needs."""
+    """A memory's place in the graph, with all that traversal needs."""
 
     session: int
     index: int
     older: tuple[tuple[str, Relation], ...] = ()
-    """Where its incoming edges come from."""
+    """(older memory id, relation) of each incoming edge."""
     newer: tuple[str, ...] = ()
-    """Where its first `PAGE` outgoing edges go; further ones stand in pages."""
+    """Ids that the first `PAGE` outgoing edges lead to; further ones are in pages."""
     degree: int = 0
-    """How many edges go out."""
+    """Number of outgoing edges."""
 
     @property
     def further_pages(self) -> range:
-        """The numbers of the pages beside this document."""
+        """The numbers of this memory's pages."""
         return range(1, -(-self.degree // PAGE))
 
 
 class Page(Value):
-    """More outgoing edges of a memory, under ``<memory id>/<page>``."""
+    """Further outgoing edges of a memory, with id ``<memory id>/<page>``."""
 
     newer: tuple[str, ...] = ()
 
 
 class Parent(Value):
-    """The next memory on the way to the root of the component; the root names itself."""
+    """A memory's parent on the way to the root of its component; the root is its own parent."""
 
     id: str
 
 
 class Component(Value):
-    """A connected component, kept under the id of its root."""
+    """A connected component, stored under the id of its root."""
 
     root: str
     size: int
@@ -94,29 +94,29 @@ class Component(Value):
 
 
 class GraphStats(Value):
-    """What link knows of a whole conversation."""
+    """Statistics of a conversation's graph."""
 
     session: int = 0
-    """The last session that it applied."""
+    """The last applied session."""
     memories: int = 0
     speakers: tuple[str, ...] = ()
-    """Whose names tell no topic; bounded."""
+    """Speakers, whose names are left out of embeddings; at most `MAX_SPEAKERS`."""
     edges: dict[Relation, int] = Field(default_factory=dict)
     fallbacks: int = 0
-    """Sessions whose relations the offline twin decided because the model's answers failed."""
+    """Sessions decided by the offline judge because the model's answers were invalid."""
 
 
 class Related(NamedTuple):
-    """A pair with a relation: a member of M*_a (equation 6) and the new memory."""
+    """A related pair: a member of M*_a (equation 6) and the new memory."""
 
     older: AgeKey
     newer: AgeKey
     relation: Relation
     explanation: str = ""
     suspected: bool = False
-    """True: `update` suspects that the two contradict each other."""
+    """Whether `update` suspects a contradiction."""
     judged: bool = True
-    """False: nobody judged the pair, its relation is that suspicion."""
+    """Whether a judge assigned the relation; if not, it is the suspicion."""
 
 
 def page_id(memory_id: str, page: int) -> str:
@@ -127,10 +127,10 @@ def page_id(memory_id: str, page: int) -> str:
 def choose_links(related: Iterable[Related], roots: Mapping[str, str]) -> tuple[Related, ...]:
     """The pairs that become edges: for each new memory the most recent related one of each component.
 
-    Suspected pairs go before others of a component: a contradiction is not hidden behind something more recent.
-    ``roots`` tells the component of each older memory as it was before the session (equations 7 and 8); one that it
-    does not know is a component by itself. Edges come sorted by the new memory, then the older one. Raises
-    ``ValueError`` for a pair whose older memory is not of an earlier session.
+    Suspected pairs take precedence, so that a recent memory does not hide a contradiction. ``roots`` maps each older
+    memory to its component before the session (equations 7 and 8); a memory without an entry is its own component. The
+    result is sorted by the new memory, then the older one. Raises ``ValueError`` for a pair whose older memory is not
+    of an earlier session.
     """
     best: dict[tuple[AgeKey, str], Related] = {}
     for pair in related:
@@ -145,9 +145,9 @@ def choose_links(related: Iterable[Related], roots: Mapping[str, str]) -> tuple[
 
 
 def unite(components: Iterable[Component], unions: Iterable[tuple[str, str]]) -> dict[str, Component]:
-    """Which component each of ``components`` (by root) belongs to after ``unions`` (pairs of roots).
+    """Root → its component after the ``unions`` (pairs of roots), for all ``components``.
 
-    The larger one gives the root; of equal ones the one with the older oldest memory.
+    The larger component gives the root; of equal ones the one with the older oldest memory.
     """
     forest = {component.root: component for component in components}
     parents = {root: root for root in forest}
@@ -164,16 +164,16 @@ def unite(components: Iterable[Component], unions: Iterable[tuple[str, str]]) ->
 
 
 def find(node: str, parents: Mapping[str, str]) -> str:
-    """The root that ``parents`` lead to from ``node``."""
+    """Follow ``parents`` from ``node`` to the root."""
     while parents[node] != node:
         node = parents[node]
     return node
 
 
 def append_newer(vertex: Vertex, last: Page, added: Sequence[str]) -> tuple[Vertex, dict[int, Page]]:
-    """A vertex with outgoing edges added, and the further pages that change.
+    """The vertex with outgoing edges added, and the changed pages by number.
 
-    ``last`` is its last further page as it is (ignored where it has none).
+    ``last`` is its last page before; ignored if it has none.
     """
     number = vertex.further_pages[-1] if vertex.further_pages else 0
     pages = {number: list(last.newer if number else vertex.newer)}

@@ -1,4 +1,4 @@
-"""What the stage asks of a judge of relations."""
+"""The port of a judge of relations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
 
 CODE = "link/1"
-"""The version of this room's algorithms, as provenance tells it."""
+"""Version of this stage's algorithms, recorded in provenance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class RelationPair:
     older: Memory
     newer: Memory
     similarity: float
-    """Cosine of their texts without names."""
+    """Cosine of the texts without names."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelationVerdict:
-    """How the older memory of a pair leads to the newer one; None: not at all."""
+    """The relation from the older to the newer memory of a pair; `None` means no relation."""
 
     relation: Relation | None
     explanation: str = ""
@@ -32,7 +32,7 @@ class RelationVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RelationJudgement:
-    """One verdict for each pair, in the order of the pairs, and what decided them."""
+    """One verdict per pair, in the order of the pairs, and their provenance."""
 
     verdicts: tuple[RelationVerdict, ...]
     made_by: Provenance
@@ -42,5 +42,5 @@ class Judge(Protocol):
     """Assigns relations (THEANINE, section 2.1, phase I-2: Υ of equation 6)."""
 
     async def judge(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
-        """A verdict for every pair of a session. Raises `Unavailable` when a model endpoint is."""
+        """One verdict per pair. Raises `Unavailable` if a model endpoint is unavailable."""
         ...

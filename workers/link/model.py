@@ -1,4 +1,4 @@
-"""The judge that asks a language model."""
+"""The judge that uses a language model."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ from eunoe.workers.models.offered import one_each
 
 
 class ModelJudge:
-    """One question for all pairs of a session; several only where the prompt's budget asks for it.
+    """Asks one question for all pairs of a session; several only if they exceed the prompt budget.
 
-    An answer is believed when it tells of every pair once. What fails is asked once more with the fault named;
-    then the offline judge decides the whole session.
+    An answer is valid if it covers every pair exactly once. An invalid one is asked once more with the fault named;
+    after that the offline judge decides the whole session.
     """
 
     def __init__(self, model: LanguageModel, offline: OfflineJudge, settings: LinkSettings) -> None:
@@ -25,13 +25,13 @@ class ModelJudge:
         self._settings = settings
 
     async def judge(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
-        """A verdict for every pair; nobody is asked where there is none. Raises `Unavailable` when the endpoint is."""
+        """One verdict per pair; no call for no pairs. Raises `Unavailable` if the model endpoint is unavailable."""
         verdicts: list[RelationVerdict] = []
         for batch in batches(pairs, self._settings.prompt_budget_tokens, self._settings.max_evidence_chars):
-            told = await self._ask(batch)
-            if told is None:
+            answers = await self._ask(batch)
+            if answers is None:
                 return await self._fall_back(pairs)
-            verdicts.extend(told)
+            verdicts.extend(answers)
         return RelationJudgement(tuple(verdicts), Provenance(code=CODE, model=self._model.name, prompt=NAME))
 
     async def _ask(self, batch: Sequence[RelationPair]) -> list[RelationVerdict] | None:
@@ -40,8 +40,8 @@ class ModelJudge:
         asked = await ask_checked(self._model, prompt, form, lambda answer: answer.fault(len(batch)))
         if asked.answer is None:
             return None
-        told = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
-        return [RelationVerdict(answer.related, answer.explanation) for answer in told]
+        answers = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
+        return [RelationVerdict(answer.related, answer.explanation) for answer in answers]
 
     async def _fall_back(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
         found = await self._offline.judge(pairs)

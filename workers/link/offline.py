@@ -9,13 +9,13 @@ from eunoe.workers.link.settings import LinkSettings
 
 
 class OfflineJudge:
-    """Cues only, precision before recall: Changed, Cause, SameTopic or None; deterministic."""
+    """Decides by cues, preferring precision: Changed, Cause, SameTopic or none; deterministic."""
 
     def __init__(self, settings: LinkSettings) -> None:
         self._settings = settings
 
     async def judge(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
-        """A verdict for every pair; never raises."""
+        """One verdict per pair; never raises."""
         names = names_in(pairs)
         verdicts = tuple(judge_by_cues(pair, names, self._settings) for pair in pairs)
         return RelationJudgement(verdicts, Provenance(code=CODE, model="cues"))

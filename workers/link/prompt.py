@@ -1,4 +1,4 @@
-"""The question for the relations of a session's pairs, and the form of its answer."""
+"""The prompt for the relations of a session's pairs, and the form of its answer."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from eunoe.workers.text.tokens import count_tokens
 
 NAME = "link/1"
 
-MOST_PAIRS = 160
-"""Pairs of one question: as many as an answer of the largest size can hold."""
+MAX_PAIRS = 160
+"""Maximum of pairs in one question: as many as the longest answer can hold."""
 _TOKENS_PER_PAIR = 100
 _BYTES_PER_TOKEN = 4
 _MAX_TEXT_CHARS = 500
@@ -50,7 +50,7 @@ to you."""
 SYSTEM = _SYSTEM.format(meanings="\n".join(f"{relation.value}: {text}" for relation, text in MEANINGS.items()))
 
 
-Told = Literal["Changed", "Cause", "Reason", "HinderedBy", "React", "Want", "SameTopic", "None"]
+RelationName = Literal["Changed", "Cause", "Reason", "HinderedBy", "React", "Want", "SameTopic", "None"]
 
 
 class PairAnswer(Value):
@@ -58,11 +58,11 @@ class PairAnswer(Value):
 
     pair: int
     explanation: str
-    relation: Told
+    relation: RelationName
 
     @property
     def related(self) -> Relation | None:
-        """The relation; None where there is none."""
+        """The relation; `None` if there is none."""
         return None if self.relation == "None" else Relation(self.relation)
 
 
@@ -72,7 +72,7 @@ class RelationsAnswer(Value):
     pairs: tuple[PairAnswer, ...]
 
     def fault(self, asked: int) -> str | None:
-        """What keeps this answer from telling of the pairs 1 to ``asked``, each once; None: nothing."""
+        """The first fault in covering the pairs 1 to ``asked`` once each; `None` if there is none."""
         counts = Counter(answer.pair for answer in self.pairs)
         wanted = range(1, asked + 1)
         strange = sorted(number for number in counts if number not in wanted)
@@ -86,7 +86,7 @@ class RelationsAnswer(Value):
 
 
 def relations_prompt(pairs: Sequence[RelationPair], max_evidence_chars: int) -> Prompt:
-    """The question for ``pairs``, which are numbered from 1; those of one new memory stand together."""
+    """The prompt for ``pairs``, numbered from 1; those of one new memory are adjacent."""
     rows: list[str] = []
     for number, pair in enumerate(pairs, start=1):
         if number == 1 or pairs[number - 2].newer.memory_id != pair.newer.memory_id:
@@ -102,35 +102,35 @@ def relations_prompt(pairs: Sequence[RelationPair], max_evidence_chars: int) -> 
 
 
 def show(memory: Memory, label: str, max_evidence_chars: int) -> str:
-    """A memory as the question shows it: text, day, and as much of its cited utterances as there is room for."""
+    """A memory as the prompt shows it: text, day, and cited utterances up to ``max_evidence_chars``."""
     rows = [f"{label} ({memory.at:%Y-%m-%d}): {_fold(memory.text, _MAX_TEXT_CHARS)}"]
-    room = max_evidence_chars
+    left = max_evidence_chars
     for line in memory.evidence:
-        if room <= 0:
+        if left <= 0:
             break
-        said = _fold(line.text, room)
+        said = _fold(line.text, left)
         rows.append(f"    {line.speaker} said on {line.at:%Y-%m-%d}: {said}")
-        room -= len(said)
+        left -= len(said)
     return "\n".join(rows)
 
 
 def _fold(text: str, max_chars: int) -> str:
-    """White space folded, so that no text can pass for a row; a long text loses its end."""
+    """Fold white space, so that no text can look like a row, and cut the text to ``max_chars``."""
     folded = " ".join(text.split())
     return folded if len(folded) <= max_chars else folded[: max_chars - 1] + "…"
 
 
 def batches(pairs: Sequence[RelationPair], budget_tokens: int, max_evidence_chars: int) -> list[list[RelationPair]]:
-    """``pairs`` in order, cut where a question would pass the budget or `MOST_PAIRS`; one where all fits.
+    """Split ``pairs`` where a question would exceed the token budget or `MAX_PAIRS`.
 
-    The pairs of one new memory stay together where they fit.
+    The pairs of one new memory stay together if they fit.
     """
     found: list[list[RelationPair]] = []
     spent = 0
     for group in _by_newer(pairs):
         cost = _cost(show(group[0].newer, "B", max_evidence_chars))
         cost += sum(_cost(show(pair.older, "[0] A", max_evidence_chars)) for pair in group)
-        if not found or spent + cost > budget_tokens or len(found[-1]) + len(group) > MOST_PAIRS:
+        if not found or spent + cost > budget_tokens or len(found[-1]) + len(group) > MAX_PAIRS:
             found.append([])
             spent = 0
         found[-1].extend(group)

@@ -1,4 +1,4 @@
-"""What other stages may read of the memory graph, and how its documents are read. Thin."""
+"""Reads of the memory graph, for other stages too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ from eunoe.workers.link.graph import (
     find,
     page_id,
 )
-from eunoe.workers.link.growth import StoredNeighbours
 from eunoe.workers.link.settings import TimelineSettings
-from eunoe.workers.link.timelines import Reach, Timeline, alone, untangle
+from eunoe.workers.link.timelines import Neighbourhood, Timeline, single_memory, untangle
+from eunoe.workers.link.writes import StoredNeighbours
 
 __all__ = [
     "Timeline",
@@ -36,9 +36,9 @@ __all__ = [
     "linked_session",
     "read_children",
     "read_edges",
-    "read_known",
     "read_link_stats",
     "read_neighbours",
+    "read_stored_neighbours",
     "read_timelines",
 ]
 
@@ -48,17 +48,17 @@ _TRIES = 5
 
 
 async def read_link_stats(store: StateStore, key: str) -> GraphStats:
-    """What link knows of a conversation; empty where it knows nothing."""
+    """The statistics of a conversation's graph; empty if there is none."""
     return (await _read(store, key, STATS, GraphStats, [STATS])).get(STATS, GraphStats())
 
 
 async def linked_session(store: StateStore, key: str) -> int:
-    """The last session that link has applied, also where it made nothing of it; 0: none."""
+    """The last session applied by `link`, with or without edges; 0 if none."""
     return (await store.ledger(Scope(NAME, key))).applied
 
 
-async def read_known(store: StateStore, key: str, ids: Sequence[str]) -> StoredNeighbours:
-    """All that linking to the memories ``ids`` needs: a few documents for each of them."""
+async def read_stored_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> StoredNeighbours:
+    """The stored documents needed to link to the memories ``ids``: a few for each."""
     vertices = await _read(store, key, VERTICES, Vertex, ids)
     parents = await _read_parents(store, key, sorted(vertices))
     roots = sorted({find(id_, parents) for id_ in vertices})
@@ -79,13 +79,13 @@ async def read_edges(store: StateStore, key: str, newer_ids: Sequence[str]) -> l
 
 
 async def all_edges(store: StateStore, key: str) -> list[Edge]:
-    """Every edge of a conversation, sorted by the newer memory's id: a full scan, for people who look."""
+    """Every edge of a conversation, sorted by the newer memory's id: a full scan, for inspection."""
     rows = await store.scan(NAME, key, EDGES)
     return [edge for _, row in sorted(rows.items()) for edge in Edges.from_json(row).edges]
 
 
 async def read_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, list[str]]:
-    """Memory id → the memories one edge away, sorted, for the memories that the graph knows."""
+    """Memory id → sorted ids of the memories one edge away, for the memories in the graph."""
     vertices = await _read(store, key, VERTICES, Vertex, ids)
     children = await read_children(store, key, vertices)
     return {id_: sorted({*children[id_], *(older for older, _ in vertex.older)}) for id_, vertex in vertices.items()}
@@ -94,23 +94,23 @@ async def read_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> di
 async def read_timelines(
     store: StateStore, key: str, retrieved: Sequence[str], settings: TimelineSettings
 ) -> list[Timeline]:
-    """The raw timelines of retrieved memories, in their order; one that two of them share stands once.
+    """The raw timelines of the retrieved memories, in their order and without duplicates.
 
-    A retrieved memory that the graph does not know yet is a timeline by itself. Reads what lies before and after
-    the retrieved memories, never the whole component.
+    A retrieved memory that is not in the graph yet is a timeline by itself. Reads the ancestors and descendants of the
+    retrieved memories, never the whole component.
     """
     found: dict[tuple[str, ...], Timeline] = {}
-    walk = _Walk(store, key)
+    reader = _GraphReader(store, key)
     wanted = list(dict.fromkeys(retrieved))
-    around = await asyncio.gather(*(walk.reach(id_, settings) for id_ in wanted))
-    for id_, reach in zip(wanted, around, strict=True):
-        for timeline in [alone(id_)] if reach is None else untangle(id_, reach, settings):
+    around = await asyncio.gather(*(reader.neighbourhood(id_, settings) for id_ in wanted))
+    for id_, neighbourhood in zip(wanted, around, strict=True):
+        for timeline in [single_memory(id_)] if neighbourhood is None else untangle(id_, neighbourhood, settings):
             found.setdefault(timeline.memories, timeline)
     return list(found.values())
 
 
 async def read_children(store: StateStore, key: str, vertices: Mapping[str, Vertex]) -> dict[str, tuple[str, ...]]:
-    """Memory id → where all its edges go."""
+    """Memory id → ids that all its outgoing edges lead to."""
     places = [page_id(id_, number) for id_, vertex in vertices.items() for number in vertex.further_pages]
     pages = await _read(store, key, NEWER, Page, places)
     return {
@@ -123,12 +123,12 @@ def _page(pages: Mapping[str, Page], id_: str, number: int) -> tuple[str, ...]:
     return pages.get(page_id(id_, number), Page()).newer
 
 
-Next = Callable[[Mapping[str, Vertex]], Awaitable[Mapping[str, Iterable[str]]]]
-"""Where one step leads from some memories."""
+Step = Callable[[Mapping[str, Vertex]], Awaitable[Mapping[str, Iterable[str]]]]
+"""Maps memories to the ids one step away, in one direction."""
 
 
-class _Walk:
-    """Reads the graph level by level; what is read once serves all retrieved memories of a question."""
+class _GraphReader:
+    """Reads the graph level by level and caches vertices for all retrieved memories of a query."""
 
     def __init__(self, store: StateStore, key: str) -> None:
         self._store = store
@@ -136,17 +136,17 @@ class _Walk:
         self._vertices: dict[str, Vertex] = {}
         self._children: dict[str, tuple[str, ...]] = {}
 
-    async def reach(self, id_: str, settings: TimelineSettings) -> Reach | None:
-        """What timelines through a memory need; None where the graph does not know it."""
+    async def neighbourhood(self, id_: str, settings: TimelineSettings) -> Neighbourhood | None:
+        """The neighbourhood that timelines through a memory need; `None` if it is not in the graph."""
         if not await self._read([id_]):
             return None
         past, future, oldest = await asyncio.gather(
             self._around(id_, self._olders, settings), self._around(id_, self._newers, settings), self._oldest(id_)
         )
-        return Reach(past, future, {each: self._children[each] for each in future}, oldest)
+        return Neighbourhood(past, future, {each: self._children[each] for each in future}, oldest)
 
     async def _oldest(self, id_: str) -> str | None:
-        """The oldest memory of the component; asked again where the component was joined to another meanwhile."""
+        """The oldest memory of the component; read again if the component was just merged into another."""
         for _ in range(_TRIES):
             root = find(id_, await _read_parents(self._store, self._key, [id_]))
             found = await _read(self._store, self._key, COMPONENTS, Component, [root])
@@ -154,8 +154,8 @@ class _Walk:
                 return found[root].oldest.memory_id
         return None
 
-    async def _around(self, start: str, next_: Next, settings: TimelineSettings) -> dict[str, Vertex]:
-        """What can be reached in as many steps as a timeline may have, the nearest first, at most ``max_read``."""
+    async def _around(self, start: str, next_: Step, settings: TimelineSettings) -> dict[str, Vertex]:
+        """The vertices within ``max_length`` steps, the nearest first, at most ``max_read``."""
         found: dict[str, Vertex] = {}
         level: list[str] = [start]
         for _ in range(settings.max_length):
@@ -183,7 +183,7 @@ class _Walk:
 
 
 async def _read_parents(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, str]:
-    """Every step from ``ids`` to their roots: log2(members) rounds at most."""
+    """Memory id → parent for every step from ``ids`` to their roots, in at most log2(members) rounds."""
     parents: dict[str, str] = {}
     level: Sequence[str] = ids
     while level:
@@ -194,7 +194,7 @@ async def _read_parents(store: StateStore, key: str, ids: Sequence[str]) -> dict
 
 
 async def _read(store: StateStore, key: str, table: str, form: type[ValueT], ids: Sequence[str]) -> dict[str, ValueT]:
-    """The documents that are there, by id."""
+    """The stored documents by id; missing ones are left out."""
     if not ids:
         return {}
     rows = await store.fetch(NAME, key, table, ids)

@@ -1,4 +1,4 @@
-"""Stage link: new memories enter the memory graph (THEANINE, section 2.1)."""
+"""Stage `link`: adds new memories to the memory graph (THEANINE, section 2.1)."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.memory import MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
 from eunoe.workers.link.graph import STATS, Related, choose_links
-from eunoe.workers.link.growth import add_speakers, count, grow, order_of, related_pairs
 from eunoe.workers.link.judge import CODE, Judge, RelationJudgement, RelationPair
-from eunoe.workers.link.reads import read_known, read_link_stats
+from eunoe.workers.link.reads import read_link_stats, read_stored_neighbours
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
+from eunoe.workers.link.writes import add_speakers, age_key, graph_writes, related_pairs, stats_after
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.reads import read_memories
 
@@ -19,8 +19,8 @@ from eunoe.workers.update.reads import read_memories
 class LinkStage:
     """Owns the memory graph of a conversation.
 
-    It reads the texts of memories born in earlier sessions, whatever became of them since: what a later session
-    may change decides nothing here.
+    Reads the texts of memories of earlier sessions whether they are current or not, so that no later session changes a
+    decision.
     """
 
     def __init__(
@@ -33,19 +33,21 @@ class LinkStage:
         self._settings = settings
 
     async def decide(self, work: Work[MemoriesChanged]) -> Decision:
-        """The graph's documents that change with the session's new memories; raises `Unavailable` as its ports do."""
+        """Decide the graph documents that change; raises `Unavailable` as its ports do."""
         event = work.event
         new = sorted(event.added, key=lambda memory: memory.order)
         stats = await read_link_stats(self._store, work.key)
         pairs = await self._pairs(work.key, event.session, new, add_speakers(stats.speakers, new))
         judgement = await self._judged(pairs)
         related = with_suspicions(related_pairs(pairs, judgement), suspected_pairs(event))
-        # what comes late may have entered the graph already, with an edge to something newer
+        # a late session's memory may be in the graph already, with an edge to a newer one
         entered = {memory.memory_id for memory in new} if work.late else set()
-        known = await read_known(self._store, work.key, sorted(entered | {pair.older.memory_id for pair in related}))
+        known = await read_stored_neighbours(
+            self._store, work.key, sorted(entered | {pair.older.memory_id for pair in related})
+        )
         links: tuple[Related, ...] = choose_links(related, known.roots)
-        writes = grow([order_of(memory) for memory in new], links, known, judgement.made_by)
-        after = count(stats, work.seq, new, links, judgement.made_by)
+        writes = graph_writes([age_key(memory) for memory in new], links, known, judgement.made_by)
+        after = stats_after(stats, work.seq, new, links, judgement.made_by)
         return Decision(writes=(*writes, Put.of(STATS, STATS, after)), skipped=event.partial)
 
     async def _judged(self, pairs: Sequence[RelationPair]) -> RelationJudgement:
@@ -54,7 +56,7 @@ class LinkStage:
     async def _pairs(
         self, key: str, session: int, new: Sequence[Memory], speakers: Sequence[str]
     ) -> list[RelationPair]:
-        """Each new memory with its top-j associative memories of earlier sessions, best first (Algorithm 1, line 5)."""
+        """Each new memory with its top-j memories of earlier sessions, best first (Algorithm 1, line 5)."""
         if not new or session == 1:
             return []
         hits = await self._associative(key, session, new, speakers)

@@ -1,1 +1,1 @@
-"""The room of the stage that grows a tree over the memories (MemTree)."""
+"""Stage `tree`: grows a tree over the memories (MemTree)."""

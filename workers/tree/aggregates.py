@@ -1,4 +1,4 @@
-"""What has to be aggregated after a session's insertions, and who aggregates. Pure."""
+"""The aggregation tasks after a session's insertions, and the port of an aggregator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,64 +6,64 @@ from typing import Protocol
 
 from eunoe.schemas.events import Provenance
 from eunoe.workers.tree.nodes import TreeNode
-from eunoe.workers.tree.tree import Growth, Row
+from eunoe.workers.tree.tree import Vector, WorkingTree
 
 ALSO = "Also about: "
-"""Begins the line of an extract that names the speakers whom no kept sentence names."""
+"""Prefix of the line of an extract that lists the speakers not named in its sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateTask:
-    """A touched node, as an aggregator sees it."""
+    """A changed inner node, as an aggregator sees it."""
 
     node_id: str
     text: str
-    """Its present text; empty for a new node."""
+    """Its previous text; empty for a new node."""
     news: tuple[str, ...]
-    """The new texts below it, in order of insertion."""
+    """New texts below it, in order of insertion."""
     drop: tuple[str, ...]
-    """Texts below it that no longer hold: the aggregate must not say them any more."""
+    """Texts below it that have ended: the new text must not state them."""
     descendants: int
-    """How many entries lie below it."""
+    """Number of entries below it."""
     speakers: tuple[str, ...]
-    centroid: Row
-    """The sum of the vectors of the leaves below it that hold; no unit vector."""
+    centroid: Vector
+    """Sum of the vectors of the current leaves below it; not normalized."""
 
     @property
-    def says_something(self) -> bool:
-        """False: nothing below it is known to hold, so nobody need be asked."""
+    def has_content(self) -> bool:
+        """Whether there is anything to summarize; if not, no model is asked."""
         return bool(self.text or self.news)
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """The new text of a node, and what wrote it."""
+    """The new text of a node and its provenance."""
 
     text: str
     made_by: Provenance
 
     @property
     def topic(self) -> str:
-        """What is embedded: the text without the line that only names people."""
+        """The text to embed: without the line that only lists speakers."""
         return "\n".join(line for line in self.text.splitlines() if not line.startswith(ALSO)) or self.text
 
 
 class Aggregator(Protocol):
-    """Writes the texts of touched nodes (MemTree, section 3.1 and A.1.2)."""
+    """Writes the texts of changed inner nodes (MemTree, section 3.1 and A.1.2)."""
 
     async def aggregate(self, tasks: Sequence[AggregateTask], names: Sequence[str]) -> list[Aggregate]:
-        """One text per task, none empty; ``names`` say nothing about a topic. Raises `Unavailable`."""
+        """One text per task, none empty; ``names`` carry no topic. Raises `Unavailable`."""
         ...
 
 
-def tasks_of(growth: Growth) -> list[AggregateTask]:
-    """One task per touched node, the shallowest first; each sees its text as it was before the session."""
-    return [_task(growth, growth.nodes[id_]) for id_ in growth.touched]
+def tasks_of(tree: WorkingTree) -> list[AggregateTask]:
+    """One task per node to aggregate, the shallowest first, with its text before the session."""
+    return [_task(tree, tree.nodes[id_]) for id_ in tree.touched]
 
 
-def _task(growth: Growth, node: TreeNode) -> AggregateTask:
-    fresh = [growth.nodes[id_] for id_ in growth.fresh.get(node.node_id, ())]
-    dropped = [growth.nodes[id_] for id_ in growth.dropped.get(node.node_id, ())]
+def _task(tree: WorkingTree, node: TreeNode) -> AggregateTask:
+    fresh = [tree.nodes[id_] for id_ in tree.fresh.get(node.node_id, ())]
+    dropped = [tree.nodes[id_] for id_ in tree.dropped.get(node.node_id, ())]
     ended = [*dropped, *(leaf for leaf in fresh if leaf.ended)]
     return AggregateTask(
         node_id=node.node_id,
@@ -72,5 +72,5 @@ def _task(growth: Growth, node: TreeNode) -> AggregateTask:
         drop=tuple(dict.fromkeys(leaf.text for leaf in ended)),
         descendants=node.descendants,
         speakers=node.speakers,
-        centroid=growth.sums[node.node_id],
+        centroid=tree.sums[node.node_id],
     )

@@ -1,4 +1,4 @@
-"""What a session brings into the tree: its memories, or its segments."""
+"""The entries that a session adds to the tree: its memories, or its segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,50 +15,52 @@ ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
-    """The new leaves of a session, in order, and the entries that no longer hold since it."""
+class EntryChanges:
+    """A session's new leaves, in order, and the ids of entries that end with it."""
 
     entries: tuple[LeafEntry, ...] = ()
     ended: tuple[str, ...] = ()
 
 
 class EntrySource(Protocol):
-    """Where leaves come from."""
+    """A source of leaves."""
 
-    async def arrivals(self, event: MemoriesChanged) -> Arrivals | Wait:
-        """What the session brings; raises `Unavailable` when a store is."""
+    async def changes(self, event: MemoriesChanged) -> EntryChanges | Wait:
+        """The session's changes; `Wait` until they can be read. Raises `Unavailable` if a store is unavailable."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntries:
-    """The memories that the session added become leaves; what it superseded or retired is marked."""
+    """Makes added memories leaves, and marks those that were superseded or retired."""
 
-    async def arrivals(self, event: MemoriesChanged) -> Arrivals:
-        """All that the event itself tells; a memory that was born superseded becomes a marked leaf."""
+    async def changes(self, event: MemoriesChanged) -> EntryChanges:
+        """The changes in the event itself; a memory added as superseded becomes a marked leaf."""
         ended = (change.memory.memory_id for change in event.changes if change.kind in ENDINGS)
         added = {memory.memory_id: memory for memory in event.added}
-        return Arrivals(tuple(map(memory_entry, added.values())), tuple(dict.fromkeys(ended)))
+        return EntryChanges(tuple(map(memory_entry, added.values())), tuple(dict.fromkeys(ended)))
 
 
 def memory_entry(memory: Memory) -> LeafEntry:
-    """The leaf of a memory, about whom it speaks and whom it quotes."""
+    """The leaf of a memory, with its speaker and those of its evidence."""
     speakers = tuple(dict.fromkeys((memory.speaker, *(line.speaker for line in memory.evidence))))
     return LeafEntry(memory.memory_id, memory.text, speakers, memory.at, ended=memory.ending is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntries:
-    """The session's denoised segments become leaves; nothing ends."""
+    """Makes the session's denoised segments leaves; no entry ends."""
 
     store: StateStore
 
-    async def arrivals(self, event: MemoriesChanged) -> Arrivals | Wait:
-        """The segments of the session, when compress has applied it."""
+    async def changes(self, event: MemoriesChanged) -> EntryChanges | Wait:
+        """The session's segments; `Wait` until `compress` has applied the session."""
         applied = await compressed_session(self.store, event.key)
         if applied < event.session:
             return Wait(f"compress has applied {applied}, not yet {event.session}")
-        return Arrivals(tuple(segment_entry(segment) for segment in await self._segments(event) if segment.denoised))
+        return EntryChanges(
+            tuple(segment_entry(segment) for segment in await self._segments(event) if segment.denoised)
+        )
 
     async def _segments(self, event: MemoriesChanged) -> list[Segment]:
         found: list[Segment] = []
@@ -72,12 +74,12 @@ class SegmentEntries:
 
 
 def segment_entry(segment: Segment) -> LeafEntry:
-    """The leaf of a segment that has something denoised."""
+    """The leaf of a segment with denoised text."""
     lines = [line for line in segment.lines if line.is_evidence]
     speakers = tuple(dict.fromkeys(line.speaker for line in lines))
     return LeafEntry(segment.segment_id, segment.denoised, speakers, max(line.at for line in lines))
 
 
 def names_of(known: Sequence[str], entries: Sequence[LeafEntry], limit: int) -> tuple[str, ...]:
-    """All speakers so far in order of appearance, bounded."""
+    """``known`` and the speakers of the entries, in order of appearance, at most ``limit``."""
     return tuple(dict.fromkeys((*known, *(name for entry in entries for name in entry.speakers))))[:limit]

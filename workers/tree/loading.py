@@ -1,4 +1,4 @@
-"""Reading no more of the tree than a session's insertions look at. Thin."""
+"""Reads the parts of the tree that a session's insertions need."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from eunoe.workers.tree.nodes import (
     TreeNode,
     TreeStats,
 )
-from eunoe.workers.tree.tree import Growth, Need, Row
+from eunoe.workers.tree.tree import ReadRequest, Vector, WorkingTree
 
 R = TypeVar("R")
 
@@ -35,61 +35,61 @@ class TreeReader:
     key: str
 
     async def stats(self) -> TreeStats:
-        """What is known of the whole tree; empty where there is none."""
+        """The statistics of the tree; empty if there is none."""
         (text,) = await self.store.fetch(NAME, self.key, STATS, [STATS])
         return TreeStats() if text is None else TreeStats.from_json(text)
 
-    async def open(self, work: Work[Any], stats: TreeStats) -> Growth:
-        """The working copy of a session: at first only the root."""
+    async def open(self, work: Work[Any], stats: TreeStats) -> WorkingTree:
+        """A new working copy for a session, with only the root loaded."""
         late = f"late/{stats.nodes}/" if work.late else ""
-        growth = Growth(work.seq, lambda n: derive_id(self.key, work.number, NAME, f"{late}{n}"))
-        growth.late = work.number if work.late else None
-        growth.nodes |= await self.nodes([ROOT])
-        return growth
+        tree = WorkingTree(work.seq, lambda n: derive_id(self.key, work.number, NAME, f"{late}{n}"))
+        tree.late = work.number if work.late else None
+        tree.nodes |= await self.nodes([ROOT])
+        return tree
 
-    async def drive(self, growth: Growth, steps: Generator[Need, None, R]) -> R:
-        """Run an insertion or a marking to its end, reading what it needs on its way."""
+    async def drive(self, tree: WorkingTree, steps: Generator[ReadRequest, None, R]) -> R:
+        """Run an insertion or a marking to its end, loading what it requests."""
         try:
             while True:
-                await self._load(growth, next(steps))
+                await self._load(tree, next(steps))
         except StopIteration as end:
             result: R = end.value
             return result
 
-    async def _load(self, growth: Growth, need: Need) -> None:
+    async def _load(self, tree: WorkingTree, need: ReadRequest) -> None:
         if need.nodes:
-            growth.nodes |= await self.nodes(need.nodes)
-            growth.sums |= await self.rows(SUMS, need.nodes)
+            tree.nodes |= await self.nodes(need.nodes)
+            tree.sums |= await self.rows(SUMS, need.nodes)
         if need.vectors:
-            growth.vectors |= await self.rows(VECTORS, need.vectors)
+            tree.vectors |= await self.rows(VECTORS, need.vectors)
 
     async def nodes(self, ids: Sequence[str]) -> dict[str, TreeNode]:
-        """Id → node, of those that there are."""
+        """Id → node, for the stored ones."""
         rows = await self.store.fetch(NAME, self.key, NODES, ids)
         return {id_: TreeNode.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
 
-    async def rows(self, table: str, ids: Sequence[str]) -> dict[str, Row]:
-        """Id → vector of a table of vectors, of those that there are."""
+    async def rows(self, table: str, ids: Sequence[str]) -> dict[str, Vector]:
+        """Id → vector from a table of vectors, for the stored ones."""
         rows = await self.store.fetch(NAME, self.key, table, ids) if ids else []
-        return {id_: read_row(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+        return {id_: decode_vector(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
 
     async def leaves(self, entries: Sequence[str]) -> dict[str, str]:
-        """Entry id → node id, of those that have a leaf."""
+        """Entry id → node id, for entries that have a leaf."""
         rows = await self.store.fetch(NAME, self.key, LEAVES, entries) if entries else []
         found = zip(entries, rows, strict=True)
         return {entry: LeafRef.from_json(row).node_id for entry, row in found if row is not None}
 
     async def first_leaves(self) -> list[str]:
-        """All leaves of a tree that is still small, by id."""
+        """The ids of all leaves, sorted; for a small tree."""
         refs = await self.store.scan(NAME, self.key, LEAVES)
         return sorted(LeafRef.from_json(row).node_id for row in refs.values())
 
 
-def read_row(text: str) -> Row:
-    """The vector of a document."""
+def decode_vector(text: str) -> Vector:
+    """The vector in a document."""
     return np.frombuffer(Dense.from_json(text).dense, "<f4").astype(np.float32)
 
 
-def write_row(row: Row) -> Dense:
-    """The document of a vector."""
+def encode_vector(row: Vector) -> Dense:
+    """The document for a vector."""
     return Dense(dense=row.astype("<f4").tobytes())

@@ -1,4 +1,4 @@
-"""The aggregator that asks a language model."""
+"""The aggregator that uses a language model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,10 +24,10 @@ from eunoe.workers.tree.settings import TreeSettings
 
 
 class ModelAggregator:
-    """One question for all touched nodes of a session, more only where the prompt's budget splits it.
+    """Asks one question for all nodes of a session; several only if they exceed the prompt budget.
 
-    An answer with a fault is asked again once. Where both have faults, what is good of the better one is believed
-    node by node; for the other nodes the offline twin decides, marked as such.
+    A faulty answer is asked again once. If both are faulty, the valid summaries of the better one are used; the offline
+    aggregator writes the others, marked as a fallback.
     """
 
     def __init__(self, model: LanguageModel, offline: OfflineAggregator, settings: TreeSettings) -> None:
@@ -36,11 +36,11 @@ class ModelAggregator:
         self._settings = settings
 
     async def aggregate(self, tasks: Sequence[AggregateTask], names: Sequence[str]) -> list[Aggregate]:
-        """One text per task, none empty; raises `Unavailable` when the endpoint is.
+        """One text per task, none empty; raises `Unavailable` if the endpoint is unavailable.
 
-        A node below which nothing holds any more is not asked about: the offline twin says so.
+        Nodes below which all entries have ended are left to the offline aggregator.
         """
-        asked = [task for task in tasks if task.says_something]
+        asked = [task for task in tasks if task.has_content]
         limit, budget = self._settings.aggregate_tokens, self._settings.prompt_budget_tokens
         texts: dict[str, str] = {}
         for part in split_tasks(asked, limit, budget):
@@ -49,11 +49,11 @@ class ModelAggregator:
         made_by = Provenance(code=CODE, model=self._model.name, prompt=NAME)
         made = {id_: Aggregate(text, made_by) for id_, text in texts.items()}
         for task, aggregate in zip(rest, await self._offline.aggregate(rest, names), strict=True):
-            made[task.node_id] = _marked(aggregate) if task.says_something else aggregate
+            made[task.node_id] = _as_fallback(aggregate) if task.has_content else aggregate
         return [made[task.node_id] for task in tasks]
 
     async def _ask(self, tasks: tuple[AggregateTask, ...]) -> dict[str, str]:
-        """Node id → text, for the nodes whose summaries can be believed."""
+        """Node id → text, for the nodes with a valid summary."""
         limit, n = self._settings.aggregate_tokens, len(tasks)
         prompt = aggregate_prompt(AggregateContext(tasks, limit))
         form = one_each(SummariesAnswer, "summaries", "node", n)
@@ -71,16 +71,16 @@ class ModelAggregator:
         return {tasks[number - 1].node_id: text for number, text in good.items()}
 
     async def _kept(self, prompt: Prompt, form: type[SummariesAnswer]) -> list[SummariesAnswer]:
-        """The recorded answer, which may be one that was good in part."""
+        """The recorded answer, which may be valid in part; empty if there is none."""
         kept = await self._model.recall(prompt, form) if isinstance(self._model, RecordedModel) else None
         return [] if kept is None or kept.answer is None else [kept.answer]
 
     async def _keep(self, prompt: Prompt, form: type[SummariesAnswer], answers: Sequence[SummariesAnswer]) -> None:
-        """Record an answer that is good in part: a replay must believe the same part."""
+        """Record an answer that is valid in part, so that a replay uses the same part."""
         if answers and isinstance(self._model, RecordedModel):
             await self._model.record(prompt, form, answers[-1])
 
 
-def _marked(aggregate: Aggregate) -> Aggregate:
+def _as_fallback(aggregate: Aggregate) -> Aggregate:
     made_by = aggregate.made_by.model_copy(update={"prompt": NAME, "fallback": True})
     return replace(aggregate, made_by=made_by)

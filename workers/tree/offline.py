@@ -1,4 +1,4 @@
-"""Aggregates without a language model: the sentences around the centroid. Deterministic, only embeddings."""
+"""Aggregates without a language model: extracts of the sentences nearest to the centroid. Deterministic."""
 
 import re
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ from eunoe.workers.text.tokens import clip_tokens, count_tokens
 from eunoe.workers.tree.aggregates import ALSO, Aggregate, AggregateTask
 from eunoe.workers.tree.nodes import CODE
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import DIGITS, Row
+from eunoe.workers.tree.tree import DIGITS, Vector
 
 FORMERLY = "No longer so: "
-"""Begins the text of a node below which nothing holds any more."""
+"""Prefix of the text of a node below which all entries have ended."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineAggregator:
-    """Extracts: one sentence a line, as many as the bound of tokens takes, chosen to lie around the centroid."""
+    """Writes extracts: one sentence a line, within the token bound, chosen to match the centroid."""
 
     embedder: Embedder
     settings: TreeSettings
 
     async def aggregate(self, tasks: Sequence[AggregateTask], names: Sequence[str]) -> list[Aggregate]:
-        """One extract per task, which names every speaker below the node; raises `Unavailable` when the embedder is."""
+        """One extract per task, naming every speaker below the node; raises `Unavailable` as the embedder does."""
         limit = self.settings.extract_tokens
         found = [candidates(task, limit) for task in tasks]
         distinct = list(dict.fromkeys(text for texts in found for text in texts))
@@ -42,7 +42,7 @@ class OfflineAggregator:
 
 
 def candidates(task: AggregateTask, limit: int) -> list[str]:
-    """The sentences that an extract may take: those of the present text, then the new ones, without the dropped."""
+    """The sentences to choose from: those of the previous text, then the new ones, without the dropped ones."""
     gone = {_folded(text, limit) for text in task.drop}
     lines = [line for line in task.text.splitlines() if not line.startswith((ALSO, FORMERLY))]
     present = [part for line in lines for part in _parts(line, limit)]
@@ -51,7 +51,7 @@ def candidates(task: AggregateTask, limit: int) -> list[str]:
 
 
 def _parts(line: str, limit: int) -> list[str]:
-    """A line as it is, or the sentences of one that is longer than an extract (a model's aggregate)."""
+    """The line, or its sentences if it exceeds ``limit`` tokens (a model's aggregate)."""
     if count_tokens(line) <= limit:
         return [line]
     return [clip_tokens(part, limit) for part in _SENTENCE.split(line)]
@@ -61,11 +61,10 @@ def _folded(text: str, limit: int) -> str:
     return clip_tokens(" ".join(text.split()), limit)
 
 
-def extract(task: AggregateTask, texts: Sequence[str], rows: Sequence[Row], limit: int) -> str:
-    """The sentences whose sum lies nearest to the centroid, in their order, and whom they do not name.
+def extract(task: AggregateTask, texts: Sequence[str], rows: Sequence[Vector], limit: int) -> str:
+    """The sentences whose sum is nearest to the centroid, in their order, and the speakers they do not name.
 
-    ``rows[i]`` is the unit vector of ``texts[i]``. Where there is no sentence the text says what no longer
-    holds; it is never empty.
+    ``rows[i]`` is the unit vector of ``texts[i]``. Without sentences the text states what has ended; it is never empty.
     """
     if not texts:
         return clip_tokens(FORMERLY + " ".join(" ".join(task.drop).split()), limit)
@@ -75,10 +74,10 @@ def extract(task: AggregateTask, texts: Sequence[str], rows: Sequence[Row], limi
     return f"{text}\n{ALSO}{', '.join(missing)}." if missing else text
 
 
-def around_centroid(costs: Sequence[int], rows: Vectors, centroid: Row, limit: int) -> list[int]:
-    """Which sentences to keep, greedily: each time the one with which the sum's cosine to the centroid is highest.
+def around_centroid(costs: Sequence[int], rows: Vectors, centroid: Vector, limit: int) -> list[int]:
+    """Choose sentences greedily: each step maximizes the cosine of the sum to the centroid.
 
-    ``rows`` has shape (n, dimensions); ``costs`` are tokens. The first is taken whatever it costs.
+    ``rows`` has shape (n, dimensions); ``costs`` are tokens. The first is taken at any cost.
     """
     wide = rows.astype(np.float64)
     total = np.zeros(wide.shape[1])

@@ -1,4 +1,4 @@
-"""The tree as people read it: an indented outline. Pure."""
+"""An indented outline of the tree, for inspection."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ MAX_CHARS = 90
 
 
 def walk(nodes: Mapping[str, TreeNode], node_id: str = ROOT) -> Iterator[TreeNode]:
-    """Every node from ``node_id`` down, each before its children, the children in order of arrival."""
+    """Yield every node from ``node_id`` down, parents before children, children in order of arrival."""
     open_ = [node_id]
     while open_:
         node = nodes.get(open_.pop())
@@ -18,13 +18,13 @@ def walk(nodes: Mapping[str, TreeNode], node_id: str = ROOT) -> Iterator[TreeNod
 
 
 def outline(nodes: Mapping[str, TreeNode], max_chars: int = MAX_CHARS) -> list[str]:
-    """One line per node but the root, indented by its depth, with how many entries lie below it and their days."""
+    """One line per node except the root, indented by depth."""
     inner = (node for node in walk(nodes) if node.node_id != ROOT)
     return ["  " * (node.depth - 1) + label(node, max_chars) for node in inner]
 
 
 def label(node: TreeNode, max_chars: int = MAX_CHARS) -> str:
-    """What is told of a node: count, days, text; a leaf whose memory no longer holds says so."""
+    """Count of entries (or the state of a leaf), days and text of a node."""
     first, last = (None if at is None else f"{at:%Y-%m-%d}" for at in (node.first_at, node.last_at))
     days = first if first == last else f"{first} – {last}"
     kind = ("ended" if node.ended else "·") if node.is_leaf else str(node.descendants)

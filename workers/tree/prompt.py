@@ -1,4 +1,4 @@
-"""The question for aggregates and the form of its answer."""
+"""The prompt for aggregates, and the form of its answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from eunoe.workers.tree.aggregates import AggregateTask
 
 NAME = "tree/1"
 MANY = 8
-"""From so many entries on an aggregate tells the theme, below it the facts."""
+"""Number of entries from which an aggregate states the theme instead of the facts."""
 
 _BYTES_PER_TOKEN = 4
 _FORM_TOKENS = 24
-"""Around each aggregate in the answer: its number, field names, quotation marks."""
+"""Tokens around each aggregate in the answer: its number, field names, quotation marks."""
 
 _SYSTEM = """\
 You keep the summaries of a tree of memories about people. Each numbered node sums up all entries below it. New \
@@ -46,17 +46,17 @@ class SummariesAnswer(Value):
 
 @dataclass(frozen=True, slots=True)
 class AggregateContext:
-    """What the question shows: touched nodes, numbered from 1, and how long a summary may be."""
+    """The input of the prompt: nodes, numbered from 1, and the maximum length of a summary."""
 
     tasks: tuple[AggregateTask, ...]
     limit: int
-    """Tokens of one summary."""
+    """In tokens."""
 
 
 def aggregate_prompt(context: AggregateContext) -> Prompt:
-    """The question for all summaries at once (MemTree, A.1.2, which asks for one node at a time).
+    """The prompt for all summaries at once (MemTree, A.1.2, which asks for one node at a time).
 
-    An entry that is new below several nodes is written down once, and named by its letter and number.
+    An entry that is new below several nodes is written once and referred to by its label.
     """
     labels = label_entries(context.tasks)
     entries = "\n".join(f"[{label}] {_folded(text)}" for text, label in labels.items())
@@ -91,17 +91,20 @@ def _folded(text: str) -> str:
 
 
 def text_cost(text: str) -> int:
-    """About the tokens of a text in a prompt; scripts without spaces are counted by bytes."""
+    """Approximate tokens of a text in a prompt; scripts without spaces are counted by bytes."""
     return 8 + max(count_tokens(text), len(text.encode()) // _BYTES_PER_TOKEN)
 
 
 def answer_cost(limit: int) -> int:
-    """About the tokens that one summary takes in the answer: words are often split into two."""
+    """Approximate tokens of one summary in the answer: words are often split into two."""
     return _FORM_TOKENS + 2 * limit
 
 
 def split_tasks(tasks: Sequence[AggregateTask], limit: int, budget_tokens: int) -> list[tuple[AggregateTask, ...]]:
-    """The tasks in as few questions as the budget of question and answer allows, one task at least in each."""
+    """Split the tasks into as few questions as the token budget of question and answer allows.
+
+    Each has at least one task.
+    """
     parts: list[list[AggregateTask]] = []
     seen: set[str] = set()
     used = 0
@@ -119,7 +122,7 @@ def split_tasks(tasks: Sequence[AggregateTask], limit: int, budget_tokens: int) 
 
 
 def usable(answer: SummariesAnswer, nodes: int, limit: int) -> dict[int, str]:
-    """Node number → summary, for each that can be believed: the only one of its node, neither blank nor long."""
+    """Node number → summary, for each valid one: the only one of its node, neither blank nor too long."""
     numbers = [summary.node for summary in answer.summaries]
     return {
         summary.node: _folded(summary.summary)
@@ -129,7 +132,7 @@ def usable(answer: SummariesAnswer, nodes: int, limit: int) -> dict[int, str]:
 
 
 def fault_of(answer: SummariesAnswer, nodes: int, limit: int) -> str | None:
-    """What is wrong with an answer to a question of ``nodes`` nodes; None: each has one good summary."""
+    """The faults of an answer about ``nodes`` nodes; `None` if each has one valid summary."""
     numbers = [summary.node for summary in answer.summaries]
     faults = [f"there is no node {number}" for number in sorted(set(numbers) - set(range(1, nodes + 1)))]
     faults += [f"node {number} has no summary" for number in range(1, nodes + 1) if number not in numbers]

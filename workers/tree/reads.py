@@ -1,4 +1,4 @@
-"""What other stages and people who look may read of the tree. Thin."""
+"""Reads of the tree, for other stages and for inspection."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
 from eunoe.workers.tree.retrieve import LeafScores, TreeHit, ancestors_of, collapse, leaf_hits, rank_leaves
 from eunoe.workers.tree.settings import TreeRecallSettings, TreeUnit
-from eunoe.workers.tree.tree import DIGITS, Row
+from eunoe.workers.tree.tree import DIGITS, Vector
 
 __all__ = [
     "TreeHit",
@@ -29,23 +29,23 @@ __all__ = [
 
 
 async def read_tree_stats(store: StateStore, key: str) -> TreeStats:
-    """The numbers of a conversation's tree; empty where there is none."""
+    """The statistics of a conversation's tree; empty if there is none."""
     return await TreeReader(store, key).stats()
 
 
 async def read_tree(store: StateStore, key: str) -> dict[str, TreeNode]:
-    """The whole tree, id → node, the root under `ROOT`. For people who look; empty where there is none."""
+    """The whole tree, id → node, the root under `ROOT`; empty if there is none. A full scan, for inspection."""
     rows = await store.scan(NAME, key, NODES)
     return {id_: TreeNode.from_json(row) for id_, row in rows.items()}
 
 
 async def read_leaf_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
-    """Term → in how many leaves it stands, for the wanted terms that stand in any."""
+    """Term → number of leaves that contain it, for the wanted terms that occur."""
     return await read_numbers(store, (NAME, key, TERMS), LeafFrequency, wanted)
 
 
 async def entries_below(store: StateStore, key: str, node_id: str, limit: int) -> list[str]:
-    """The ids of at most ``limit`` entries below a node, level by level: what an aggregate rests on."""
+    """The ids of at most ``limit`` entries below a node, level by level."""
     reader, level, found = TreeReader(store, key), [node_id], list[str]()
     while level and len(found) < limit:
         nodes = await reader.nodes(level)
@@ -64,11 +64,11 @@ class TreeRecall:
     settings: TreeRecallSettings
 
     async def recall(self, key: str, question: str) -> list[TreeHit]:
-        """What answers the question, best first; empty where nothing does.
+        """The nodes that match the question, best first; empty if none does.
 
-        With aggregates that stand: collapsed retrieval. Else leaves only, ranked by dense vectors and BM25 together
-        with their ancestors' mean cosine. What Redis does not know is dropped. Whether a leaf's memory still holds
-        the reader's hydration tells. Raises `Unavailable` when a server is.
+        With ``aggregates_stand``: collapsed retrieval. Else leaves only, ranked by dense vectors and BM25 together with
+        their ancestors' mean cosine. Hits without a stored node are dropped. Leaves of ended memories are included; the
+        caller checks. Raises `Unavailable` if a server is unavailable.
         """
         reader = TreeReader(self.store, key)
         stats = await reader.stats()
@@ -84,13 +84,13 @@ class TreeRecall:
         return leaf_hits(rank_leaves(scores, self.settings), nodes, self.settings.limit)
 
     def _leaves(self, dense: Sequence[Hit], sparse: Sequence[Hit], nodes: Mapping[str, TreeNode]) -> dict[str, float]:
-        """Leaf id → BM25 score, of leaves above the floor and of those that share words with the question."""
+        """Leaf id → BM25 score, for leaves above the cosine floor and those that share words with the question."""
         similar = dict.fromkeys((hit.id for hit in dense if hit.score >= self.settings.floor), 0.0)
         found = similar | {hit.id: hit.score for hit in sparse}
         return {id_: score for id_, score in found.items() if id_ in nodes and nodes[id_].is_leaf}
 
-    async def _search(self, key: str, question: str, stats: TreeStats, vector: Row) -> tuple[list[Hit], list[Hit]]:
-        """All nodes by cosine, leaves by BM25."""
+    async def _search(self, key: str, question: str, stats: TreeStats, vector: Vector) -> tuple[list[Hit], list[Hit]]:
+        """Hits among all nodes by cosine, and among leaves by BM25."""
         limit = self.settings.candidates
         words = terms(question, drop=stats.speakers)
         sparse = query_vector(words, await read_leaf_frequencies(self.store, key, set(words)), stats.leaves)
@@ -101,9 +101,9 @@ class TreeRecall:
         return found[0], found[1] if len(found) > 1 else []
 
     async def _scores(
-        self, reader: TreeReader, leaves: Mapping[str, float], nodes: Mapping[str, TreeNode], vector: Row
+        self, reader: TreeReader, leaves: Mapping[str, float], nodes: Mapping[str, TreeNode], vector: Vector
     ) -> dict[str, LeafScores]:
-        """What each leaf is ranked by; cosines are taken from the vectors in Redis."""
+        """The scores of each leaf; cosines are computed from the vectors in Redis."""
         lines = {id_: ancestors_of(nodes[id_], nodes) for id_ in leaves}
         wanted = dict.fromkeys(id_ for leaf, line in lines.items() for id_ in (leaf, *line))
         rows = await reader.rows(VECTORS, list(wanted))
@@ -113,7 +113,7 @@ class TreeRecall:
 
 
 async def with_ancestors(reader: TreeReader, ids: Sequence[str]) -> dict[str, TreeNode]:
-    """The nodes that Redis knows and all their ancestors but the root, read level by level."""
+    """The stored nodes and all their ancestors except the root, read level by level."""
     nodes: dict[str, TreeNode] = {}
     level = list(dict.fromkeys(ids))
     while level:

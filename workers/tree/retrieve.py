@@ -1,4 +1,4 @@
-"""Ranking what a search of the tree found. Pure."""
+"""Ranks the hits of a search of the tree."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,25 +12,28 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.settings import TreeRecallSettings
 
 SCORE_DIGITS = 4
-"""Digits of a ranking score that count: a z-score stretches what an engine rounded."""
+"""Digits to which scores are rounded: a z-score amplifies rounding differences of engines."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeHit:
-    """A node that answers a question: a leaf, or an aggregate that stands for leaves."""
+    """A result: a leaf, or an aggregate that represents its leaves."""
 
     node_id: str
     entry: str | None
-    """The id of the memory (or segment) of a leaf; None: an aggregate."""
+    """The id of the memory (or segment) of a leaf; `None` for an aggregate."""
     score: float
     depth: int
     text: str
     covers: int
-    """How many leaves it stands for beyond those of hits below it; 1 for a leaf."""
+    """Number of leaves it represents beyond those of hits below it; 1 for a leaf."""
 
 
 def ancestors_of(node: TreeNode, nodes: Mapping[str, TreeNode]) -> tuple[str, ...]:
-    """The ids of a node's ancestors but the root, the parent first; ``nodes`` holds them all."""
+    """The ids of a node's ancestors except the root, the parent first.
+
+    ``nodes`` contains them all. Raises `TornRead` for a cycle.
+    """
     found: list[str] = []
     while node.parent is not None and node.parent != ROOT:
         if node.parent in found:
@@ -42,20 +45,20 @@ def ancestors_of(node: TreeNode, nodes: Mapping[str, TreeNode]) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class LeafScores:
-    """How a leaf stands to the question."""
+    """The scores of a leaf for the question."""
 
     dense: float
     """The cosine."""
     bm25: float
-    """0 where the leaf was not found by its words."""
+    """0 if the leaf was not found by its words."""
     ancestors: float | None
-    """The mean cosine of its ancestors; None where it has none beside the root."""
+    """The mean cosine of its ancestors; `None` if it has none except the root."""
 
 
 def rank_leaves(leaves: Mapping[str, LeafScores], settings: TreeRecallSettings) -> list[Hit]:
-    """Leaves by the sum of the z-scores of cosine, BM25 and (weighted) the ancestors' mean cosine; ties by id.
+    """Rank leaves by the sum of z-scores of cosine, BM25 and (weighted) the ancestors' mean cosine; ties by id.
 
-    A leaf that has no ancestors is neither helped nor harmed by them.
+    A leaf without ancestors gets 0 for that feature.
     """
     ids = sorted(leaves)
     scores = z_scores([leaves[id_].dense for id_ in ids]) + z_scores([leaves[id_].bm25 for id_ in ids])
@@ -67,7 +70,7 @@ def rank_leaves(leaves: Mapping[str, LeafScores], settings: TreeRecallSettings) 
 
 
 def z_scores(values: Sequence[float]) -> NDArray[np.float64]:
-    """Each value's distance from the mean in standard deviations; zeros where all are alike."""
+    """Each value's distance from the mean in standard deviations; zeros if all are equal."""
     row = np.asarray(values, dtype=np.float64)
     spread = float(row.std()) if len(row) else 0.0
     return (row - row.mean()) / spread if spread > 1e-12 else np.zeros(len(row))
@@ -82,12 +85,12 @@ def leaf_hits(ranked: Sequence[Hit], nodes: Mapping[str, TreeNode], limit: int) 
 
 
 def collapse(hits: Sequence[Hit], nodes: Mapping[str, TreeNode], settings: TreeRecallSettings) -> list[TreeHit]:
-    """Collapsed retrieval over all nodes: those above the floor, the best few (MemTree, section 3.2), nothing twice.
+    """Collapsed retrieval over all nodes: the best above the floor, without duplicates (MemTree, section 3.2).
 
-    ``nodes`` holds the hits and all their ancestors. Only aggregates that a model wrote stand for leaves. The deeper
-    node is preferred: an aggregate stays only if enough of its leaves are not covered by hits below it. Best first.
+    ``nodes`` contains the hits and all their ancestors. Only aggregates written by a model are results. Deeper nodes
+    are preferred: an aggregate stays only if enough of its leaves are not covered by hits below it. Best first.
     """
-    able = (hit for hit in hits if hit.id in nodes and _may_stand(nodes[hit.id]))
+    able = (hit for hit in hits if hit.id in nodes and _is_result(nodes[hit.id]))
     found = [hit for hit in able if hit.score >= settings.floor][: settings.limit]
     covered: dict[str, int] = {}
     kept: list[TreeHit] = []
@@ -103,7 +106,7 @@ def collapse(hits: Sequence[Hit], nodes: Mapping[str, TreeNode], settings: TreeR
     return sorted(kept, key=lambda hit: (-hit.score, -hit.depth, hit.node_id))
 
 
-def _may_stand(node: TreeNode) -> bool:
-    """False for an extract: it says again what a few of its leaves say."""
+def _is_result(node: TreeNode) -> bool:
+    """Whether a node may be a result: not an extract, which repeats a few of its leaves."""
     by_model = node.made_by is not None and node.made_by.prompt is not None and not node.made_by.fallback
     return node.is_leaf or by_model

@@ -1,4 +1,4 @@
-"""Settings of stage tree."""
+"""Settings of stage `tree`."""
 
 from enum import StrEnum
 
@@ -8,56 +8,56 @@ from eunoe.schemas.base import Value
 
 
 class TreeUnit(StrEnum):
-    """What a leaf holds."""
+    """The entries that leaves hold."""
 
     MEMORIES = "memories"
     SEGMENTS = "segments"
 
 
 class TreeSettings(Value):
-    """How a tree grows, how much its aggregates say, and how it is searched."""
+    """Growth of the tree, and the length of its aggregates."""
 
     unit: TreeUnit = TreeUnit.MEMORIES
-    """What the leaves are: memories or segments."""
+    """Entries of the leaves: memories or segments."""
     early_threshold: float = Field(default=0.3, gt=0, le=1)
-    """The base threshold until the conversation has pairs enough to take its own from; 0.4 suits MiniLM."""
+    """Base threshold until the conversation has enough pairs to compute its own; 0.4 suits MiniLM."""
     sample: int = Field(default=100, ge=2, le=1000)
-    """After so many leaves the base threshold is taken from their pairs, once."""
+    """Number of leaves after which the base threshold is computed from their pairs, once."""
     quantile: float = Field(default=0.9, gt=0, lt=1)
-    """The quantile of the pairs' similarities that becomes the base threshold."""
+    """Quantile of the pairs' similarities that becomes the base threshold."""
     lowest_threshold: float = Field(default=0.2, gt=0, le=1)
-    """The conversation's own threshold is not taken below this: the tree would grow too deep."""
+    """Lower bound of the computed threshold; below it the tree would grow too deep."""
     highest_threshold: float = Field(default=0.55, gt=0, le=1)
-    """Nor above this: the tree would grow too broad."""
+    """Upper bound of the computed threshold; above it the tree would grow too broad."""
     rate: float = Field(default=0.5, ge=0)
-    """How fast the threshold rises with depth (MemTree, A.1.3)."""
+    """Rate at which the threshold rises with depth (MemTree, A.1.3)."""
     d_max: int = Field(default=4, ge=1)
-    """The depth at which the threshold has risen by the factor exp(rate); no bound of the depth."""
+    """Depth at which the threshold has risen by the factor exp(rate); not a bound on the depth."""
     fan_out: int = Field(default=32, ge=2)
-    """Children of one node at most, the root's too."""
+    """Maximum of children of one node, the root included."""
     extract_tokens: int = Field(default=60, ge=8)
-    """Tokens of an offline aggregate."""
+    """Maximum of tokens of an offline aggregate."""
     aggregate_tokens: int = Field(default=90, ge=8)
-    """Tokens that a model's aggregate may have."""
+    """Maximum of tokens of a model's aggregate."""
     prompt_budget_tokens: int = Field(default=16_000, ge=1000)
-    """Tokens of one question to the model and of its answer; more touched nodes make more questions."""
+    """Tokens of one prompt and its answer; more nodes are split into several."""
     average_terms: float = Field(default=9.0, gt=0)
-    """The terms of a usual leaf: what BM25 weighs a leaf's length against."""
+    """Average terms of a leaf, the length norm of BM25."""
 
 
 class TreeRecallSettings(Value):
-    """How a tree is searched."""
+    """Search of the tree."""
 
     candidates: int = Field(default=100, ge=1)
-    """Hits taken from each search."""
+    """Hits requested from each search."""
     limit: int = Field(default=30, ge=1)
-    """What one question gives at most."""
+    """Maximum of results for one question."""
     floor: float = Field(default=0.0, ge=-1, le=1)
-    """The cosine below which a node has nothing to do with the question: about the lower quartile of all pairs of a
-    question and a memory, for static embeddings; a higher floor begins to lose what is asked for."""
+    """Cosine below which a node is unrelated to the question: about the lower quartile of all pairs of a question and a
+    memory with static embeddings. A higher floor begins to lose relevant nodes."""
     ancestor_weight: float = Field(default=0.3, ge=0)
-    """The weight of the z-score of a leaf's ancestors' mean cosine."""
+    """Weight of the z-score of the ancestors' mean cosine."""
     aggregates_stand: bool = False
-    """True: a model's aggregates may stand for the leaves below them and pay tokens of their own."""
+    """Whether a model's aggregates may replace the leaves below them as results."""
     least_news: float = Field(default=0.5, ge=0, le=1)
-    """The share of its leaves that a standing aggregate must add to what is kept below it."""
+    """Share of its leaves that such an aggregate must add to the results below it."""

@@ -56,7 +56,7 @@ class OperationsAnswer(Value):
     pairs: tuple[OperationAnswer, ...]
 
     def fault(self, asked: int) -> str | None:
-        """What keeps this answer from telling of the pairs 1 to ``asked``, each once; None: nothing."""
+        """The first fault in covering the pairs 1 to ``asked`` once each; `None` if there is none."""
         counts = Counter(answer.pair for answer in self.pairs)
         strange = sorted(number for number in counts if not 1 <= number <= asked)
         if strange:
@@ -79,7 +79,7 @@ class OperationsAnswer(Value):
 
 
 def operations_prompt(pairs: Sequence[OperationPair]) -> Prompt:
-    """The question for ``pairs``, which are numbered from 1; every memory and sentence stands there once."""
+    """The prompt for ``pairs``, numbered from 1; every memory and sentence appears once."""
     olds = list({pair.old.memory_id: pair.old for pair in pairs}.values())
     news = list({pair.new.memory_id: pair.new for pair in pairs}.values())
     m = {memory.memory_id: f"m{number}" for number, memory in enumerate(olds, 1)}
@@ -97,13 +97,13 @@ def operations_prompt(pairs: Sequence[OperationPair]) -> Prompt:
 
 
 def show(memory: Memory, label: str) -> str:
-    """One row of the question; white space is folded, so that no text can pass for a row."""
+    """One row of the prompt; white space is folded, so that no text can look like a row."""
     text = " ".join(memory.text.split())
     shown = text if len(text) <= _MAX_TEXT_CHARS else text[: _MAX_TEXT_CHARS - 1] + "…"
     return f"{label} ({memory.at:%Y-%m-%d}, of {memory.speaker}): {shown}"
 
 
 def cost_of(memory: Memory) -> int:
-    """Tokens of a memory in the question, counted carefully for texts without spaces."""
+    """Tokens of a memory in the prompt; scripts without spaces are counted by bytes."""
     row = show(memory, "m000")
     return max(count_tokens(row), len(row.encode()) // _BYTES_PER_TOKEN)

@@ -64,8 +64,8 @@ class _SessionMemories:
 class UpdateStage:
     """Owns the memories of a conversation, their histories, and their term counts for BM25.
 
-    A session's insights are applied in the order of turns, then its summary by Algorithm 1 of Keep Me Updated (section
-    4.3), over one judgement of all pairs. Memories that are no longer true are superseded or retired.
+    A session's insights are applied in the order of turns, then its summary by Algorithm 1 (Keep Me Updated, section
+    4.3). One judgement covers all pairs. Memories that are no longer true are superseded or retired.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From a session's verdicts to the documents of the grown graph (THEANINE, Algorithm 1, lines 8 to 13). Pure."""
+"""Builds the graph documents that a session changes (THEANINE, Algorithm 1, lines 8 to 13)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,45 +32,47 @@ from eunoe.workers.link.graph import (
 )
 from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair
 
-SUSPICIOUS = Provenance(code=CODE, model="suspicion")
-"""What decided an edge that stands for a suspicion of `update`."""
+SUSPICION = Provenance(code=CODE, model="suspicion")
+"""Provenance of an edge that represents a suspicion of `update`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNeighbours:
-    """What is stored about the older memories of a session's pairs, before the session."""
+    """Stored documents around the older memories of a session's pairs, before the session."""
 
     parents: Mapping[str, str] = field(default_factory=dict)
-    """Every step from them to the roots of their components."""
+    """Memory id → parent, for every step up to the roots."""
     components: Mapping[str, Component] = field(default_factory=dict)
-    """By root."""
+    """By root id."""
     vertices: Mapping[str, Vertex] = field(default_factory=dict)
     pages: Mapping[str, Page] = field(default_factory=dict)
-    """The last further page of those that have any, by memory id."""
+    """The last page of each memory that has pages, by memory id."""
 
     @property
     def roots(self) -> dict[str, str]:
-        """Memory id → root of its component."""
+        """Memory id → root id of its component."""
         return {id_: find(id_, self.parents) for id_ in self.parents}
 
 
-def order_of(memory: Memory) -> AgeKey:
-    """A memory's place in log order."""
+def age_key(memory: Memory) -> AgeKey:
+    """The age key of a memory."""
     return AgeKey(*memory.order)
 
 
 def related_pairs(pairs: Sequence[RelationPair], judgement: RelationJudgement) -> Iterator[Related]:
-    """The pairs that were given a relation (equation 6)."""
+    """The pairs that have a relation (equation 6)."""
     for pair, verdict in zip(pairs, judgement.verdicts, strict=True):
         if verdict.relation is not None:
-            yield Related(order_of(pair.older), order_of(pair.newer), verdict.relation, verdict.explanation)
+            yield Related(age_key(pair.older), age_key(pair.newer), verdict.relation, verdict.explanation)
 
 
-def grow(new: Sequence[AgeKey], links: Sequence[Related], known: StoredNeighbours, made_by: Provenance) -> list[Write]:
-    """The documents that change when the memories ``new`` and their ``links`` enter the graph.
+def graph_writes(
+    new: Sequence[AgeKey], links: Sequence[Related], known: StoredNeighbours, made_by: Provenance
+) -> list[Write]:
+    """The writes that add the memories ``new`` and their ``links`` to the graph.
 
-    An older memory that the graph does not know (its session was skipped here) enters with its first edge; where its
-    session comes late, it has its place already.
+    An older memory that is not in the graph (its session was skipped here) is added with its first edge; if its session
+    is applied late, it is there already.
     """
     met = {*new, *(link.older for link in links)}
     entering = sorted(order for order in met if order.memory_id not in known.vertices)
@@ -92,7 +94,7 @@ def _edge_writes(links: Iterable[Related], made_by: Provenance) -> Iterator[Writ
                 newer=link.newer.memory_id,
                 explanation=" ".join(link.explanation.split())[:MAX_EXPLANATION_CHARS],
                 suspicion=not link.judged,
-                made_by=made_by if link.judged else SUSPICIOUS,
+                made_by=made_by if link.judged else SUSPICION,
             )
         )
     for id_, edges in by_newer.items():
@@ -118,7 +120,7 @@ def _vertex_writes(
 
 
 def _component_writes(entering: Sequence[AgeKey], links: Sequence[Related], known: StoredNeighbours) -> Iterator[Write]:
-    """Components after the session's last memory; whoever was looked at on the way now names its root."""
+    """The components after the session; each memory read on the way to a root now has that root as parent."""
     fresh = {order.memory_id: Component(root=order.memory_id, size=1, oldest=order) for order in entering}
     roots = {**known.roots, **{id_: id_ for id_ in fresh}}
     before = {**known.components, **fresh}
@@ -134,10 +136,10 @@ def _component_writes(entering: Sequence[AgeKey], links: Sequence[Related], know
             yield Put.of(COMPONENTS, root, after[root])
 
 
-def count(
+def stats_after(
     stats: GraphStats, session: int, new: Sequence[Memory], links: Iterable[Related], made_by: Provenance | None
 ) -> GraphStats:
-    """The stats after a session."""
+    """The statistics after a session."""
     counted = Counter(stats.edges) + Counter(link.relation for link in links)
     return GraphStats(
         session=session,
@@ -149,6 +151,6 @@ def count(
 
 
 def add_speakers(speakers: Sequence[str], memories: Iterable[Memory]) -> tuple[str, ...]:
-    """``speakers`` and all whom ``memories`` are about or rest on, in order of appearance, bounded."""
+    """``speakers`` and those of the memories and their evidence, in order of appearance, at most `MAX_SPEAKERS`."""
     fresh = (name for memory in memories for name in (memory.speaker, *(line.speaker for line in memory.evidence)))
     return tuple(dict.fromkeys((*speakers, *fresh)))[:MAX_SPEAKERS]
