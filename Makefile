@@ -137,9 +137,9 @@ fmt: install  ## format, and mend what can be mended
 # ---- write what is derived
 
 .PHONY: contracts
-contracts: install  ## write the JSON Schemas, the AsyncAPI document and the tables of settings anew
+contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of stages and settings, compose services
 	$(BIN)/eunoe schemas deploy/contracts
-	$(BIN)/python -m eunoe.deploy.contracts.settings_page deploy/docs/settings.md
+	$(BIN)/python -m eunoe.deploy.contracts.derived
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 .PHONY: lock

@@ -187,7 +187,9 @@ class StageSpec:
     """All that the system knows of a stage. ``SPEC`` in ``workers/<stage>/spec.py`` is one."""
 
     name: str
-    """Names its consumer group, its ledger and tables, and its service."""
+    """Names its package, consumer group, ledger and tables, and its service."""
+    purpose: str
+    """What it does, in a line."""
     consumes: tuple[type[ConversationEvent], ...]
     emits: tuple[type[ConversationEvent], ...] = ()
     order: ApplyOrder

@@ -1,16 +1,12 @@
-"""The tables of `deploy/docs/settings.md`, made from the settings themselves: one for each tier.
+"""The tables of `deploy/docs/settings.md`, made from the settings themselves: one for each tier."""
 
-``python -m eunoe.deploy.contracts.settings_page deploy/docs/settings.md`` writes them between their marks.
-"""
-
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from eunoe.deploy.contracts.blocks import markdown_marks, with_block
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Tier
 
@@ -56,19 +52,5 @@ def _default(field: FieldInfo) -> str:
 def with_tables(page: str) -> str:
     """The page with the table of each tier between its marks; raises ``ValueError`` where a mark is missing."""
     for tier in Tier:
-        page = _with_table(page, f"settings: {tier}", settings_table(tier))
+        page = with_block(page, markdown_marks(f"settings: {tier}"), settings_table(tier))
     return page
-
-
-def _with_table(page: str, name: str, table: str) -> str:
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    before, _, rest = page.partition(begin)
-    _, mark, after = rest.partition(end)
-    if not mark:
-        raise ValueError(f"no {begin} … {end}")
-    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
-
-
-if __name__ == "__main__":
-    settings_md = Path(sys.argv[1])
-    settings_md.write_text(with_tables(settings_md.read_text()))

@@ -12,7 +12,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from eunoe.deploy.contracts.asyncapi import KEY_PATTERN
+from eunoe.deploy.contracts.derived import DERIVED, write_derived
 from eunoe.deploy.contracts.json_schemas import ZONED, contract_schema
+from eunoe.deploy.contracts.stages import with_stage_tables
 from eunoe.deploy.contracts.write import ASYNCAPI, contract_files, schema_file, write_contracts
 from eunoe.schemas.events import CloseReason, DeadLetterReason, SessionClosed, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
@@ -20,7 +22,8 @@ from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 
-WRITTEN = Path(__file__).parents[2] / "deploy" / "contracts"
+CHECKOUT = Path(__file__).parents[2]
+WRITTEN = CHECKOUT / "deploy" / "contracts"
 AT = "2026-03-01T09:30:00Z"
 LINE = {"utterance_id": "u1", "speaker": "Ada", "text": "hello", "at": AT}
 MADE_BY = {"code": "eunoe 0.1.0", "model": "offline"}
@@ -92,6 +95,29 @@ def accepted(document: dict[str, Any]) -> bool:
 def test_the_written_files_are_what_the_contracts_say_now() -> None:
     written = {path.name: path.read_bytes() for path in WRITTEN.glob("*.json")}
     assert written == contract_files(), "run `eunoe schemas` (make contracts) and commit what it wrote"
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_the_derived_parts_of_files_are_true(name: str) -> None:
+    text = (CHECKOUT / name).read_text()
+    assert DERIVED[name](text) == text, "run `make contracts` and commit what it wrote"
+
+
+def test_derived_parts_are_written_between_their_marks(tmp_path: Path) -> None:
+    for name in DERIVED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((CHECKOUT / name).read_text())
+    assert write_derived(tmp_path) == []
+    compose = tmp_path / "deploy" / "compose.yaml"
+    written = compose.read_text()
+    compose.write_text(written.replace("command: [worker, link]", "command: [worker, chain]"))
+    assert write_derived(tmp_path) == [compose]
+    assert compose.read_text() == written
+
+
+def test_a_file_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="no <!-- stages --> … <!-- /stages -->"):
+        with_stage_tables("<!-- stages --> <!-- topics -->")
 
 
 def test_there_is_a_schema_for_each_contract_and_one_asyncapi_document() -> None:

@@ -3,16 +3,11 @@
 from pathlib import Path
 
 from eunoe.deploy.cli.main import COMMANDS
-from eunoe.deploy.contracts.settings_page import settings_rows, with_tables
+from eunoe.deploy.contracts.settings_page import settings_rows
 from eunoe.schemas.base import Tier
 
 README = Path(__file__).parents[2] / "README.md"
 SETTINGS = README.parent / "deploy" / "docs" / "settings.md"
-
-
-def test_the_tables_of_settings_are_true():
-    text = SETTINGS.read_text()
-    assert with_tables(text) == text, "run `make contracts`"
 
 
 def test_every_setting_stands_in_one_table():

@@ -1,5 +1,7 @@
 """The registry: every stage's spec stands in its own package, and what is derived from the specs fits together."""
 
+import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +14,40 @@ from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.registry import GROUPS, MEMORY_STAGES, STAGES, StageSettings, settings_class, stages_of
 
+BELOW = ("text", "models", "stores", "runner")
 WORKERS = Path(__file__).parents[2] / "workers"
 
 
 def test_every_package_with_a_spec_is_a_stage() -> None:
     assert {path.parent.name for path in WORKERS.glob("*/spec.py")} == set(STAGES)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports from."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_imports_only_reads_of_another_one_and_its_spec_names_it(stage: str) -> None:
+    found: set[tuple[str, str]] = set()
+    for path in (WORKERS / stage).rglob("*.py"):
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[:2] == ["eunoe", "workers"] and parts[2] in STAGES and parts[2] != stage:
+                found.add((parts[2], parts[3]))
+    assert {module for _, module in found} <= {"reads"}
+    assert {other for other, _ in found} == set(STAGES[stage].reads)
+
+
+def test_no_module_below_the_stages_knows_one() -> None:
+    below = [WORKERS / "stage.py", *(path for name in BELOW for path in (WORKERS / name).rglob("*.py"))]
+    for path in below:
+        known = {name.split(".")[2] for name in imported(path) if name.startswith("eunoe.workers.")}
+        assert not known & {*STAGES, "registry", "derive"}, path
 
 
 def test_each_section_of_the_settings_belongs_to_one_stage() -> None:

@@ -22,6 +22,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Blend past and present into insights, turn by turn (CREEM, section 3)",
     consumes=(ReplyRequested,),
     emits=(InsightsProposed, ReplyContext),
     order=ApplyOrder.TURN,

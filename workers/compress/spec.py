@@ -15,6 +15,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Denoise segments and make them findable (SeCom, section 2.3)",
     consumes=(SessionSegmented,),
     order=ApplyOrder.SESSION,
     build=build,

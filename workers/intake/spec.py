@@ -22,6 +22,7 @@ def idle_closer(context: BackgroundContext) -> PeriodicTask:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Take in the log: open, number and close sessions; hand on asks",
     consumes=(Utterance, SessionEnded, Erase),
     emits=(SessionClosed, ReplyRequested, ReplyContext),
     order=ApplyOrder.POSITION,

@@ -19,6 +19,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Link memories into a graph (THEANINE, section 2.1)",
     consumes=(MemoriesChanged,),
     order=ApplyOrder.SESSION,
     build=build,

@@ -19,6 +19,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Recall memory for asks, and reply",
     consumes=(ReplyContext,),
     emits=(Reply,),
     order=ApplyOrder.REQUEST,

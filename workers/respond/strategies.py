@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Memory, Segment
-from eunoe.workers.link.settings import TimelineSettings
+from eunoe.workers.link.reads import TimelineSettings
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parses import Parses
@@ -15,8 +15,7 @@ from eunoe.workers.respond.timelines import TimelineSource
 from eunoe.workers.respond.trees import TreeSource
 from eunoe.workers.respond.wordings import Wordings
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.tree.reads import TreeRecall
-from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
+from eunoe.workers.tree.reads import TreeRecall, TreeRecallSettings, TreeSettings
 
 
 def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource]:

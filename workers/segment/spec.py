@@ -17,6 +17,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Split sessions into topic segments (SeCom, section 2.2)",
     consumes=(SessionClosed,),
     emits=(SessionSegmented,),
     order=ApplyOrder.SESSION,

@@ -18,6 +18,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Make memory sentences of a session (THEANINE, section 3.1)",
     consumes=(SessionSegmented,),
     emits=(MemoriesFormed,),
     order=ApplyOrder.SESSION,

@@ -13,12 +13,14 @@ from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
 from eunoe.workers.tree.retrieve import LeafScores, TreeHit, ancestors_of, collapse, leaf_hits, rank_leaves
-from eunoe.workers.tree.settings import TreeRecallSettings, TreeUnit
+from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings, TreeUnit
 from eunoe.workers.tree.tree import DIGITS, Vector
 
 __all__ = [
     "TreeHit",
     "TreeRecall",
+    "TreeRecallSettings",
+    "TreeSettings",
     "TreeUnit",
     "entries_below",
     "read_leaf_frequencies",

@@ -21,6 +21,7 @@ def build(dependencies: Dependencies) -> Stage:
 
 SPEC = StageSpec(
     name=NAME,
+    purpose="Grow a tree over the memories (MemTree)",
     consumes=(MemoriesChanged,),
     order=ApplyOrder.SESSION,
     build=build,

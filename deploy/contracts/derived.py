@@ -1,0 +1,33 @@
+"""Writes the derived parts of files that people write: ``python -m eunoe.deploy.contracts.derived [CHECKOUT]``."""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from eunoe.deploy.contracts.settings_page import with_tables
+from eunoe.deploy.contracts.stages import with_compose_services, with_stage_tables
+
+DERIVED: Mapping[str, Callable[[str], str]] = {
+    "deploy/compose.yaml": with_compose_services,
+    "deploy/docs/architecture.md": with_stage_tables,
+    "deploy/docs/settings.md": with_tables,
+}
+"""File of a checkout → what brings its derived parts up to date."""
+
+
+def write_derived(checkout: Path) -> list[Path]:
+    """Bring the files up to date; returns those that changed. Raises ``OSError``, ``ValueError`` for a missing mark."""
+    changed = []
+    for name, update in DERIVED.items():
+        path = checkout / name
+        before = path.read_text()
+        after = update(before)
+        if after != before:
+            path.write_text(after)
+            changed.append(path)
+    return changed
+
+
+if __name__ == "__main__":
+    for written in write_derived(Path(sys.argv[1] if len(sys.argv) > 1 else ".")):
+        sys.stdout.write(f"wrote {written}\n")
