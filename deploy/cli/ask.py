@@ -16,17 +16,21 @@ from eunoe.streams.client import MemoryClient
 
 def ask(
     conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
-    text: Annotated[str, typer.Argument(help="What is said to the responder.")],
-    speaker: Annotated[str, typer.Option(help="Who says it.")] = "user",
-    speak_as: Annotated[str, typer.Option(help="The participant that the responder speaks as.")] = DEFAULT_AGENT,
-    tenant: Annotated[str, typer.Option(help="Whose conversation it is.")] = DEFAULT_TENANT,
-    record: Annotated[bool, typer.Option(help="Make it part of the conversation; without: a probe.")] = False,
-    strategy: Annotated[Strategy | None, typer.Option(help="Where the responder looks.")] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Tokens of memory in the prompt.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the reply.")] = 60.0,
+    text: Annotated[str, typer.Argument(help="The question, or any other utterance to the responder.")],
+    speaker: Annotated[str, typer.Option(help="Name of the speaker.")] = "user",
+    speak_as: Annotated[str, typer.Option(help="Name under which the responder replies.")] = DEFAULT_AGENT,
+    tenant: Annotated[str, typer.Option(help="Tenant of the conversation.")] = DEFAULT_TENANT,
+    record: Annotated[bool, typer.Option(help="Make the question and the reply part of the conversation.")] = False,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="Retrieval strategy; default: as stage respond is set.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Memory in the prompt, in tokens; default: as stage respond is set.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Time to wait for the reply, in seconds.")] = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Say something to a conversation and print the reply, with what it rests on."""
+    """Ask about a conversation; print the reply and the memory behind it."""
 
     async def run(settings: Settings) -> Reply:
         settings = await client_settings(settings)
@@ -49,5 +53,5 @@ def ask(
         return
     console.print(reply.text, markup=False, highlight=False)
     if reply.context:
-        console.print(Panel(reply.context, title=f"what was looked at ({reply.context_tokens} tokens)"), style="dim")
-    console.print(f"rests on: {', '.join(reply.cited) or 'nothing'}", style="dim", highlight=False)
+        console.print(Panel(reply.context, title=f"memory in the prompt ({reply.context_tokens} tokens)"), style="dim")
+    console.print(f"cites: {', '.join(reply.cited) or 'nothing'}", style="dim", highlight=False)

@@ -17,18 +17,20 @@ from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed
 
 app = typer.Typer(
-    help="Records that were set aside: list them, look at one, send them back, call them dealt with.",
+    help="List and show dead-lettered records, retry them, mark them resolved.",
     no_args_is_help=True,
 )
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `eunoe dead-letters list` prints them.")]
-Stage = Annotated[str | None, typer.Option(help="Only of this stage.")]
-Reason = Annotated[DeadLetterReason | None, typer.Option(help="Only for this reason.")]
-Conversation = Annotated[str | None, typer.Option(help="Only of keys (tenant/conversation) that contain this.")]
-Error = Annotated[str | None, typer.Option(help="Only where the error contains this.")]
-All = Annotated[bool, typer.Option("--all", help="All that are open.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids as printed by `eunoe dead-letters list`.")
+]
+Stage = Annotated[str | None, typer.Option(help="Only those of this stage.")]
+Reason = Annotated[DeadLetterReason | None, typer.Option(help="Only those with this reason.")]
+Conversation = Annotated[str | None, typer.Option(help="Only those with this text in the key (tenant/conversation).")]
+Error = Annotated[str | None, typer.Option(help="Only those with this text in the error; case is ignored.")]
+All = Annotated[bool, typer.Option("--all", help="All unresolved ones.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
 
 
 @app.command("list")
@@ -37,10 +39,10 @@ def list_(
     reason: Reason = None,
     conversation: Conversation = None,
     error: Error = None,
-    all_: Annotated[bool, typer.Option("--all", help="Those that are dealt with too.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include resolved ones.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the dead letters that are open, oldest first within each partition."""
+    """List unresolved dead letters, oldest first within each partition."""
     choice = LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error, closed_too=all_)
     letters = asyncio.run(read_letters(connected_settings(), choice))
     if as_json:
@@ -51,10 +53,13 @@ def list_(
 
 @app.command("show")
 def show(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="As `eunoe dead-letters list` prints it.")],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Id as printed by `eunoe dead-letters list`.")],
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter, with the record's raw bytes (of a large one from where it came, if it is still there)."""
+    """Show one dead letter and the raw bytes of its record.
+
+    A large record is stored truncated; its bytes are read from the topic it came from, if they are still there.
+    """
     filed, raw = asyncio.run(_whole(id_))
     text = raw.decode(errors="backslashreplace")
     if as_json:
@@ -77,16 +82,22 @@ def retry(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters back, as they were, to the stage that set them aside; no other stage decides them.
+    """Retry dead letters: send each record, unchanged, to the stage that failed at it, and to no other stage.
 
-    A session that was skipped is decided late: it adds to memory, and nothing newer gives way to it. Exit codes: 0 all
-    were sent back, 1 some cannot be (it is said why), 2 nothing was chosen, 69 a server did not answer.
+    A skipped session is processed late: it adds to the memory and does not replace anything newer.
+
+    Exit codes:
+
+    - 0: all retried
+    - 1: some cannot be retried; the reasons are printed
+    - 2: nothing selected
+    - 69: a server did not answer
     """
     chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
     reasons = {letter_id(filed.letter): why_not(filed) for filed in chosen}
     ready = [filed for filed in chosen if reasons[letter_id(filed.letter)] is None]
     if not dry_run and ready:
-        _confirm(ready, "Send back", yes=yes, as_json=as_json)
+        _confirm(ready, "Retry", yes=yes, as_json=as_json)
         asyncio.run(_send_back(ready))
     refused = {id_: why for id_, why in reasons.items() if why is not None}
     _report(ready, refused, Closing.RETRIED, dry_run=dry_run, as_json=as_json)
@@ -104,7 +115,7 @@ def discard(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Say that dead letters are dealt with: they stay in the topic, and are listed with --all only."""
+    """Mark dead letters resolved: they stay in the topic, and only `list --all` shows them."""
     chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
     if not dry_run:
         _confirm(chosen, "Discard", yes=yes, as_json=as_json)
@@ -113,28 +124,30 @@ def discard(
 
 
 def _chosen(ids: list[str] | None, choice: LetterFilter, *, all_: bool) -> list[Filed]:
-    """The letters that are meant; raises `Refused` where nobody said which, or there is none."""
+    """The selected letters; raises `Refused` where nothing is selected or nothing matches."""
     if not ids and not all_ and choice == LetterFilter():
-        raise Refused("which ones? Name letters by their ids, choose by --stage, --reason …, or say --all")
+        raise Refused(
+            "no dead letter selected: give ids, a filter (--stage, --reason, --conversation, --error) or --all"
+        )
     wanted = frozenset(ids or ())
     named = LetterFilter(
         wanted, choice.stage, choice.reason, choice.conversation, choice.error, closed_too=bool(wanted)
     )
     found = asyncio.run(read_letters(connected_settings(), named))
     if missing := wanted - {letter_id(filed.letter) for filed in found}:
-        raise Refused(f"no dead letter {min(missing)!r}: see `eunoe dead-letters list`")
+        raise Refused(f"no dead letter {min(missing)!r}: `eunoe dead-letters list` prints the ids")
     if not found:
-        raise Refused("no open dead letter is like that: see `eunoe dead-letters list`")
+        raise Refused("no unresolved dead letter matches: `eunoe dead-letters list` prints them")
     return found
 
 
-def _confirm(letters: list[Filed], what: str, *, yes: bool, as_json: bool) -> None:
+def _confirm(letters: list[Filed], action: str, *, yes: bool, as_json: bool) -> None:
     if yes:
         return
     if as_json:
-        raise Refused("with --json nobody can be asked: add --yes, or --dry-run")
+        raise Refused("--json cannot ask for confirmation: add --yes or --dry-run")
     errors.print(_table(letters, "dead letters"))
-    typer.confirm(f"{what} {len(letters)}?", abort=True, err=True)
+    typer.confirm(f"{action} {len(letters)} dead letters?", abort=True, err=True)
 
 
 def _report(letters: list[Filed], refused: dict[str, str], how: Closing, *, dry_run: bool, as_json: bool) -> None:
@@ -161,11 +174,11 @@ def _table(letters: list[Filed], what: str) -> Table:
 
 
 def _document(filed: Filed) -> dict[str, Any]:
-    told = filed.letter.model_dump(mode="json", exclude={"type", "schema_version"})
+    fields = filed.letter.model_dump(mode="json", exclude={"type", "schema_version"})
     closed = filed.closed
     return {
         "id": letter_id(filed.letter),
-        **told,
+        **fields,
         "closed": None if closed is None else {"how": closed.how.value, "at": closed.model_dump(mode="json")["at"]},
     }
 
@@ -174,7 +187,7 @@ async def _whole(id_: str) -> tuple[Filed, bytes]:
     settings = await placed_settings(connected_settings())
     found = await read_letters(settings, LetterFilter(frozenset({id_}), closed_too=True))
     if not found:
-        raise Refused(f"no dead letter {id_!r}: see `eunoe dead-letters list`")
+        raise Refused(f"no dead letter {id_!r}: `eunoe dead-letters list` prints the ids")
     try:
         return found[0], (await original(settings, found[0])).value
     except Refused:

@@ -34,24 +34,30 @@ from eunoe.schemas.ports import StateStore
 
 def demo(
     conversation: Annotated[
-        Path, typer.Option(help="JSON lines of events, or a file in LoCoMo's format; default: the bundled one.")
+        Path, typer.Option(help="File of JSON lines of events, or in LoCoMo's format.", show_default="bundled")
     ] = CONVERSATION,
-    sample: Annotated[str | None, typer.Option(help="Which conversation of a file that holds several.")] = None,
-    questions: Annotated[str, typer.Option(help="How many of its questions to ask, or `all`.")] = "all",
-    strategy: Annotated[Strategy | None, typer.Option(help="Where the responder looks.")] = None,
+    sample: Annotated[str | None, typer.Option(help="Conversation to play, of a file that holds several.")] = None,
+    questions: Annotated[str, typer.Option(help="Number of questions to ask, or `all`.")] = "all",
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="Retrieval strategy; default: as stage respond is set.")
+    ] = None,
     attach: Annotated[
         bool,
-        typer.Option("--attach", help="Use the servers of EUNOE_* or of an `eunoe up` here, not servers of its own."),
+        typer.Option(
+            "--attach", help="Use the servers of EUNOE_KAFKA and so on, or of an `eunoe up` here; do not start any."
+        ),
     ] = False,
-    workers: Annotated[bool, typer.Option(help="Start a worker with all stages for the time of the demo.")] = True,
-    timeout: Annotated[float, typer.Option(help="Seconds without any progress before giving up.")] = 120.0,
+    workers: Annotated[bool, typer.Option(help="Run a worker with all stages during the demo.")] = True,
+    timeout: Annotated[
+        float, typer.Option(help="Time without progress after which the demo fails, in seconds.")
+    ] = 120.0,
     as_json: Json = False,
 ) -> None:
-    """Play a conversation through the whole pipeline, then ask about it.
+    """Play a conversation through the whole pipeline, then ask questions about it.
 
-    Starts a throw-away broker, Redis and Qdrant on free loopback ports and a worker, produces the conversation's
-    events, waits until every session is remembered, asks each question as a probe and prints each reply
-    with the segments and utterances behind it. Leaves nothing behind.
+    Starts a temporary broker, Redis, Qdrant and worker on free loopback ports; produces the events; waits until every
+    session is remembered; asks each question without recording it, and prints the reply with the segments and
+    utterances behind it. Deletes everything at the end. Exit codes: 0 done, 1 an event was dead-lettered.
     """
     loaded = load_conversation(conversation, sample)
     chosen = loaded.questions if questions == "all" else loaded.questions[: _whole_number(questions)]
@@ -73,7 +79,7 @@ async def _demo(
     loaded: LoadedConversation, strategy: Strategy | None, attach: bool, workers: bool, timeout: float, quiet: bool
 ) -> dict[str, Any]:
     async with AsyncExitStack() as closing:
-        note("starting the servers and a worker …", quiet=quiet)
+        note("starting servers and worker …", quiet=quiet)
         settings = await closing.enter_async_context(running(read_settings(), attach=attach, workers=workers))
         started = time.perf_counter()
         store = await closing.enter_async_context(open_store(settings))
@@ -129,7 +135,7 @@ def _show(asked: AnsweredQuestion, reply: Reply) -> None:
         for source in reply.sources
     )
     body = (
-        f"{reply.text}\n\n[dim]rests on {', '.join(reply.cited) or 'nothing'}; in the prompt "
+        f"{reply.text}\n\n[dim]cites {', '.join(reply.cited) or 'nothing'}; in the prompt "
         f"({reply.context_tokens} tokens):\n{behind}[/dim]"
     )
     console.print(Panel(body, title=f"[bold]{asked.question}[/]", title_align="left"), highlight=False)

@@ -20,30 +20,37 @@ from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 
 _WIDTH = 200
-"""Characters of an example that the table shows; the JSON has all."""
+"""Characters of an example in the table; the JSON has all of them."""
 
 
 def diff(
-    old: Annotated[str, typer.Argument(help="A generation, for instance the live one.")],
-    new: Annotated[str, typer.Argument(help="The generation to compare with it.")],
-    conversation: Annotated[list[str] | None, typer.Option(help="Only these conversations' ids.")] = None,
-    tenant: Annotated[str, typer.Option(help="Whose conversations they are.")] = DEFAULT_TENANT,
+    old: Annotated[str, typer.Argument(help="Name of a generation, for instance v1.")],
+    new: Annotated[str, typer.Argument(help="Name of the generation to compare with it.")],
+    conversation: Annotated[
+        list[str] | None, typer.Option(help="Only this conversation id; repeatable. Default: all.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant of these conversations.")] = DEFAULT_TENANT,
     questions: Annotated[
         Path | None,
-        typer.Option(help='Ask both: a file of lines {"conversation": "…", "question": "…"}.'),
+        typer.Option(help='File of questions to ask both: JSON lines {"conversation": "…", "question": "…"}.'),
     ] = None,
     strategy: Annotated[
-        Strategy | None, typer.Option(help="How questions are looked up; unset: as in replies.")
+        Strategy | None, typer.Option(help="Retrieval strategy of the questions; default: as stage respond is set.")
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, max=100, help="Examples of each kind.")] = 3,
+    examples: Annotated[int, typer.Option(min=0, max=100, help="Examples to show of each kind of difference.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Compare two generations of the memory: what only one remembers, what changed, links, trees, retrieval.
+    """Compare two generations: memories, segments, links, trees, retrieval.
 
-    Memories are recognized by their words and their speaker, segments by their utterances, edges by their relation and
-    both ends. Both generations go on working meanwhile; one that is behind the log differs by that, which the line of
-    sessions shows. Exit codes: 0 the digests of all conversations agree (and the same is found for every question),
-    1 they differ, 2 a generation or conversation that nobody knows, 69 a server did not answer.
+    Memories are matched by text and speaker, segments by their utterances, links by relation and both ends. Both
+    generations may keep working; one that is behind the log has fewer sessions, as the row "sessions" shows.
+
+    Exit codes:
+
+    - 0: the digests of all conversations are equal, and so are the results of all questions
+    - 1: they differ
+    - 2: unknown generation or conversation
+    - 69: a server did not answer
     """
     asked = DiffOptions(
         old=old,
@@ -73,13 +80,13 @@ async def _run(asked: DiffOptions, *, as_json: bool) -> Compared:
 def _print(asked: DiffOptions, compared: Compared) -> None:
     difference = compared.difference
     console.print(_counts(asked, compared))
-    told = Table("", asked.old, asked.new, title="examples", title_justify="left", show_lines=True)
+    table = Table("", asked.old, asked.new, title="examples", title_justify="left", show_lines=True)
     for kind, found in difference.tallies.items():
         for example in found.examples:
             where = f"\n{escape(example.key)}" if difference.conversations > 1 else ""
-            told.add_row(f"{kind}{where}", _clip(example.old), _clip(example.new))
-    if told.row_count:
-        console.print(told)
+            table.add_row(f"{kind}{where}", _clip(example.old), _clip(example.new))
+    if table.row_count:
+        console.print(table)
     if compared.overlaps:
         console.print(_asked_table(asked, compared.overlaps))
     console.print(_verdict(asked, compared), highlight=False)
@@ -110,17 +117,17 @@ def _asked_table(asked: DiffOptions, overlaps: Sequence[Overlap]) -> Table:
     table = Table("question", "shared", f"{asked.old} tokens", f"{asked.new} tokens")
     for each in overlaps:
         table.add_row(escape(each.question.question), f"{each.shared:.0%}", *map(str, each.tokens))
-    table.caption = f"{len(overlaps)} questions, {_mean(overlaps):.1%} of the utterances behind them are shared"
+    table.caption = f"{len(overlaps)} questions, {_mean(overlaps):.1%} of the retrieved utterances are shared"
     return table
 
 
 def _verdict(asked: DiffOptions, compared: Compared) -> str:
     difference = compared.difference
     if compared.is_equal:
-        return f"{asked.old} and {asked.new} are equal: {difference.conversations} conversations, digest for digest"
+        return f"{asked.old} and {asked.new} are equal: the digests of {difference.conversations} conversations agree"
     differing = difference.conversations - difference.equal
     seen = any(found.differs for found in difference.tallies.values())
-    why = "" if seen or not differing else ", but only in what decided it (models, prompts, versions, event details)"
+    why = "" if seen or not differing else ", but only in provenance (models, prompts, versions) or event details"
     return f"{asked.old} and {asked.new} differ in {differing} of {difference.conversations} conversations{why}"
 
 

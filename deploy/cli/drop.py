@@ -8,24 +8,26 @@ import typer
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.generations.promotion import check_droppable
-from eunoe.deploy.generations.promotion import drop as remove
+from eunoe.deploy.generations.promotion import drop as delete
 
 
 def drop(
-    generation: Annotated[str, typer.Argument(help="The generation to remove.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    generation: Annotated[str, typer.Argument(help="Name of the generation, for instance v1.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove a generation for good: its topics, its points, its state. The log and recorded answers stay.
+    """Delete a generation: its topics, vectors and state; the log and recorded answers stay.
 
-    Refused for the one that is live. Stop its workers first.
+    Stop its workers first. The live generation is refused.
     """
     settings = connected_settings()
     asyncio.run(check_droppable(settings, generation))
     if not yes:
-        typer.confirm(f"Remove all that generation {generation} remembers?", abort=True, err=True)
-    removed = asyncio.run(remove(settings, generation))
+        typer.confirm(f"Delete generation {generation}: its topics, vectors and state?", abort=True, err=True)
+    removed = asyncio.run(delete(settings, generation))
     if as_json:
         print_json({"dropped": generation, "keys": removed})
     else:
-        console.print(f"{generation} is gone ({removed} keys); it can be made again from the log")
+        console.print(
+            f"{generation} deleted ({removed} Redis keys); to build it again: eunoe rebuild --into {generation}"
+        )

@@ -42,31 +42,35 @@ from eunoe.schemas.events import Strategy
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 
-app = typer.Typer(help="Measure quality on data of yours.", no_args_is_help=True)
+app = typer.Typer(help="Measure retrieval, replies or segmentation on your own data.", no_args_is_help=True)
 app.command("replies")(replies)
 
 
 @app.command("retrieval")
 def retrieval(
-    data: Annotated[Path, typer.Option(help="Conversations with questions, in LoCoMo's format or our JSON lines.")],
+    data: Annotated[
+        Path, typer.Option(help="File of conversations with questions: LoCoMo's format, or JSON lines of events.")
+    ],
     sample: Samples = None,
     strategy: Annotated[
-        list[Strategy] | None, typer.Option(help="Only this strategy; may be given several times.")
+        list[Strategy] | None, typer.Option(help="Only this strategy; repeatable. Default: all.")
     ] = None,
-    budgets: Annotated[str, typer.Option(help="Token budgets, with commas.")] = ",".join(map(str, BUDGETS)),
+    budgets: Annotated[str, typer.Option(help="Context budgets in tokens, separated by commas.")] = ",".join(
+        map(str, BUDGETS)
+    ),
     embedder: Embedding = None,
     baselines: Annotated[bool, typer.Option(help="Compare with simple retrievers.")] = True,
-    jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Number of processes; 0: one per core.")] = 0,
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    """How much of the evidence stands in the context, by strategy, beside simple retrievers of the same run.
+    """Measure recall of evidence utterances in the context, by strategy and beside simple retrievers.
 
-    In percent, inside token budgets of exactly the text that the responder sends, days and speakers included; an
-    utterance counts when it stands there whole. Simple retrievers: turns, four turns and sessions by cosine (dense),
-    BM25 and both (rrf). No language model is asked. Example:
+    Recall is in percent, within token budgets of the exact text that the responder sends, days and speakers
+    included; an utterance counts when the context holds all of it. The simple retrievers rank turns, groups of four
+    turns and sessions by cosine (dense), by BM25 and by both (rrf). No language model is called.
 
-    eunoe eval retrieval --data locomo.json --strategy fused --strategy segment --budgets 500,2000 --report reports
+    Example: `eunoe eval retrieval --data locomo.json --strategy fused --budgets 500,2000 --report reports`
     """
     check_folder(report)
     settings = settings_with(embedder)
@@ -98,33 +102,31 @@ def _budgets(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise typer.BadParameter(
-            f"expected numbers of tokens with commas, like 500,1000, got {text!r}", param_hint="--budgets"
+            f"expected numbers of tokens separated by commas, like 500,1000, got {text!r}", param_hint="--budgets"
         )
     return tuple(dict.fromkeys(map(int, parts)))
 
 
 @app.command("segmentation")
 def segmentation(
-    data: Annotated[
-        list[Path] | None, typer.Option(help="Dialogues with gold segments; may be given several times.")
-    ] = None,
+    data: Annotated[list[Path] | None, typer.Option(help="File of dialogues with gold segments; repeatable.")] = None,
     spliced: Annotated[
         Path | None,
-        typer.Option(help="Conversations in LoCoMo's format: splice dialogues from starts and middles of sessions."),
+        typer.Option(help="File in LoCoMo's format: splice dialogues from the starts and the middles of its sessions."),
     ] = None,
-    dialogues: Annotated[int, typer.Option(min=1, help="How many to splice of each kind.")] = 200,
+    dialogues: Annotated[int, typer.Option(min=1, help="Number of spliced dialogues of each kind.")] = 200,
     seed: Seed = 7,
     embedder: Embedding = None,
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    """How well topics are told apart: Pk, WindowDiff (lower is better), boundary F1, and the score that joins them.
+    """Measure topic segmentation: Pk and WindowDiff (lower is better), boundary F1, and their combined score.
 
-    The segmenter is the stage's own, offline; beside it no boundary, one every five lines, TextTiling and dynamic
-    programming over the same embeddings. DATA is a JSON list, or lines, of {"utterances": [texts], "segments":
-    [lengths], "speakers": [names]}; the last may be missing. Example:
+    Compares the offline segmenter of stage segment with no boundary, a boundary every five lines, TextTiling and
+    dynamic programming over the same embeddings. DATA is a JSON list, or JSON lines, of
+    `{"utterances": [texts], "segments": [lengths], "speakers": [names]}`; speakers are optional.
 
-    eunoe eval segmentation --data dialseg711.json --data tiage.json --spliced locomo.json
+    Example: `eunoe eval segmentation --data dialseg711.json --data tiage.json --spliced locomo.json`
     """
     if not data and spliced is None:
         raise Refused("nothing to measure: give --data FILE, --spliced FILE or both")

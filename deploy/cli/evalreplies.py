@@ -1,4 +1,4 @@
-"""`eunoe eval replies`: replies, and who judges them."""
+"""`eunoe eval replies`."""
 
 import asyncio
 import os
@@ -37,31 +37,38 @@ from eunoe.workers.stores.answers import MemoryAnswers
 
 
 def replies(
-    data: Annotated[Path, typer.Option(help="Conversations with questions and answers, LoCoMo's format or ours.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="File of conversations with questions and answers: LoCoMo's format, or JSON lines of events."
+        ),
+    ],
     sample: Samples = None,
     memory: Ways = None,
-    questions: Annotated[int | None, typer.Option(min=1, help="Only the first so many of each conversation.")] = None,
+    questions: Annotated[
+        int | None, typer.Option(min=1, help="Number of questions of each conversation; default: all.")
+    ] = None,
     budget: Budget = 1500,
     judge: Judge = None,
     bertscore: Annotated[
-        bool, typer.Option("--bertscore", help="BERTScore too: pip install 'eunoe\\[bertscore]'.")
+        bool, typer.Option("--bertscore", help="Compute BERTScore too; needs pip install 'eunoe[bertscore]'.")
     ] = False,
     offline_memory: Annotated[
-        bool, typer.Option("--offline-memory", help="The stages decide offline; the model only replies.")
+        bool, typer.Option("--offline-memory", help="Build the memory offline; the model only replies.")
     ] = False,
-    dollars_in: Annotated[float, typer.Option(min=0, help="Dollars per million tokens of prompts.")] = 0.0,
-    dollars_out: Annotated[float, typer.Option(min=0, help="Dollars per million tokens of answers.")] = 0.0,
+    dollars_in: Annotated[float, typer.Option(min=0, help="Price in dollars per million prompt tokens.")] = 0.0,
+    dollars_out: Annotated[float, typer.Option(min=0, help="Price in dollars per million completion tokens.")] = 0.0,
     embedder: Embedding = None,
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    r"""How good are the replies? Token F1, ROUGE-L, BLEU, judges, and what a question costs, by kind of memory.
+    """Measure replies for each kind of memory: token F1, ROUGE-L, BLEU, judgements, and the cost of a question.
 
-    Needs pip install 'eunoe\[eval]'. With OPENAI_BASE_URL a language model replies, without it the offline twin
-    quotes; the report says which. Beside the strategies stand the whole conversation as context, plain retrieval of
-    single turns, and no memory. With --judge MODEL: correct or not, a grade from 1 to 100, the preference to plain
-    retrieval (asked in both orders), consistency and memorability, and whether the evidence entails or contradicts
-    the reply.
+    Needs `pip install 'eunoe[eval]'`. With OPENAI_BASE_URL a language model replies; without it the offline
+    implementation quotes, and the report says so. The strategies are compared with the whole conversation as context,
+    with plain retrieval of single turns, and with no memory. With `--judge MODEL` a model judges: correct or not, a
+    grade from 1 to 100, preference to plain retrieval (asked in both orders), consistency and memorability, and whether
+    the evidence entails or contradicts the reply.
     """
     ways = known_ways(memory)
     for library in ("rouge_score", "sacrebleu", *(["bert_score"] if bertscore else [])):
@@ -69,7 +76,7 @@ def replies(
     check_folder(report)
     settings = settings_with(embedder)
     if judge is not None and not uses_endpoint(settings, os.environ):
-        raise Refused(f"judges need a language model: {NO_MODEL}")
+        raise Refused(f"--judge needs a language model: {NO_MODEL}")
     conversations = with_questions(data, sample or ())
     if not any(question.answer for loaded in conversations for question in answerable(loaded)):
         raise Refused(f"{data}: no question with evidence has an answer to compare with")
@@ -89,7 +96,7 @@ def replies(
         data=hashes(data),
         bars=reply_bars(rows),
         about={"prompts": SYSTEMS} if judge else {},
-        notes=() if models["language"] != OFFLINE else ("Replies are quotations: no language model was asked.",),
+        notes=() if models["language"] != OFFLINE else ("Replies are quotations: no language model was called.",),
     )
     finish(made, report, as_json=as_json)
 

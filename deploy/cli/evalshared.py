@@ -1,4 +1,4 @@
-"""What the evaluations with replies share: kinds of memory, judges, conversations that are remembered."""
+"""Shared by the evaluations with replies: kinds of memory, judges, conversations made into memory."""
 
 import os
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ NO_MODEL = "set OPENAI_BASE_URL (and OPENAI_API_KEY), and EUNOE_MODEL for the mo
 
 Ways = Annotated[
     list[str] | None,
-    typer.Option("--memory", help=f"Only this memory; may be given several times: {', '.join(WAYS)}."),
+    typer.Option("--memory", help=f"Only this kind of memory; repeatable: {', '.join(WAYS)}. Default: all."),
 ]
-Judge = Annotated[str | None, typer.Option(help="The model at OPENAI_BASE_URL that judges; default: nobody judges.")]
-Budget = Annotated[int, typer.Option(min=1, help="Tokens of memory in a prompt.")]
+Judge = Annotated[str | None, typer.Option(help="Model at OPENAI_BASE_URL that judges; default: no judging.")]
+Budget = Annotated[int, typer.Option(min=1, help="Memory in a prompt, in tokens.")]
 
 
 def known_ways(ways: Sequence[str] | None) -> tuple[str, ...]:
-    """The kinds of memory of the command line, all where none is named; raises `typer.BadParameter`."""
+    """The kinds of memory of the command line, all by default; raises `typer.BadParameter`."""
     unknown = [way for way in ways or () if way not in WAYS]
     if unknown:
         raise typer.BadParameter(f"no such memory: {', '.join(unknown)}; use {', '.join(WAYS)}", param_hint="--memory")
@@ -41,7 +41,7 @@ async def grow_libraries(
     closing: AsyncExitStack,
     quiet: bool,
 ) -> list[IndexedConversation]:
-    """Conversations with their memory, made in this process."""
+    """The conversations as memory, built in this process one after the other."""
     embedder = await open_embedder(settings, os.environ, closing)
     libraries = []
     with ProgressBars(quiet=quiet) as bars:
@@ -53,7 +53,7 @@ async def grow_libraries(
 
 
 async def open_judge(settings: Settings, name: str | None, closing: AsyncExitStack) -> LanguageModel | None:
-    """The model that judges; None where none is named."""
+    """The model that judges; `None` where ``name`` is."""
     if name is None:
         return None
     other = settings.model_copy(update={"model": name, "language": Language.OPENAI})

@@ -1,4 +1,4 @@
-"""What the commands of `eunoe eval` share: options, progress, tables."""
+"""Shared by the commands of `eunoe eval`: options, settings, tables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,24 @@ import typer
 from rich.table import Table
 
 from eunoe.deploy.cli.output import console, note, print_json
-from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, telling, write_report
+from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, filled_columns, write_report
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.ports import LanguageModel
 
 Samples = Annotated[
-    list[str] | None, typer.Option("--sample", help="Only this conversation of the file; may be given several times.")
+    list[str] | None, typer.Option("--sample", help="Only this conversation of the file; repeatable. Default: all.")
 ]
 Embedding = Annotated[
     str | None,
     typer.Option(
-        "--embedder", help="wordllama, fastembed:MODEL or endpoint:MODEL:DIMENSIONS; default: EUNOE_EMBEDDING."
+        "--embedder", help="Embedder: wordllama, fastembed:MODEL or endpoint:MODEL:SIZE; default: EUNOE_EMBEDDING."
     ),
 ]
 ReportFolder = Annotated[
-    Path | None, typer.Option("--report", help="A folder for the report: JSON, Markdown and a plot.")
+    Path | None,
+    typer.Option("--report", help="Folder for a report: JSON, Markdown and a plot; default: none is written."),
 ]
-Seed = Annotated[int, typer.Option(help="Draws the same again.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random draws; the same seed draws the same.")]
 
 
 def settings_with(embedding: str | None) -> Settings:
@@ -41,13 +42,13 @@ def stage_settings(settings: Settings) -> dict[str, Any]:
 
 
 def models_of(settings: Settings, language: LanguageModel | None, judge: LanguageModel | None = None) -> dict[str, str]:
-    """For a report: what decided, embedded and judged."""
+    """For a report: the models by role, language, embedder and judge."""
     named = {"language": OFFLINE if language is None else language.name, "embedder": settings.embedding}
     return named if judge is None else {**named, "judge": judge.name}
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -57,16 +58,16 @@ def finish(report: EvalReport, folder: Path | None, *, as_json: bool) -> None:
         print_json([dict(row) for row in report.rows])
     else:
         console.print(table(report.rows))
-        for said in report.notes:
-            console.print(said, style="dim", markup=False)
+        for line in report.notes:
+            console.print(line, style="dim", markup=False)
     if folder is not None:
         paths = write_report(folder, report)
         note(f"report: {', '.join(map(str, paths))}", quiet=as_json)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows for people, without columns that say nothing; on end where they are too many for the screen."""
-    names = telling(rows)
+    """Rows as a table without empty columns, transposed where it is too wide for the screen."""
+    names = filled_columns(rows)
     lines = [names, *([_cell(row[name]) for name in names] for row in rows)]
     turned = [list(column) for column in zip(*lines, strict=True)]
     chosen = turned if _width(lines) > console.width and _width(turned) < _width(lines) else lines
@@ -92,5 +93,5 @@ def _cell(value: object) -> str:
 
 
 def fields(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    """Dataclasses as rows."""
+    """Dataclass instances as dictionaries."""
     return [asdict(row) for row in rows]

@@ -10,12 +10,16 @@ from eunoe.deploy.generations.promotion import Listed, list_generations
 
 
 def generations(as_json: Json = False) -> None:
-    """List the generations of the memory: which one answers, how each was made."""
+    """List the generations of the memory: which is live, how each was built.
+
+    A generation is one derivation of the memory from the log, with its own topics, Redis keys, Qdrant collections and
+    consumer groups. The live one answers.
+    """
     found = asyncio.run(list_generations(connected_settings()))
     if as_json:
         print_json([_document(one) for one in found])
         return
-    table = Table("generation", "answers", "made", "from", "state", "log", "differs in")
+    table = Table("generation", "live", "built", "from", "state", "log", "changes")
     for one in found:
         made = one.made
         changes = {} if made is None else {**made.changes, **made.plan}
@@ -23,7 +27,7 @@ def generations(as_json: Json = False) -> None:
         table.add_row(
             one.name,
             "yes" if one.is_live else "",
-            "with the log" if made is None else f"{made.made_at:%Y-%m-%d %H:%M}",
+            "by its workers" if made is None else f"{made.made_at:%Y-%m-%d %H:%M}",
             "" if made is None else made.source,
             "" if made is None else made.state.value,
             str(log),

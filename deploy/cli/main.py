@@ -1,4 +1,4 @@
-"""`eunoe`: the commands, and what becomes of their faults."""
+"""The `eunoe` command: its subcommands, and the exit codes of their errors."""
 
 import logging
 import os
@@ -18,47 +18,51 @@ from eunoe.schemas.errors import EunoeError
 log = logging.getLogger(__name__)
 
 COMMANDS: Final = {
-    "up": "Start a broker, Redis, Qdrant, a worker that answers and one that remembers; run until Ctrl-C.",
-    "demo": "Play a conversation through the whole pipeline, then ask about it.",
-    "worker": "Run stages in this process until it is told to stop (SIGTERM, Ctrl-C).",
-    "topics": "Create and list the topics, and change the number of their partitions.",
+    "up": "Run a broker, Redis, Qdrant and all stages on this machine until Ctrl-C.",
+    "demo": "Play a conversation through the whole pipeline, then ask questions about it.",
+    "worker": "Run stages in this process until SIGTERM or Ctrl-C.",
+    "topics": "Create and list the topics, and change their number of partitions.",
     "produce": "Produce the events of a file into the conversations topic.",
-    "ask": "Say something to a conversation and print the reply, with what it rests on.",
-    "show": "Show what is remembered of a conversation: its topic segments, its memories, their graph or their tree.",
-    "state": "Say what was derived from a conversation, as counts and one SHA-256, and check the index against it.",
-    "dead-letters": "Records that were set aside: list them, look at one, send them back, call them dealt with.",
-    "repair": "Derive a conversation again from the log, in place of what the stores hold; workers go on meanwhile.",
-    "rebuild": "Make memory again from the log, into another generation, while the live one goes on answering.",
-    "diff": "Compare two generations of the memory: what only one remembers, what changed, links, trees, retrieval.",
-    "generations": "List the generations of the memory: which one answers, how each was made.",
-    "promote": "Let another generation answer from now on; `eunoe promote` of the old one undoes it.",
-    "drop": "Remove a generation for good: its topics, its points, its state. The log and recorded answers stay.",
-    "schemas": "Write the contracts for clients in any language.",
-    "eval": "Measure quality on data of yours.",
+    "ask": "Ask about a conversation; print the reply and the memory behind it.",
+    "show": "Show the memory of a conversation: segments, memories, graph or tree.",
+    "state": "Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.",
+    "dead-letters": "List and show dead-lettered records, retry them, mark them resolved.",
+    "repair": "Derive a conversation again from the log and replace its stored state, while workers run.",
+    "rebuild": "Build a new generation of the memory from the log, while the live one keeps answering.",
+    "diff": "Compare two generations: memories, segments, links, trees, retrieval.",
+    "generations": "List the generations of the memory: which is live, how each was built.",
+    "promote": "Make a generation live; promote the old one to undo it.",
+    "drop": "Delete a generation: its topics, vectors and state; the log and recorded answers stay.",
+    "schemas": "Write the JSON Schemas and the AsyncAPI document for clients in any language.",
+    "eval": "Measure retrieval, replies or segmentation on your own data.",
 }
-"""Command → what it does, in the order of the help. Each is a module of its name, with a function of its name or an
-``app``, and the first line of its help is this one: the list of commands is shown without importing any of them."""
+"""Command → first line of its help, in the order of `eunoe --help`.
+
+The module of a command has its name, and holds a function of that name or an ``app``. The help of `eunoe` is printed
+without importing any of them.
+"""
 
 
 def build_app(called: str | None = None) -> typer.Typer:
-    """The command line with the command ``called`` in it; all others are there by name only.
+    """The command line; only the command ``called`` is imported, the others are listed by name.
 
-    Importing a command brings its libraries: `eunoe show` need not wait for those of the models, `eunoe --help` for
-    none at all.
+    Importing a command imports its libraries: `eunoe show` does not wait for those of the models, and `eunoe --help`
+    for none at all.
     """
     app = typer.Typer(
         name="eunoe",
         help="Long-term memory for chat products: events in through Kafka, replies that remember out.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_group)
-    for name, does in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         if name == called:
             _add(app, name)
         else:
-            app.command(name, help=does)(_group)
+            app.command(name, help=summary)(_group)
     return app
 
 
@@ -75,7 +79,7 @@ def _group() -> None:
 
 
 def main() -> None:
-    """Run a command; a user's mistake ends in one line and exit code 2, a server's silence in one and 69."""
+    """Run the command of ``sys.argv`` and end the process; an expected error prints one line."""
     run_to_exit(_run_called)
 
 
@@ -84,14 +88,14 @@ def _run_called() -> None:
 
 
 def run_to_exit(command: Callable[[], object]) -> None:
-    """Run a command and end the process with the exit code that its outcome means (see `eunoe.deploy.exits`)."""
+    """Run a command and end the process with the exit code of its outcome (see `eunoe.deploy.exits`)."""
     collect_seldom()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     _leave(_run(command))
 
 
 def _called(variables: Mapping[str, str], arguments: Sequence[str]) -> str | None:
-    """The command that is called, or of which a shell asks how its line may go on."""
+    """The command of the arguments, or of the line that a shell asks to complete; `None` where there is none."""
     line = variables.get("COMP_WORDS") or variables.get("_TYPER_COMPLETE_ARGS", "")
     return next(iter(line.split()[1:] or arguments), None)
 
@@ -107,13 +111,13 @@ def _run(command: Callable[[], object]) -> int:
         errors.print(f"eunoe: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
         return code_of(fault)
     except Exception:
-        log.exception("eunoe crashed; this is a fault of eunoe")
+        log.exception("eunoe crashed; this is a bug in eunoe")
         return Exit.SOFTWARE
     return Exit.OK
 
 
 def _leave(code: int) -> None:
-    """End the process, even where a library's thread would not end."""
+    """End the process, even if a library's non-daemon thread keeps running."""
     sys.stdout.flush()
     sys.stderr.flush()
     main_thread = threading.main_thread()

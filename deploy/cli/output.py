@@ -1,4 +1,4 @@
-"""What commands print: for people with rich, for scripts as JSON."""
+"""Output of the commands: text by rich for people, JSON for scripts."""
 
 import sys
 from typing import Annotated
@@ -10,17 +10,17 @@ from rich.console import Console
 console = Console()
 errors = Console(stderr=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 
 
 def print_json(value: object) -> None:
-    """One JSON object on standard output, indented only where a person looks."""
+    """Print a value as JSON on standard output, indented only on a terminal."""
     option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
     sys.stdout.buffer.write(orjson.dumps(value, option=option | orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
 
 
 def note(message: str, *, quiet: bool = False) -> None:
-    """A line of progress on standard error; nothing where ``quiet``."""
+    """Print a line on standard error, unless ``quiet``."""
     if not quiet:
         errors.print(message, highlight=False)

@@ -18,12 +18,14 @@ from eunoe.deploy.settings import Settings
 
 
 def produce(
-    file: Annotated[Path, typer.Argument(help="JSON lines: one utterance, session end or erasure a line.")],
+    file: Annotated[
+        Path, typer.Argument(help="File of JSON lines, one event each: an utterance, a session end or an erasure.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Produce the events of a file into the conversations topic.
 
-    The whole file is checked first: where a line is wrong, it is named and nothing is sent.
+    Checks the whole file first: a wrong line is reported, and nothing is produced.
     """
     events = read_events(file)
     settings = connected_settings()

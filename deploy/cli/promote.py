@@ -7,23 +7,23 @@ import typer
 
 from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.clients.connect import connected_settings
-from eunoe.deploy.generations.promotion import promote as let_answer
+from eunoe.deploy.generations.promotion import promote as make_live
 
 
 def promote(
-    generation: Annotated[str, typer.Argument(help="The generation that shall answer.")], as_json: Json = False
+    generation: Annotated[str, typer.Argument(help="Name of the generation, for instance v2.")], as_json: Json = False
 ) -> None:
-    """Let another generation answer from now on; `eunoe promote` of the old one undoes it.
+    """Make a generation live; promote the old one to undo it.
 
-    Waits until the generation's workers have caught up with the log. Every ask is answered by exactly one generation;
-    keep the workers of both running until the change has passed, then stop those of the old one.
+    First waits until the generation's workers have caught up with the log. Exactly one generation answers each ask.
+    Keep the workers of both generations running until the command ends, then stop the old one's.
     """
 
-    def tell(left: int) -> None:
+    def report_lag(left: int) -> None:
         note(f"{generation}: {left} records behind", quiet=as_json or not left)
 
-    before = asyncio.run(let_answer(connected_settings(), generation, tell))
+    before = asyncio.run(make_live(connected_settings(), generation, report_lag))
     if as_json:
         print_json({"live": generation, "before": before})
     else:
-        console.print(f"{generation} answers now; {before} did before, and `eunoe promote {before}` undoes it")
+        console.print(f"{generation} is live now, instead of {before}; to undo: eunoe promote {before}")

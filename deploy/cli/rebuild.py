@@ -23,34 +23,43 @@ from eunoe.schemas.identity import conversation_key
 
 
 def rebuild(
-    into: Annotated[str, typer.Option(help="The generation to make, for instance v2.")],
-    stages: Annotated[str | None, typer.Option(help="Only these, with commas; intake is always among them.")] = None,
-    conversation: Annotated[list[str] | None, typer.Option(help="Only these conversations' ids.")] = None,
-    tenant: Annotated[str, typer.Option(help="Whose conversations they are.")] = DEFAULT_TENANT,
-    until: Annotated[datetime | None, typer.Option(help="Only what the log held at this time (UTC).")] = None,
+    into: Annotated[str, typer.Option(help="Name of the generation to build, for instance v2.")],
+    stages: Annotated[
+        str | None, typer.Option(help="Only these stages, separated by commas; intake is always included.")
+    ] = None,
+    conversation: Annotated[
+        list[str] | None, typer.Option(help="Only this conversation id; repeatable. Default: all.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant of these conversations.")] = DEFAULT_TENANT,
+    until: Annotated[datetime | None, typer.Option(help="Only records logged up to this time (UTC).")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="ROOM.SETTING=VALUE", help="What shall differ."),
+        typer.Option(
+            "--set", metavar="STAGE.SETTING=VALUE", help="Override a setting: STAGE.SETTING=VALUE; repeatable."
+        ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")] = 2,
     from_stage: Annotated[
         str | None,
-        typer.Option(help="Make this stage and what depends on it again; copy the rest from the live generation."),
+        typer.Option(help="Derive this stage and its dependents again; copy the rest from the live generation."),
     ] = None,
     ask_again: Annotated[
-        bool, typer.Option("--ask-again", help="Ask models anew: a new memory, not the same one made again.")
+        bool, typer.Option("--ask-again", help="Ignore recorded model answers and ask the models again.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would ask of models.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the model calls and their estimated cost, and do nothing.")
+    ] = False,
     follow_: Annotated[
-        bool, typer.Option("--follow", help="Then run the generation's workers, so that it keeps up; until Ctrl-C.")
+        bool,
+        typer.Option("--follow", help="Then run the generation's workers here until Ctrl-C, to keep it up to date."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make memory again from the log, into another generation, while the live one goes on answering.
+    """Build a new generation of the memory from the log, while the live one keeps answering.
 
-    Questions that models answered before cost nothing: with the same prompts, models and settings the same memory
-    comes out, and no model is asked. Stop it when you like and run it again: it goes on. Then compare (`eunoe diff`),
-    and let the new one answer (`eunoe promote`).
+    Recorded model answers are used again at no cost: with the same prompts, models and settings the result is the
+    same memory, without a model call. After an interruption, run the same command again to continue. Then compare the
+    generations (`eunoe diff`) and make the new one live (`eunoe promote`).
     """
     plan = RebuildPlan(
         into=into,
@@ -64,7 +73,7 @@ def rebuild(
     )
     check_from_stage(plan)
     if follow_ and plan.is_partial:
-        raise Refused("--follow needs all of memory: leave out --stages, --conversation and --until")
+        raise Refused("--follow needs a complete rebuild: leave out --stages, --conversation and --until")
     if dry_run:
         asyncio.run(_estimate(plan, as_json=as_json))
     else:
@@ -115,7 +124,7 @@ def _dollars(cost: float | None) -> str:
 
 
 def estimate_lines(found: Estimate) -> list[str]:
-    """What a person is told of an estimate."""
+    """An estimate as lines of text."""
     how = (
         "all of them derived"
         if found.is_exact
@@ -123,20 +132,21 @@ def estimate_lines(found: Estimate) -> list[str]:
     )
     lines = [
         f"{found.conversations} conversations, {found.events} events, about {found.sessions} sessions ({how})",
-        f"{found.calls} model calls: {found.prompt_tokens} prompt tokens, {found.completion_tokens} tokens of answers"
-        f"{_dollars(found.cost)}; {found.recorded} questions are answered by recorded answers, for nothing",
+        f"{found.calls} model calls: {found.prompt_tokens} prompt tokens, {found.completion_tokens} completion tokens"
+        f"{_dollars(found.cost)}; {found.recorded} more are served by recorded answers at no cost",
     ]
     if found.guessed:
-        lines.append(
-            f"no recorded answer tells how long answers to {', '.join(found.guessed)} are: {GUESSED_TOKENS} tokens each"
-        )
+        lines.append(f"no recorded answers to {', '.join(found.guessed)}: assumed {GUESSED_TOKENS} tokens each")
     if found.embedded is not None:
-        lines.append(f"{found.embedded} texts for the embedding endpoint")
+        lines.append(f"{found.embedded} texts sent to the embedding endpoint")
     if found.calls and found.cost is None:
         lines.append(
-            "no cost: set EUNOE_MODEL_PROMPT_PRICE and EUNOE_MODEL_COMPLETION_PRICE (dollars per million tokens)"
+            "cost unknown: set EUNOE_MODEL_PROMPT_PRICE and EUNOE_MODEL_COMPLETION_PRICE (dollars per million tokens)"
         )
-    return [*lines, "nothing was asked and nothing was written; tokens are words and punctuation marks"]
+    return [
+        *lines,
+        "dry run: no model was called, nothing was written; token counts are of words and punctuation marks",
+    ]
 
 
 def _print(done: run.Rebuilt, *, as_json: bool) -> None:
@@ -159,6 +169,6 @@ def _print(done: run.Rebuilt, *, as_json: bool) -> None:
         f"{done.generation} is {done.state}: {made.conversations} conversations, {made.events} events,"
         f" {made.sessions} sessions, {made.memories} memories in {done.seconds:.1f} s"
         f" ({done.events_per_s:.0f} events/s); {made.calls} model calls, {made.tokens} tokens{_dollars(made.cost)}"
-        + (f"; {made.failed} decisions failed, their sessions are skipped" if made.failed else ""),
+        + (f"; {made.failed} decisions failed, their sessions were skipped" if made.failed else ""),
         highlight=False,
     )

@@ -23,27 +23,33 @@ from eunoe.workers.stores.redis import RedisTransplants
 
 def repair(
     conversation: Annotated[str | None, typer.Argument(help="The conversation's id.")] = None,
-    tenant: Annotated[str, typer.Option(help="Whose conversation it is.")] = DEFAULT_TENANT,
+    tenant: Annotated[str, typer.Option(help="Tenant of the conversation.")] = DEFAULT_TENANT,
     all_held: Annotated[
-        bool, typer.Option("--all-held", help="Every conversation of which events are held as dead letters.")
+        bool, typer.Option("--all-held", help="Repair every conversation with held dead letters.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Derive a conversation again from the log, in place of what the stores hold; workers go on meanwhile.
+    """Derive a conversation again from the log and replace its stored state, while workers run.
 
-    For a conversation that is held because Redis lost acknowledged writes, or whose vector index disagrees. Recorded
-    model answers are used again. Exit codes: 0 all is well, 1 sessions failed again and are missing in memory,
-    2 the log knows nothing of the conversation, 69 a server did not answer.
+    Use it for a conversation that is held because Redis lost acknowledged writes, or whose vector index disagrees with
+    the state store. Recorded model answers are used again.
+
+    Exit codes:
+
+    - 0: repaired
+    - 1: sessions failed again and are missing from the memory
+    - 2: the log holds nothing of the conversation
+    - 69: a server did not answer
     """
     if (conversation is None) != all_held:
-        raise Refused("name one conversation, or say --all-held")
+        raise Refused("give one conversation or --all-held")
     key = None if conversation is None else conversation_key(tenant, conversation)
     done = asyncio.run(_repair(key, quiet=as_json))
     if as_json:
         print_json([asdict(each) for each in done])
     else:
         for each in done:
-            console.print(_told(each), highlight=False, markup=False)
+            console.print(_line(each), highlight=False, markup=False)
         if not done:
             console.print("no conversation is held")
     if any(each.skipped for each in done):
@@ -63,13 +69,13 @@ async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
         return found
 
 
-def _told(done: Repaired) -> str:
+def _line(done: Repaired) -> str:
     parts = [
         f"{done.key}: {done.records} records, {done.sessions} sessions, {done.memories} memories",
         f"{done.points} points written, {done.removed} removed",
         f"{done.calls} model calls",
     ]
-    parts += [f"{done.letters} held dead letters dealt with"] if done.letters else []
-    parts += [f"{done.asked} asks passed on"] if done.asked else []
+    parts += [f"{done.letters} held dead letters resolved"] if done.letters else []
+    parts += [f"{done.asked} asks forwarded"] if done.asked else []
     parts += [f"{done.skipped} sessions FAILED and are missing"] if done.skipped else []
     return "; ".join(parts)

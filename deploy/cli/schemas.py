@@ -10,12 +10,12 @@ from eunoe.deploy.contracts.write import write_contracts
 
 
 def schemas(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if missing.")] = Path("contracts"),
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; created if missing.")] = Path("contracts"),
     as_json: Json = False,
 ) -> None:
-    """Write the contracts for clients in any language.
+    """Write the JSON Schemas and the AsyncAPI document for clients in any language.
 
-    A JSON Schema for each event, and one AsyncAPI 3 document: topics, keys, partitioner.
+    One JSON Schema for each event, and one AsyncAPI 3 document with topics, keys and partitioner.
     """
     written = write_contracts(folder)
     if as_json:

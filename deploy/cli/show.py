@@ -45,38 +45,50 @@ from eunoe.workers.tree.outline import outline
 from eunoe.workers.update.reads import HistoryEntry
 
 V = TypeVar("V")
-_MOMENT: TypeAdapter[datetime] = TypeAdapter(Time)
+_TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 
 
 def show(
     conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
-    tenant: Annotated[str, typer.Option(help="Whose conversation it is.")] = DEFAULT_TENANT,
-    denoised: Annotated[bool, typer.Option("--denoised", help="Segments as retrieval sees them.")] = False,
-    memories: Annotated[bool, typer.Option("--memories", help="The memories that hold, by session.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="With --memories: those that no longer hold too.")] = False,
+    tenant: Annotated[str, typer.Option(help="Tenant of the conversation.")] = DEFAULT_TENANT,
+    denoised: Annotated[
+        bool, typer.Option("--denoised", help="Show segments denoised, as retrieval uses them.")
+    ] = False,
+    memories: Annotated[bool, typer.Option("--memories", help="Show the current memories by session.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="With --memories: include memories that have ended.")] = False,
     at: Annotated[
-        str | None, typer.Option(help="With --memories: as known then, a day or RFC 3339 time of the log.")
+        str | None, typer.Option(help="With --memories: as known at this log time, a day or an RFC 3339 time.")
     ] = None,
-    history: Annotated[str | None, typer.Option(help="What became of one memory: its id, or how that begins.")] = None,
-    timelines: Annotated[bool, typer.Option("--timelines", help="The memories as they led to each other.")] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="The tree of memories, with counts and days.")] = False,
-    dot: Annotated[Path | None, typer.Option(help="Write the memory graph (or tree) here, for Graphviz.")] = None,
-    svg: Annotated[Path | None, typer.Option(help="Draw the memory graph (or tree) here; needs Graphviz.")] = None,
+    history: Annotated[
+        str | None, typer.Option(help="Show the changes of one memory, given its id or a prefix of it.")
+    ] = None,
+    timelines: Annotated[bool, typer.Option("--timelines", help="Show the memory graph as timelines.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Show the tree of memories, with counts and days.")] = False,
+    dot: Annotated[
+        Path | None, typer.Option(help="Write the memory graph to this file for Graphviz; with --tree, the tree.")
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(help="Draw the memory graph into this SVG file; with --tree, the tree. Needs Graphviz."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is remembered of a conversation: its topic segments, its memories, their graph or their tree."""
+    """Show the memory of a conversation: segments, memories, graph or tree.
+
+    Without an option: the topic segments of each session.
+    """
     if (all_ or at is not None) and not memories:
-        raise Refused("--all and --at say which memories are shown: give --memories too")
+        raise Refused("--all and --at need --memories")
     key = conversation_key(tenant, conversation)
     if history is not None:
         entries = _read(lambda store: view_history(store, key, history), conversation, tenant)
         _show_history(entries, as_json)
         return
     if memories:
-        moment = None if at is None else parse_moment(at)
-        view = _read(lambda store: view_memories(store, key, moment, all_=all_), conversation, tenant)
-        if moment is not None and moment < view.known_since:
-            note(f"nothing was known at {at}: by the log's time the first session ended {write_time(view.known_since)}")
+        time = None if at is None else parse_time(at)
+        view = _read(lambda store: view_memories(store, key, time, all_=all_), conversation, tenant)
+        if time is not None and time < view.known_since:
+            note(f"nothing was known at {at}: the first session ended at {write_time(view.known_since)} (log time)")
         _show_memories(f"{conversation}{f' at {at}' if at else ''}", view.memories, as_json)
         return
     if tree:
@@ -103,14 +115,14 @@ def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, 
 
     view = asyncio.run(run())
     if view is None:
-        raise Refused(f"nothing is known of conversation {conversation!r} of tenant {tenant!r}")
+        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}")
     return view
 
 
-def parse_moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """A day (its end, in UTC) or an RFC 3339 time; raises `Refused` for anything else."""
     try:
-        return _MOMENT.validate_python(f"{text}T23:59:59.999999Z" if len(text) == len("2026-01-31") else text)
+        return _TIME.validate_python(f"{text}T23:59:59.999999Z" if len(text) == len("2026-01-31") else text)
     except ValidationError:
         raise Refused(f"--at {text!r}: expected a day like 2026-03-01 or a time like 2026-03-01T09:30:00Z") from None
 

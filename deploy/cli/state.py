@@ -21,34 +21,43 @@ from eunoe.workers.derive.digest import hash_of_all
 from eunoe.workers.stores.qdrant import QdrantIndex
 
 SHOWN = 20
-"""Disagreements that are told one by one; the JSON has all."""
+"""Disagreements that are printed one by one; the JSON has all."""
 ADVICE = (
-    "The state store is right, the index is not: `eunoe repair CONVERSATION` derives the conversation again, "
-    "and a rebuild into a new generation makes the whole index anew."
+    "The state store is the truth: `eunoe repair CONVERSATION` mends the index of a conversation, "
+    "`eunoe rebuild` builds the whole index again in a new generation."
 )
 
 
 def state(
     conversation: Annotated[str | None, typer.Argument(help="The conversation's id.")] = None,
-    tenant: Annotated[str, typer.Option(help="Whose conversation it is.")] = DEFAULT_TENANT,
-    all_: Annotated[bool, typer.Option("--all", help="All conversations of all tenants.")] = False,
+    tenant: Annotated[str, typer.Option(help="Tenant of the conversation.")] = DEFAULT_TENANT,
+    all_: Annotated[bool, typer.Option("--all", help="Include all conversations of all tenants.")] = False,
     digest: Annotated[
-        bool, typer.Option("--digest", help="Print only hashes: one line each, and one for all.")
+        bool,
+        typer.Option("--digest", help="Print only hashes: one line for each conversation, with --all one for all."),
     ] = False,
-    dump: Annotated[bool, typer.Option("--dump", help="Print what is hashed: a line of JSON each.")] = False,
+    dump: Annotated[
+        bool, typer.Option("--dump", help="Print the hashed state: one line of JSON for each conversation.")
+    ] = False,
     log_times: Annotated[
-        bool, typer.Option("--log-times", help="Hash the log's times too: one log, read twice.")
+        bool, typer.Option("--log-times", help="Hash log times too; equal only for two reads of the same log.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what was derived from a conversation, as counts and one SHA-256, and check the index against it.
+    """Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.
 
-    Two runs over the same events give the same hash, whatever happened on the way. Wait until the stages are done
-    first: what is under way is told. Exit codes: 0 all agrees, 1 the index disagrees with the state store (what and
-    where is told), 2 nothing is known of the conversation, 69 a server did not answer.
+    Two runs over the same events give the same hash, also across crashes and rebalances. Run it when the stages are
+    done; unfinished work is reported on standard error.
+
+    Exit codes:
+
+    - 0: the index agrees with the state store
+    - 1: it disagrees; each disagreement is reported
+    - 2: unknown conversation
+    - 69: a server did not answer
     """
     if (conversation is None) != all_:
-        raise Refused("name one conversation, or ask for --all")
+        raise Refused("give one conversation or --all")
     wanted = None if conversation is None else conversation_key(tenant, conversation)
     states = asyncio.run(_read(connected_settings(), wanted, log_times=log_times))
     if as_json:
@@ -60,7 +69,7 @@ def state(
         _print_hashes(states, whole=all_)
     else:
         console.print(_table(states))
-    if not _tell(states):
+    if not _report(states):
         raise typer.Exit(Exit.FAILED)
 
 
@@ -71,7 +80,7 @@ async def _read(settings: Settings, wanted: str | None, *, log_times: bool) -> l
         index = QdrantIndex(client, store_keys(settings))
         states = await read_states(store, index, known, log_times=log_times)
     if wanted is not None and not states:
-        raise Refused(f"nothing is known of conversation {wanted!r}")
+        raise Refused(f"no conversation {wanted!r}")
     return states
 
 
@@ -88,10 +97,10 @@ def _table(states: list[ConversationState]) -> Table:
         table.add_column(name, no_wrap=name in ("conversation", "SHA-256"))
     for each in states:
         counts = each.digest.counts
-        told = (counts.get(name, 0) for name in ("compress/segments", "update/memories", "link/edges", "tree/nodes"))
+        cells = (counts.get(name, 0) for name in ("compress/segments", "update/memories", "link/edges", "tree/nodes"))
         points = "agree" if not each.findings else f"{len(each.findings)} disagree"
         applied = str(each.digest.state.get("update", {}).get("applied", 0))
-        table.add_row(each.digest.key, applied, *map(str, told), points, each.digest.sha256[:12])
+        table.add_row(each.digest.key, applied, *map(str, cells), points, each.digest.sha256[:12])
     table.caption = f"{all_conversations(len(states))}: {hash_of_all(each.digest for each in states)}"
     return table
 
@@ -118,8 +127,8 @@ def _conversation(each: ConversationState, *, dump: bool) -> dict[str, Any]:
     }
 
 
-def _tell(states: list[ConversationState]) -> bool:
-    """What is under way, and what disagrees, on standard error; True: nothing disagrees."""
+def _report(states: list[ConversationState]) -> bool:
+    """Print unfinished work and disagreements on standard error; returns whether nothing disagrees."""
     for each in states:
         for part in each.unfinished:
             errors.print(f"not done yet: {each.digest.key}: {part.stage}: {part.why}", markup=False, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import asdict
-from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -17,22 +16,26 @@ from eunoe.streams.admin import TopicStatus, create_topics, list_topics
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.topics import Topic
 
-app = typer.Typer(help="Create and list the topics, and change the number of their partitions.", no_args_is_help=True)
+app = typer.Typer(help="Create and list the topics, and change their number of partitions.", no_args_is_help=True)
 
 
 @app.command("create")
 def create(
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Partitions of each topic: the most processes a stage can ever use.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Partitions of each topic, the maximum number of processes of a stage; default: EUNOE_PARTITIONS.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create every topic that is missing, with its partitions and limits. Harmless when all are there."""
+    """Create the missing topics with their partitions and limits; existing ones are left alone."""
     created, wanted = asyncio.run(_create(connected_settings(), partitions))
     if as_json:
         print_json({"created": created, "partitions": wanted})
     else:
-        console.print(f"{len(created)} topics created with {wanted} partitions" if created else "all topics are there")
+        console.print(f"{len(created)} topics created with {wanted} partitions" if created else "all topics exist")
 
 
 @app.command("list")
@@ -51,7 +54,7 @@ def list_(as_json: Json = False) -> None:
 async def _create(settings: Settings, partitions: int | None) -> tuple[list[TopicStatus], int]:
     settings = await placed_settings(settings)
     wanted = partitions or settings.partitions
-    if partitions is None and settings.names.log:  # the log's own number was asked for when it was made
+    if partitions is None and settings.names.log:  # a repartitioned log has its own number
         (wanted,) = await partitions_of(settings.kafka_settings, settings.names, [Topic.CONVERSATIONS])
     created = await create_topics(settings.kafka_settings, settings.names, wanted, settings.replication)
     return created, wanted
@@ -65,43 +68,51 @@ async def _list(settings: Settings) -> list[TopicStatus]:
 @app.command("repartition")
 def repartition(
     partitions: Annotated[
-        int, typer.Argument(min=1, max=1000, metavar="N", help="Partitions of the new log and of all that is derived.")
+        int,
+        typer.Argument(
+            min=1, max=1000, metavar="N", help="New number of partitions, of the log and of all derived topics."
+        ),
     ],
     into: Annotated[
-        str | None, typer.Option(help="The generation to make from it; unset: the next of v2, v3, …")
+        str | None, typer.Option(help="Name of the generation to build from it; default: the next of v2, v3, …")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that make memory again.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes that rebuild the memory.")] = 2,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Then go on running the new generation's workers here, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Then run the new generation's workers here until Ctrl-C.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Change the number of partitions: copy the log, make memory again from the copy, and change over.
+    """Change the number of partitions: copy the log, rebuild the memory from the copy, switch over.
 
-    A key's partition depends on their number, so it cannot be changed in place. The log is copied into
-    PREFIX.conversations.1 (2, 3 … the next times), with the first place and time of every record; another generation is
-    made from the copy, with recorded answers: no model is asked what it was asked before. The old generation answers
-    until both are ready, then the new one; no ask is lost, none is answered twice.
+    A key's partition depends on the number of partitions, so it cannot be changed in place. The command copies the log
+    into PREFIX.conversations.1 (.2, .3 … the next times), with the original position and time of every record. It
+    builds a new generation from the copy with the recorded model answers. The old generation answers until both are
+    ready, then the new one. No ask is lost or answered twice.
 
-    Keep the workers running until it is done; then start them afresh: they read the new log by themselves. From then on
-    what comes into the old topic is refused: set aside as a dead letter with the reason `moved`, which names the new
-    topic; an ask gets a reply whose `error` names it too. `eunoe produce` and `eunoe ask` find the new log in Redis;
-    tell clients EUNOE_LOG=1, or TopicNames(log=1). `eunoe dead-letters retry --reason moved` sends what was refused to
-    the new log. Stopped in between, it goes on when it is called again with the same N.
+    Keep the workers running until the command ends, then restart them: they find the new log in Redis, as do `eunoe
+    produce` and `eunoe ask`. Give other clients EUNOE_LOG=1, or TopicNames(log=1). A record produced into the old topic
+    is dead-lettered with the reason `moved`, and an ask there gets a reply with `error`; both name the new topic.
+    `eunoe dead-letters retry --reason moved` sends such records to the new log. After an interruption, run the command
+    again with the same N to continue.
 
-    Exit codes: 0 done, 2 it cannot be done so (nothing was changed), 69 a server did not answer: run it again.
+    Exit codes:
+
+    - 0: done
+    - 2: refused, nothing was changed
+    - 69: a server did not answer; run the command again
     """
     if yes is False and as_json:
-        raise Refused("with --json nobody can be asked: add --yes")
+        raise Refused("--json cannot ask for confirmation: add --yes")
     settings = connected_settings()
     if (directory := kept_stack(settings)) is not None:
         raise Refused(
-            f"the servers of `eunoe up` in {directory} keep their log in files of one partition each, and one process"
-            " does all of their work: another number would bring nothing. This is for servers of your own (EUNOE_KAFKA,"
-            " EUNOE_REDIS_URL, EUNOE_QDRANT_URL)"
+            f"the servers of `eunoe up` in {directory} cannot be repartitioned: each partition of their log is a file,"
+            " and one process reads all of them. Set EUNOE_KAFKA, EUNOE_REDIS_URL and EUNOE_QDRANT_URL to servers of"
+            " your own"
         )
-    # imported only here: `eunoe topics create` need not wait for all that a rebuild brings
-    change = import_module("eunoe.deploy.cli.repartition")
-    wish = change.Wish(partitions, into, workers, following=follow, asking=not yes, as_json=as_json)
-    change.change_partitions(settings, wish)
+    # imported only here: `eunoe topics create` does not wait for the libraries of a rebuild
+    from eunoe.deploy.cli.repartition import RepartitionOptions, change_partitions  # noqa: PLC0415
+
+    options = RepartitionOptions(partitions, into, workers, following=follow, asking=not yes, as_json=as_json)
+    change_partitions(settings, options)

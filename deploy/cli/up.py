@@ -18,18 +18,20 @@ from eunoe.deploy.settings import read_settings
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="Where memory is kept between starts.")] = DATA,
-    throw_away: Annotated[bool, typer.Option("--throw-away", help="Keep nothing: all is gone at the end.")] = False,
-    workers: Annotated[bool, typer.Option(help="Run all stages too; without: start `eunoe worker` yourself.")] = True,
-    kafka_port: Annotated[int, typer.Option(help="Port of the broker; 0: any free one.")] = 0,
-    redis_port: Annotated[int, typer.Option(help="Port of Redis; 0: any free one.")] = 0,
-    qdrant_port: Annotated[int, typer.Option(help="Port of Qdrant; 0: any free one.")] = 0,
+    data: Annotated[Path, typer.Option(help="Directory that keeps the memory between starts.")] = DATA,
+    throw_away: Annotated[
+        bool, typer.Option("--throw-away", help="Keep nothing: use a temporary directory, deleted at the end.")
+    ] = False,
+    workers: Annotated[bool, typer.Option(help="Run the stages too, not only the servers.")] = True,
+    kafka_port: Annotated[int, typer.Option(help="Port of the broker; 0: any free port.")] = 0,
+    redis_port: Annotated[int, typer.Option(help="Port of Redis; 0: any free port.")] = 0,
+    qdrant_port: Annotated[int, typer.Option(help="Port of Qdrant; 0: any free port.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Start a broker, Redis, Qdrant, a worker that answers and one that remembers; run until Ctrl-C.
+    """Run a broker, Redis, Qdrant and all stages on this machine until Ctrl-C.
 
-    Other commands in this directory find the servers by themselves. Memory is kept in the data directory: stop
-    and start again, and the next session goes on.
+    One worker process replies, another builds the memory. Other commands started in the same directory find the
+    servers by themselves. The memory is kept in the data directory: the next start continues with it.
     """
     plan = StandaloneOptions(
         data=None if throw_away else data, workers=workers, ports=Ports(kafka_port, redis_port, qdrant_port)
@@ -61,8 +63,8 @@ def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> No
     if as_json:
         print_json({**urls.model_dump(mode="json"), "data": None if plan.data is None else str(plan.data)})
         return
-    stages = "all stages run" if plan.workers else "no stage runs yet: start `eunoe worker STAGE`"
-    kept = "nothing is kept" if plan.data is None else f"memory is kept in {plan.data}"
+    stages = "all stages run" if plan.workers else "no stage runs: start `eunoe worker all`"
+    kept = "nothing is kept" if plan.data is None else f"the memory is kept in {plan.data}"
     console.print(
         f"ready: {stages}; {kept}; Ctrl-C stops\n  EUNOE_KAFKA={urls.kafka}\n"
         f"  EUNOE_REDIS_URL={urls.redis_url}\n  EUNOE_QDRANT_URL={urls.qdrant_url}",

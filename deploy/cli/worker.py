@@ -18,24 +18,34 @@ def worker(
     stages: Annotated[
         list[str],
         typer.Argument(
-            help=f"The stages: {', '.join(STAGES)}. Or a group of them: all; replies ({', '.join(GROUPS['replies'])});"
+            help=f"Stages: {', '.join(STAGES)}; or groups: all, replies ({', '.join(GROUPS['replies'])}),"
             " memory (the others)."
         ),
     ],
     health: Annotated[
         str | None,
-        typer.Option(help="HOST:PORT of /live, /ready and /metrics; a PORT alone is on loopback, 0 is any free one."),
+        typer.Option(
+            help="HOST:PORT that serves /live, /ready and /metrics; PORT alone: on loopback; 0: any free port."
+        ),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[str, typer.Option(help="Log level: debug, info, warning or error.")] = "info",
 ) -> None:
-    """Run stages in this process until it is told to stop (SIGTERM, Ctrl-C).
+    """Run stages in this process until SIGTERM or Ctrl-C.
 
-    Start as many processes as there are partitions at most: each stage is a consumer group of its own, and its
-    conversations are shared out among its processes. `worker replies` beside `worker memory` keeps asks fast while
-    much is imported. A server that is away is waited for. SIGTERM finishes or gives
-    back what has begun, within EUNOE_SHUTDOWN_SECONDS. Exit codes: 0 stopped, 2 wrong settings, 69 a server stayed
-    away, 70 it crashed, 75 another process took over (start it again), 78 too many events failed, 124 not stopped in
-    time, 130 told twice.
+    Each stage is a consumer group; start up to as many processes as the topics have partitions. Run `worker replies`
+    and `worker memory` as separate processes to keep replies fast during imports. A server that is down is waited
+    for. On SIGTERM the process finishes or gives back its work within EUNOE_SHUTDOWN_SECONDS.
+
+    Exit codes:
+
+    - 0: stopped
+    - 2: wrong settings or topics
+    - 69: a server stayed down
+    - 70: crashed
+    - 75: another process took over; start this one again
+    - 78: too many events failed
+    - 124: not stopped in time
+    - 130: stopped at once by a second signal
     """
     logging.getLogger("eunoe").setLevel(log_level.upper())
     names = choose_stages(stages)
@@ -47,7 +57,7 @@ def worker(
 
 
 def choose_stages(stages: list[str]) -> list[str]:
-    """The stages that were named, by themselves or as a group; raises `Refused` for one that does not exist."""
+    """The named stages, groups expanded, each once; raises `Refused` for an unknown name."""
     unknown = [stage for stage in stages if stage not in STAGES and stage not in GROUPS]
     if unknown:
         raise Refused(

@@ -120,7 +120,7 @@ def _markdown(head: Mapping[str, Any], report: EvalReport) -> str:
     said += [f"- {key}: {_told(value)}" for key, value in head.items() if key != "name"]
     said += ["", *(f"{note}\n" for note in report.notes), f"![{report.bars.title}]({report.name}.png)", ""]
     if report.rows:
-        fields = telling(report.rows)
+        fields = filled_columns(report.rows)
         said += [f"| {' | '.join(fields)} |", f"|{'---|' * len(fields)}"]
         said += [f"| {' | '.join(_cell(row.get(name)) for name in fields)} |" for row in report.rows]
     said += [line for detail in report.details for line in ("", detail)]
@@ -147,7 +147,7 @@ def _number(value: float) -> str:
     return f"{value:.2g}" if 0 < abs(value) < 0.0095 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def telling(rows: Sequence[Row]) -> list[str]:
+def filled_columns(rows: Sequence[Row]) -> list[str]:
     """The columns that hold something in any row."""
     return [name for name in (rows[0] if rows else ()) if any(row.get(name) is not None for row in rows)]
 

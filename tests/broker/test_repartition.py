@@ -107,7 +107,7 @@ async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: On
         asker = Asker(settings)
         asking = asyncio.create_task(asker.run())
         words = ("topics", "repartition", str(AFTER), "--workers", "1", "--yes", "--follow")
-        async with running(*words, cwd=pipeline.cwd, ready="answers now", **pipeline.variables):
+        async with running(*words, cwd=pipeline.cwd, ready="is live now", **pipeline.variables):
             await until(lambda: _was_refused(asker), 60)
             await asker.more()
             assert not asking.done(), asking.exception()

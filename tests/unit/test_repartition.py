@@ -345,7 +345,7 @@ def test_where_eunoe_up_keeps_the_log_it_is_refused_in_words(monkeypatch: pytest
     )
     monkeypatch.delenv("EUNOE_KAFKA", raising=False)
     monkeypatch.setattr("eunoe.deploy.clients.connect.find_stack", lambda _directory: urls)
-    for words, told in ((["5", "--yes"], "keep their log in files of one partition each"), (["5", "--json"], "--yes")):
+    for words, told in ((["5", "--yes"], "cannot be repartitioned"), (["5", "--json"], "--yes")):
         refused = CliRunner().invoke(app, ["repartition", *words]).exception
         assert isinstance(refused, Refused)
         assert told in str(refused)
