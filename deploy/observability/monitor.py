@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.group.end_watch import EndWatch
-from eunoe.streams.group.partition import Place
+from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def _run(health: HealthState, apps: Mapping[str, StageConsumer], ends: End
 async def sample(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     """One look at all stages. Where no broker answers, the ends are those known before."""
     handled = {stage: app.handled() for stage, app in apps.items()}
-    known: dict[Place, int] = {}
+    known: dict[LogicalPartition, int] = {}
     try:
         known = await ends.ends({place for places in handled.values() for place in places})
     except Unavailable as fault:

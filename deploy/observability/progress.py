@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from eunoe.streams.group.dispatcher import BatchHandler
-from eunoe.streams.group.partition import Place
+from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.record import Lease, Record
 
 
@@ -29,8 +29,8 @@ class StageProgress:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._places: dict[Place, _PlacePulse] = {}
-        self._pausing: Counter[Place] = Counter()
+        self._places: dict[LogicalPartition, _PlacePulse] = {}
+        self._pausing: Counter[LogicalPartition] = Counter()
         self._rebalancing_since: float | None = None
         self._given_back = 0
 
@@ -52,7 +52,9 @@ class StageProgress:
 
         return watch
 
-    def sample(self, handled: Mapping[Place, int], ends: Mapping[Place, int], *, rebalancing: bool) -> None:
+    def sample(
+        self, handled: Mapping[LogicalPartition, int], ends: Mapping[LogicalPartition, int], *, rebalancing: bool
+    ) -> None:
         """Note how far the partitions are that are ours now, and where they end as far as it is known."""
         now = self._clock()
         if not rebalancing:
@@ -61,13 +63,13 @@ class StageProgress:
             self._rebalancing_since = now
         self._places = {place: self._next(place, at, ends.get(place, 0), now) for place, at in handled.items()}
 
-    def _next(self, place: Place, handled: int, end: int, now: float) -> _PlacePulse:
+    def _next(self, place: LogicalPartition, handled: int, end: int, now: float) -> _PlacePulse:
         before = self._places.get(place)
         end = max(end, handled, before.end if before else 0)
         moved = before is None or before.handled != handled or not before.lag or self._pausing[place]
         return _PlacePulse(handled, end, now if moved or before is None else before.sign_at)
 
-    def lag(self) -> dict[Place, int]:
+    def lag(self) -> dict[LogicalPartition, int]:
         """Records that are not done, by partition."""
         return {place: progress.lag for place, progress in self._places.items()}
 
@@ -83,11 +85,11 @@ class StageProgress:
             stuck.append(f"no partitions for {now - self._rebalancing_since:.0f} s: the rebalance does not end")
         return stuck
 
-    def begin_pause(self, place: Place) -> None:
+    def begin_pause(self, place: LogicalPartition) -> None:
         """A record of the partition waits on purpose."""
         self._pausing[place] += 1
 
-    def end_pause(self, place: Place) -> None:
+    def end_pause(self, place: LogicalPartition) -> None:
         """It goes on."""
         self._pausing[place] -= 1
         if place in self._places:
@@ -95,7 +97,7 @@ class StageProgress:
 
 
 class _WatchedLease:
-    def __init__(self, lease: Lease, progress: StageProgress, place: Place) -> None:
+    def __init__(self, lease: Lease, progress: StageProgress, place: LogicalPartition) -> None:
         self._lease = lease
         self._progress = progress
         self._place = place

@@ -1,4 +1,4 @@
-"""Keyed dispatch: records of one key one at a time and in order, different keys side by side, acks in log order."""
+"""Keyed dispatch: records of one key run one after another, keys run concurrently, acks leave in log order."""
 
 import asyncio
 import logging
@@ -7,42 +7,45 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
-from eunoe.streams.group.partition import Ack, Assignment, BeforeAck, Outlet, PartitionState, Place
+from eunoe.streams.group.partition import Ack, AckCallbacks, Assignment, BeforeAck, LogicalPartition, PartitionState
 from eunoe.streams.record import Lease, Record, Revoked
 
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
-_CROWD_S = 0.05
+_OVERLOAD_POLL_S = 0.05
 
 Handler = Callable[[Record, Lease], Awaitable[None]]
-"""Does the work of one record; returns when it is done for good."""
+"""Handles one record; returns when the work is done for good."""
 
 BatchHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
-"""Does the work of records of one key that follow each other; returns when all of it is done for good."""
+"""Handles consecutive records of one key; returns when the work of all of them is done for good."""
 
 Overloaded = Callable[[], bool]
 """Backpressure: while it returns true, at most `DispatchLimits.min_active` keys run."""
 
 OnRevoked = Callable[[str, int], None]
-"""Told when a record was given back although its lease stands: the partition is stuck until it is read anew."""
+"""Called with topic and partition when a handler raises `Revoked` while its lease stands.
+
+The partition makes no progress until it is read again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchLimits:
-    """What one dispatcher holds at most."""
+    """Upper bounds of one dispatcher."""
 
     concurrency: int = 256
-    """Keys in work."""
+    """Keys in work at once."""
     batch: int = 1
-    """Waiting records of one key that a `BatchHandler` is given at once."""
+    """Records of one key in one call of a `BatchHandler`."""
     queued: int = 1024
-    """Records that wait for their key or a slot; beyond it `Dispatcher.submit` blocks. Long runs count: together with
-    those in work there are never more than ``queued`` and one for each slot."""
+    """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
+    more than ``queued + concurrency``."""
     window: int = 8192
-    """Records of one partition that are not acked, done ones behind an unfinished one included."""
+    """Records of one partition that are unfinished, or done behind an unfinished one."""
     min_active: int = 4
-    """Keys in work that are never too many."""
+    """Keys that may be in work under overload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ _Batch = tuple[_Job, ...]
 
 
 def one_by_one(handle: Handler) -> BatchHandler:
-    """A handler of runs that takes each record for itself."""
+    """A batch handler that calls ``handle`` for each record."""
 
     async def handle_batch(records: Sequence[Record], lease: Lease) -> None:
         for record in records:
@@ -67,15 +70,15 @@ def one_by_one(handle: Handler) -> BatchHandler:
 
 
 def ordering_key_of(record: Record) -> OrderingKey:
-    """The key that orders a record, over all topics; without a key its partition."""
+    """The key of a record, over all topics; for a record without a key its partition."""
     return record.key if record.key is not None else (record.topic, record.partition)
 
 
 class Dispatcher:
-    """Takes records in log order and runs a handler on them; what waits of one key it may be given as one run.
+    """Takes records in log order and runs a handler on them, on batches of one key.
 
-    A handler that raises `Revoked` leaves its records, and all later ones of their key and partition, un-acked. One
-    that raises anything else ends the dispatcher: it takes nothing more and tells by `failed`.
+    A handler that raises `Revoked` leaves its records un-acked, and all later ones of their key and partition. Any
+    other exception ends the dispatcher: it takes no more records, and `failed` returns.
     """
 
     def __init__(
@@ -89,73 +92,74 @@ class Dispatcher:
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
-        self._outlet = Outlet(ack, before_ack, self._flushed)
-        self._revoked = on_revoked
+        self._callbacks = AckCallbacks(ack, before_ack, self._acks_flushed)
+        self._on_revoked = on_revoked
         self._overloaded = overloaded
         self._limits = limits or DispatchLimits()
         self._assignment = Assignment()
-        self._partitions: dict[Place, PartitionState] = {}
+        self._partitions: dict[LogicalPartition, PartitionState] = {}
         self._queues = FairQueues[_Job]()
         self._running: dict[asyncio.Task[None], _Batch] = {}
         self._in_work = 0
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
         self._waited_s = 0.0
-        self._later: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
 
-    # ---- what the owner asks
+    # ---- state
 
     @property
     def in_work(self) -> int:
-        """Records whose handler runs."""
+        """Number of records whose handler runs."""
         return self._in_work
 
     @property
     def queued(self) -> int:
-        """Records that wait for their key or a slot."""
+        """Number of records that wait for their key, or for a key in work to finish."""
         return self._queues.waiting
 
     @property
     def waited_s(self) -> float:
-        """Seconds that all records together have waited for their key or a slot."""
+        """Seconds that all records together have waited."""
         return self._waited_s
 
     @property
     def failure(self) -> BaseException | None:
-        """What a handler raised, finally."""
+        """The exception that ended the dispatcher."""
         return self._failure
 
     @property
     def taking(self) -> bool:
-        """False: revoked or failed, records are dropped."""
+        """Whether records are taken; after a revocation or a failure they are dropped."""
         return not self._assignment.revoked and self._failure is None
 
     async def failed(self) -> BaseException:
-        """Wait until the dispatcher has failed, and say why."""
+        """Wait until the dispatcher has failed; returns the exception."""
         await self._until(lambda: self._failure is not None)
         assert self._failure is not None
         return self._failure
 
     def outstanding(self, topic: str, partition: int) -> int:
-        """Records of a partition that were taken in this term and are not done, or done behind an unfinished one."""
+        """Number of records of a partition that are unfinished, or done behind an unfinished one."""
         state = self._partitions.get((topic, partition))
         return state.offsets.outstanding if state else 0
 
     def last_taken(self, topic: str, partition: int) -> int | None:
-        """The newest offset of a partition that was taken in this term."""
+        """Newest offset of a partition taken in this assignment."""
         state = self._partitions.get((topic, partition))
         return state.offsets.last if state else None
 
-    def acked(self) -> dict[Place, int]:
-        """The newest acked offset of each partition in this term."""
-        return {place: state.released for place, state in self._partitions.items() if state.released is not None}
+    def acked(self) -> dict[LogicalPartition, int]:
+        """Newest acked offset of each partition in this assignment."""
+        return {partition: state.acked for partition, state in self._partitions.items() if state.acked is not None}
 
     # ---- taking records
 
     async def submit(self, record: Record, *, barrier: bool = False) -> bool:
-        """Take a record when there is room; False when it was dropped: revoked, failed, or taken before.
+        """Take a record as soon as there is room; returns False when it was dropped.
 
-        A barrier starts when every earlier record of its partition is done, and holds back all that come after it.
+        Records are dropped after a revocation or a failure, and when they were taken before. A barrier starts when
+        every earlier record of its partition is done, and holds back all later ones.
         """
         state = self._state_of((record.topic, record.partition))
         assignment = self._assignment
@@ -169,21 +173,21 @@ class Dispatcher:
             await self._until(lambda: assignment.revoked or not self.taking or not state.offsets.outstanding)
         return True
 
-    def _state_of(self, place: Place) -> PartitionState:
-        state = self._partitions.get(place)
+    def _state_of(self, partition: LogicalPartition) -> PartitionState:
+        state = self._partitions.get(partition)
         if state is None:
-            state = self._partitions[place] = PartitionState(place, self._assignment, self._outlet)
+            state = self._partitions[partition] = PartitionState(partition, self._assignment, self._callbacks)
         return state
 
     def _has_room(self, state: PartitionState, *, barrier: bool) -> bool:
         if barrier:
             return not state.offsets.outstanding
         limits, waiting = self._limits, self._queues.waiting
-        has_memory = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.concurrency
-        return has_memory and state.offsets.outstanding < limits.window
+        has_queue = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.concurrency
+        return has_queue and state.offsets.outstanding < limits.window
 
     def _pump(self) -> None:
-        while self._queues.any and self._has_slot() and self.taking:
+        while self._queues.any and self._may_start() and self.taking:
             batch = self._queues.take(self._limits.batch)
             self._in_work += len(batch)
             now = perf_counter()
@@ -194,26 +198,26 @@ class Dispatcher:
             self._pump_later()
 
     def _pump_later(self) -> None:
-        """A crowd may be over long before what is in work is done: it may wait for a model."""
-        if self._later is None:
-            self._later = asyncio.get_running_loop().call_later(_CROWD_S, self._pump_again)
+        """Look again soon: an overload may end long before a handler in work does, which may wait for a model."""
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(_OVERLOAD_POLL_S, self._pump_again)
 
     def _pump_again(self) -> None:
-        self._later = None
+        self._retry = None
         self._pump()
 
-    def _has_slot(self) -> bool:
+    def _may_start(self) -> bool:
         in_work = len(self._running)
         return in_work < self._limits.concurrency and (in_work < self._limits.min_active or not self._overloaded())
 
-    # ---- doing them
+    # ---- handling records
 
     async def _work(self, batch: _Batch, assignment: Assignment) -> None:
         try:
             await self._handle([job.record for job in batch], assignment)
             self._finish(batch, assignment)
         except Revoked:
-            self._give_way(batch, assignment)
+            self._leave_unacked(batch, assignment)
         except asyncio.CancelledError as error:
             self._fail(batch, assignment, error)
             raise
@@ -228,36 +232,37 @@ class Dispatcher:
         if assignment.closed:
             return
         for job in batch:
-            job.state.leave(job.record.offset)
+            job.state.finish(job.record.offset)
         self._queues.done(batch[0].ordering_key)
 
-    def _give_way(self, batch: _Batch, assignment: Assignment) -> None:
+    def _leave_unacked(self, batch: _Batch, assignment: Assignment) -> None:
         if assignment.closed:
             return
         self._queues.halt(batch[0].ordering_key)
         if not assignment.revoked:
-            log.warning("a record was given back without a rebalance: %s", _where(batch))
-            if self._revoked:
-                for place in {job.state.place for job in batch}:
-                    self._revoked(*place)
+            log.warning("record returned without a rebalance: %s", _where(batch))
+            if self._on_revoked:
+                for partition in {job.state.partition for job in batch}:
+                    self._on_revoked(*partition)
 
     def _fail(self, batch: _Batch, assignment: Assignment, error: BaseException) -> None:
         if assignment.closed:
             return
-        log.error("handler failed at %s: %.200r", _where(batch), error, exc_info=error)
+        log.error("handler failed: %s: %.200r", _where(batch), error, exc_info=error)
         self._queues.halt(batch[0].ordering_key)
         self._failure = self._failure or error
 
-    def _flushed(self, failure: BaseException | None) -> None:
+    def _acks_flushed(self, failure: BaseException | None) -> None:
         self._failure = self._failure or failure
         self._changed.set()
 
     # ---- rebalance and shutdown
 
     async def revoke(self, grace_s: float) -> None:
-        """Drop what is not started, wait ``grace_s`` for what is, cancel the rest.
+        """Drop waiting records, wait ``grace_s`` seconds for those in work, cancel the rest.
 
-        What finished in time and has nothing unfinished before it is acked before this returns; nothing is after.
+        Records that finish in time, with none unfinished before them, are acked before this returns; none is acked
+        afterwards.
         """
         self._assignment.revoke()
         self._queues.drop()
@@ -265,23 +270,21 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
         await _wait_for(set(self._running), grace_s)
-        await _wait_for(
-            {state.releasing for state in self._partitions.values() if state.releasing}, deadline - loop.time()
-        )
+        await _wait_for({state.acking for state in self._partitions.values() if state.acking}, deadline - loop.time())
         self._assignment.close()
         late = dict(self._running)
         for task, batch in late.items():
-            log.warning("cancelled at the deadline: %s", _where(batch))
+            log.warning("handler cancelled at the deadline: %s", _where(batch))
             task.cancel()
-        # a handler that swallows its cancellation is left behind: its term is closed, so it can ack nothing
+        # a handler that swallows its cancellation is left behind: its assignment is closed, so it can ack nothing
         await _wait_for(set(late), _CANCEL_S)
 
     def forget_acks(self) -> None:
-        """After `revoke`: let no position out any more, for instance where an earlier one shall be committed."""
+        """Forget all acked offsets, after `revoke`; a caller that commits an earlier offset needs this."""
         self._partitions.clear()
 
     def resume(self) -> None:
-        """Take records anew, from whatever offset they come; a failed dispatcher stays failed."""
+        """Begin a new assignment and take records from any offset; a failed dispatcher stays failed."""
         self._assignment.close()
         self._assignment = Assignment()
         self._partitions.clear()
@@ -307,5 +310,5 @@ def _this_task() -> "asyncio.Task[None]":
 
 def _where(batch: _Batch) -> str:
     first, last = batch[0].record, batch[-1].record
-    more = f" … {last.offset}" if last is not first else ""
-    return f"{first.topic}/{first.partition}/{first.offset}{more}"
+    more = f" to {last.offset}" if last is not first else ""
+    return f"{first.topic}/{first.partition}@{first.offset}{more}"

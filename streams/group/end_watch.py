@@ -1,4 +1,4 @@
-"""Where partitions end, asked on a connection of its own: a consumer that stalls believes that it is at the end."""
+"""Ends of partitions, read over a connection of their own: a stalled consumer takes its position for the end."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,16 +7,17 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from eunoe.streams.group.partition import Place
+from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.plain_consumer import broker_faults, open_consumer
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 
 
 class EndWatch:
-    """Asks the brokers for the ends of partitions; connects when it is first asked, and anew after a fault.
+    """Reads the ends of partitions; connects at the first call, and again after a fault.
 
-    A broker may tell less than there is (see `eunoe.streams.plain_consumer.end_offsets`), never more.
+    The broker's latest offsets are enough here: too low an end is possible (see
+    `eunoe.streams.plain_consumer.end_offsets`), too high a one is not.
     """
 
     def __init__(self, kafka: KafkaSettings, names: TopicNames) -> None:
@@ -25,10 +26,10 @@ class EndWatch:
         self._consumer: Any = None
         self._open = AsyncExitStack()
 
-    async def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The offset after the last record of each partition. Raises `Unavailable` when no broker answers."""
+    async def ends(self, partitions: Iterable[LogicalPartition]) -> dict[LogicalPartition, int]:
+        """The offset after the last record of each partition; raises `Unavailable` when no broker answers."""
         wanted = {
-            TopicPartition(self._names.name(Topic(topic)), partition): (topic, partition) for topic, partition in places
+            TopicPartition(self._names.name(Topic(topic)), number): (topic, number) for topic, number in partitions
         }
         if not wanted:
             return {}
@@ -37,11 +38,11 @@ class EndWatch:
                 async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
                     if self._consumer is None:
                         self._consumer = await self._open.enter_async_context(open_consumer(self._kafka))
-                    told = await self._consumer.end_offsets(list(wanted))
+                    ends = await self._consumer.end_offsets(list(wanted))
         except BaseException:
             await self.close()
             raise
-        return {place: told[partition] for partition, place in wanted.items()}
+        return {logical: ends[partition] for partition, logical in wanted.items()}
 
     async def close(self) -> None:
         """Disconnect."""

@@ -1,15 +1,14 @@
-"""Membership in a consumer group on Faust, which no other file but that of its thread knows.
+"""Membership in a consumer group, on Faust; together with `faust_thread` the only code that imports Faust.
 
-What is fetched goes straight to the owner: no record waits in Faust's queues when its partition is lost, and none
-costs the two tasks that Faust makes of each. Faust acks nothing: what may be committed is said by the owner alone,
-because the account that Faust keeps can run past unfinished work and forgets, when a rebalance begins, what was acked
-since the last commit.
+Fetched records go straight to the owner. No record waits in Faust's queues when its partition is lost, and none costs
+the two tasks that Faust makes for each. Faust acks nothing; the owner alone decides what is committed. Faust's own
+bookkeeping can commit past unfinished work, and at the begin of a rebalance it forgets the acks since the last commit.
 """
 
 import asyncio
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, cast
 
 with warnings.catch_warnings():
@@ -28,39 +27,39 @@ from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_thread import ConsumerThread
 from eunoe.streams.settings import KafkaSettings
 
-__all__ = ["TP", "GroupApp", "GroupConsumer", "Owner", "group_settings"]
+__all__ = ["TP", "GroupApp", "GroupConsumer", "Owner", "open_group"]
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 1.0
-_BREATH = 50
+_YIELD_EVERY = 50
 
 
 class Owner(Protocol):
-    """Whose consumer it is: who takes what is fetched, and says what may be committed."""
+    """The owner of a group consumer: takes fetched records and decides what is committed."""
 
     kafka: KafkaSettings
     load: ConsumerLoad
     dispatcher: Dispatcher
 
     async def take(self, found: ConsumerRecord) -> None:
-        """Have one record; returns when there is room for the next."""
+        """Take one record; returns when there is room for the next."""
         ...
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Finish what is started and commit it: partitions are about to be lost."""
+        """Finish the records in work and commit them: partitions are about to be lost."""
         ...
 
     def acked(self) -> dict[TP, int]:
-        """The newest offset that may be committed, by partition."""
+        """Newest offset that may be committed, by partition."""
         ...
 
     async def start_of(self, tp: TP, offset: int) -> int:
-        """Where to begin to read a partition of which ``offset`` is next."""
+        """The offset from which to read a partition whose next offset is ``offset``."""
         ...
 
     def crashed(self, reason: BaseException) -> None:
-        """Hear why it cannot go on. May be called from any thread."""
+        """Note why the consumer cannot go on. May be called from any thread."""
         ...
 
 
@@ -76,7 +75,7 @@ class GroupConsumer(driver.Consumer):
         self._fetched: dict[TP, int] = {}
         self._progress: dict[TP, tuple[int | None, int | None]] = {}
         self._starts: dict[TP, int] = {}
-        self._astray = False
+        self._needs_seek = False
 
     @property
     def _owner(self) -> Owner:
@@ -97,13 +96,13 @@ class GroupConsumer(driver.Consumer):
     # ---- rebalance
 
     def hold(self) -> None:
-        """Hand out nothing more."""
+        """Hand on no more records."""
         self.stop_flow()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Finish what is started and commit it while the partitions are still ours.
+        """Finish the records in work and commit them while the partitions are still ours.
 
-        Who had none may be given some: nothing is handed on before it is sought where to begin.
+        A consumer without partitions may get some: no record is handed on before the seek after the assignment.
         """
         self.hold()
         if revoked:
@@ -118,16 +117,16 @@ class GroupConsumer(driver.Consumer):
         self._owner.dispatcher.resume()
         await super().on_partitions_assigned(assigned, generation_id)
 
-    # ---- commits: the gates' word only
+    # ---- commits
 
     async def force_commit(self, topics: object = None, start_new_transaction: bool = True) -> bool:
-        """Commit what the gates let through since the last time."""
+        """Commit what was acked since the last commit."""
         async with self._committing:
             acked = self._owner.acked()
             return await self._commit_news({tp: offset + 1 for tp, offset in acked.items()})
 
     async def commit_exactly(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit these offsets, lower ones than before too."""
+        """Commit these offsets, also where they are lower than the last commit; returns whether it worked."""
         async with self._committing:
             return await self._commit_news(offsets)
 
@@ -141,9 +140,9 @@ class GroupConsumer(driver.Consumer):
     # ---- where to read
 
     async def perform_seek(self) -> None:
-        """Go to the committed offsets, or where the owner wants to start.
+        """Seek to the committed offsets, or to where the owner wants to start.
 
-        Faust's own does not move a partition that has no commit, or one at 0: what was fetched while the flow
+        Faust's own seek does not move a partition without a commit, or with one at 0. Records fetched while the flow
         was stopped would be lost.
         """
         async with self._seeking:
@@ -154,10 +153,10 @@ class GroupConsumer(driver.Consumer):
             self._starts = starts
             self._committed = {tp: at for tp, at in committed.items() if at is not None}
             self._fetched.clear()
-            self._astray = False
+            self._needs_seek = False
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
-        """Hand what is fetched straight to the dispatcher, for as long as the fetcher lives."""
+        """Hand fetched records straight to the owner, for as long as the fetcher lives."""
         try:
             while not (self.should_stop or fetcher.should_stop):
                 await self._hand_on(*await self._wait_next_records(_POLL_S))
@@ -166,11 +165,11 @@ class GroupConsumer(driver.Consumer):
                 raise
 
     async def _hand_on(self, fetched: RecordMap | None, active: set[TP] | None) -> None:
-        """Hand on one poll's records; those of a rebalance that is over, or has begun, come again after its seek."""
+        """Hand on the records of one poll; after a rebalance they are dropped, and read again after its seek."""
         if self.should_stop:
             return
-        if self._astray or not self.flow_active:
-            await self._go_back()
+        if self._needs_seek or not self.flow_active:
+            await self._seek_again()
             return
         generation = self.app.consumer_generation_id
         for number, (tp, found) in enumerate(self.scheduler.iterate(fetched or {}), 1):
@@ -178,20 +177,20 @@ class GroupConsumer(driver.Consumer):
                 return
             if active is None or tp in active:
                 await self._owner.take(found)
-            if not number % _BREATH:
+            if not number % _YIELD_EVERY:
                 await asyncio.sleep(0)
 
-    async def _go_back(self) -> None:
-        """Have what was fetched while the flow was stopped again: it may have come after the seek of the rebalance."""
+    async def _seek_again(self) -> None:
+        """Have the records fetched while the flow was stopped again: they may have come after the rebalance's seek."""
         try:
             await self.perform_seek()
         except Exception as error:
-            # aiokafka says with an assertion that no partition is ours any more
+            # aiokafka raises AssertionError when no partition is assigned any more
             if not (self.app.rebalancing or isinstance(error, IllegalStateError | AssertionError)):
                 raise
-            # the seek of the rebalance may have been before this
-            self._astray = True
-            log.info("the partitions move, and are sought when they are ours again: %r", error)
+            # the seek of the rebalance may have come before these records
+            self._needs_seek = True
+            log.info("seek failed during a rebalance, will be tried again: %r", error)
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> RecordMap:
         records = await super()._getmany(active_partitions, timeout)
@@ -200,11 +199,11 @@ class GroupConsumer(driver.Consumer):
         return records
 
     def begun_at(self, tp: TP) -> int | None:
-        """Where reading began after the last rebalance; None: not sought yet."""
+        """The first offset read since the last rebalance; `None` before the seek."""
         return self._starts.get(tp)
 
     def caught_up(self, tp: TP, last_taken: int | None) -> bool:
-        """True: the partition was read to its end, and all that was read was taken."""
+        """Whether the partition was read to its end, and all its records were taken."""
         position, end = self._progress.get(tp, (None, None))
         if position is None or end is None or position < end:
             return False
@@ -232,15 +231,26 @@ class GroupApp(faust.App):
         return _Transport(self.conf.broker_consumer, self)
 
     def _create_directories(self) -> None:
-        """Nothing: there are no tables to keep."""
+        """Do nothing: there are no tables."""
 
     def _crash(self, reason: BaseException) -> None:
         super()._crash(reason)
         self.owner.crashed(reason)
 
 
-def group_settings(kafka: KafkaSettings) -> dict[str, Any]:
-    """What Faust is told of the broker, and of what it need not do."""
+def open_group(group: str, topics: Iterable[str], owner: Owner) -> GroupApp:
+    """A member of a consumer group that reads these topics for its owner; not started yet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        app = GroupApp(group, **_settings(owner.kafka))
+        app.owner = owner
+        # the subscription; nothing is ever put into this channel
+        app.topics.add(app.topic(*topics, key_type=bytes, value_type=bytes, acks=False, allow_empty=True))
+        app.finalize()
+    return app
+
+
+def _settings(kafka: KafkaSettings) -> dict[str, Any]:
     return {
         "broker": "kafka://" + ";".join(kafka.servers),
         "broker_commit_interval": kafka.commit_interval_ms / 1000,

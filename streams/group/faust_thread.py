@@ -1,4 +1,4 @@
-"""The thread in which Faust's consumer fetches, commits and sends its heartbeats: our settings, our pace, our end."""
+"""Faust's consumer thread (fetches, commits, heartbeats) with our connection settings, and an orderly end."""
 
 import contextlib
 import logging
@@ -51,7 +51,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             session_timeout_ms=kafka.session_timeout_ms,
             rebalance_timeout_ms=kafka.rebalance_timeout_ms,
             heartbeat_interval_ms=kafka.heartbeat_interval_ms,
-            # a stage that waits for a slow model takes nothing for long: whether it is stuck is told by its progress
+            # a stage may wait for a slow model for long; health checks find a stuck one by its progress
             max_poll_interval_ms=_NEVER_MS,
         )
 
@@ -66,7 +66,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return await super()._commit(mine) if mine else False
 
     def progress(self, tp: TP) -> tuple[int | None, int | None]:
-        """The next offset to fetch and the end of the partition, as the last fetch knew it; None: not known yet."""
+        """The next offset to fetch, and the end of the partition at the last fetch; `None` means not known yet."""
         assignment = self._ensure_consumer()._subscription.subscription.assignment  # noqa: SLF001
         state = assignment.state_value(tp) if assignment else None
         if state is None or not state.has_valid_position:
@@ -80,17 +80,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_thread_stop()
 
     def close(self) -> None:
-        """Nothing: the thread leaves the group and disconnects when it stops.
+        """Do nothing: the thread leaves the group and disconnects when it stops.
 
-        Faust calls this where partitions move while the app stops, and would close the connections from another
-        thread's event loop. No loop is made for that, and one in C may end the process by a segmentation fault.
+        Faust calls this when partitions move while the app stops, and would close the connections from the event loop
+        of another thread. Event loops do not support that; uvloop may end the process with a segmentation fault.
         """
 
     def _start_thread(self) -> None:
-        # the crash was told to the app already; raised here it would only be printed
+        # the app knows of the crash already; raised here it would only be printed
         with contextlib.suppress(Exception):
             super()._start_thread()
 
     def on_crash(self, msg: str, *fmt: object, **kwargs: object) -> None:
-        """Log, where Faust would write to standard error."""
+        """Log the crash; Faust would write to standard error."""
         self.logger.error(msg.format(*fmt))

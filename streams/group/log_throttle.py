@@ -1,4 +1,4 @@
-"""The Kafka libraries' logs: warnings and above, and the same message not more than once in ten seconds."""
+"""Rate limit for the logs of the Kafka libraries: warnings and above, each message once in ten seconds."""
 
 import logging
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 LIBRARIES = ("aiokafka", "faust", "mode")
 EVERY_S = 10.0
-_REMEMBERED = 1000
+_MAX_REMEMBERED = 1000
 
 
 class Throttle(logging.Handler):
-    """Hands records on to the root logger's handlers, each message text (before its arguments) once per ``every_s``."""
+    """Passes records to the handlers of the root logger: each message, without its arguments, once in ``every_s``."""
 
     def __init__(self, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -19,19 +19,19 @@ class Throttle(logging.Handler):
         self._next: dict[tuple[str, str], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass the record on unless the same one was passed a moment ago."""
+        """Pass the record on, unless one with the same message was passed within ``every_s``."""
         key = (record.name, str(record.msg))
         now = self._clock()
         if now < self._next.get(key, 0.0):
             return
-        if len(self._next) >= _REMEMBERED:
+        if len(self._next) >= _MAX_REMEMBERED:
             self._next.clear()
         self._next[key] = now + self._every_s
         logging.getLogger().handle(record)
 
 
 def quiet_libraries() -> None:
-    """Put one `Throttle` before aiokafka, Faust and mode; a level that somebody set is left alone."""
+    """Put one `Throttle` before aiokafka, Faust and mode; levels set elsewhere stay."""
     for name in LIBRARIES:
         logger = logging.getLogger(name)
         if any(isinstance(handler, Throttle) for handler in logger.handlers):

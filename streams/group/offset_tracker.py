@@ -1,10 +1,10 @@
-"""Which offsets of one partition may be committed: only those with nothing unfinished before them."""
+"""The offsets of one partition that may be committed: those without an unfinished record before them."""
 
 from collections import deque
 
 
 class OffsetTracker:
-    """Offsets enter in log order, leave in any order, and are let through in log order."""
+    """Takes offsets in log order and in any order back; releases them in log order."""
 
     def __init__(self) -> None:
         self._open: deque[int] = deque()
@@ -13,16 +13,16 @@ class OffsetTracker:
 
     @property
     def outstanding(self) -> int:
-        """How many entered and are not let through."""
+        """Number of offsets that entered and are not released."""
         return len(self._open)
 
     @property
     def last(self) -> int:
-        """The newest offset that entered; -1: none."""
+        """Newest offset that entered; -1 before the first one."""
         return self._last
 
     def enter(self, offset: int) -> bool:
-        """Note an offset that is being worked on; False when it (or a later one) entered before: a redelivery."""
+        """Note an offset in work; returns False for a redelivery: it or a later one entered before."""
         if offset <= self._last:
             return False
         self._open.append(offset)
@@ -30,7 +30,10 @@ class OffsetTracker:
         return True
 
     def leave(self, offset: int) -> int | None:
-        """Note that an offset is done; the newest offset that this lets through, None while an earlier one is open."""
+        """Note that an offset is done; returns the newest offset that this releases.
+
+        `None` means that an earlier offset is still in work.
+        """
         self._done.add(offset)
         newest = None
         while self._open and self._open[0] in self._done:

@@ -1,4 +1,4 @@
-"""One partition between two rebalances: what was taken of it, and how far it is acked."""
+"""One partition between two rebalances: its unfinished records and its acks."""
 
 import asyncio
 import contextlib
@@ -11,40 +11,40 @@ from eunoe.streams.record import Lease, Revoked
 
 log = logging.getLogger(__name__)
 
-Place = tuple[str, int]
-"""Logical topic and partition."""
+LogicalPartition = tuple[str, int]
+"""Logical topic and number of the partition."""
 
 Ack = Callable[[str, int, int], None]
-"""Topic, partition, offset: everything up to this offset is done."""
+"""Takes topic, partition and offset: all records up to this offset are done."""
 
 BeforeAck = Callable[[str, int, int, Lease], Awaitable[None]]
-"""Awaited with the same before the ack."""
+"""Awaited before an ack, with the same arguments and the lease of the assignment."""
 
 
 class Assignment:
-    """The time between two rebalances, and the lease of every record taken in it."""
+    """The time between two rebalances; the `Lease` of all records taken in it."""
 
     def __init__(self) -> None:
         self._over = asyncio.Event()
         self.closed = False
-        """True: what finishes now is not acked any more."""
+        """Whether records that finish now are no longer acked."""
 
     @property
     def revoked(self) -> bool:
-        """True: finish what is started, wait for nothing."""
+        """Whether a rebalance or a shutdown has begun: finish the records in work, wait for nothing."""
         return self._over.is_set()
 
     def revoke(self) -> None:
-        """Begin the end."""
+        """Begin the end of the assignment."""
         self._over.set()
 
     def close(self) -> None:
-        """End it."""
+        """End the assignment."""
         self._over.set()
         self.closed = True
 
     async def pause(self, seconds: float) -> None:
-        """Sleep; raises `Revoked` as soon as the term is revoked."""
+        """Sleep; raises `Revoked` as soon as the assignment is revoked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
@@ -53,59 +53,62 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlet:
-    """Where acks go."""
+class AckCallbacks:
+    """The receivers of a partition's acks."""
 
     ack: Ack
     before_ack: BeforeAck | None
     flushed: Callable[[BaseException | None], None]
-    """Told when all that waited for ``before_ack`` is through, or why nothing more is acked."""
+    """Called when no ack waits for ``before_ack`` any more; with the fault that ended the acks, or `None`."""
 
 
 class PartitionState:
-    """Lets acks out in log order; those that come while ``before_ack`` is awaited, as one."""
+    """Acks the records of one partition in log order.
 
-    def __init__(self, place: Place, assignment: Assignment, outlet: Outlet) -> None:
-        self.place = place
+    Acks that fall due while ``before_ack`` is awaited are merged into one.
+    """
+
+    def __init__(self, partition: LogicalPartition, assignment: Assignment, callbacks: AckCallbacks) -> None:
+        self.partition = partition
         self.offsets = OffsetTracker()
-        self.released: int | None = None
-        """The newest offset that was acked."""
-        self.releasing: asyncio.Task[None] | None = None
+        self.acked: int | None = None
+        """Newest acked offset."""
+        self.acking: asyncio.Task[None] | None = None
         self._assignment = assignment
-        self._outlet = outlet
+        self._callbacks = callbacks
         self._pending: int | None = None
 
-    def leave(self, offset: int) -> None:
-        """Note that the record at ``offset`` is done, and ack what that lets through."""
+    def finish(self, offset: int) -> None:
+        """Note that the record at ``offset`` is done; ack what is now done without a gap."""
         newest = self.offsets.leave(offset)
         if newest is None:
             return
-        if self._outlet.before_ack is None:
-            self._release(newest)
+        if self._callbacks.before_ack is None:
+            self._ack(newest)
             return
         self._pending = newest
-        if self.releasing is None:
-            self.releasing = asyncio.create_task(self._release_after(self._outlet.before_ack))
+        if self.acking is None:
+            self.acking = asyncio.create_task(self._ack_after(self._callbacks.before_ack))
 
-    async def _release_after(self, before_ack: BeforeAck) -> None:
+    async def _ack_after(self, before_ack: BeforeAck) -> None:
         failure = None
         try:
             while self._pending is not None:
                 newest, self._pending = self._pending, None
-                await before_ack(*self.place, newest, self._assignment)
+                await before_ack(*self.partition, newest, self._assignment)
                 if self._assignment.closed:
                     return
-                self._release(newest)
+                self._ack(newest)
         except Revoked:
-            self._pending = None  # nothing is acked: the next owner has these records again
+            self._pending = None  # not acked: the next owner of the partition reads these records again
         except Exception as error:
             if not self._assignment.closed:
-                log.exception("nothing more is acked in %s/%d", *self.place)
+                log.exception("acks stopped: %s/%d", *self.partition)
                 failure = error
         finally:
-            self.releasing = None
-            self._outlet.flushed(failure)
+            self.acking = None
+            self._callbacks.flushed(failure)
 
-    def _release(self, offset: int) -> None:
-        self.released = offset
-        self._outlet.ack(*self.place, offset)
+    def _ack(self, offset: int) -> None:
+        self.acked = offset
+        self._callbacks.ack(*self.partition, offset)

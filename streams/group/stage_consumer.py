@@ -1,13 +1,12 @@
-"""One stage's consumer: membership in its group, keyed dispatch, and reading anew.
+"""The consumer of one stage: membership in its group, keyed dispatch, and reading again from an earlier offset.
 
-What may be committed is said by the gates of the dispatcher alone.
+The offset trackers of the dispatcher alone decide what is committed.
 """
 
 import asyncio
 import contextlib
 import itertools
 import logging
-import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,9 +17,9 @@ from aiokafka.errors import KafkaError
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded
-from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, group_settings
+from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
 from eunoe.streams.group.log_throttle import quiet_libraries
-from eunoe.streams.group.partition import BeforeAck, Place
+from eunoe.streams.group.partition import BeforeAck, LogicalPartition
 from eunoe.streams.plain_consumer import as_record
 from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
@@ -29,8 +28,10 @@ from eunoe.streams.topics import TopicNames
 log = logging.getLogger(__name__)
 
 StartPosition = Callable[[str, int, int], Awaitable[int | None]]
-"""Asked for each partition before its first record, with topic, partition and the offset to start from: an earlier
-offset to go back to, or None. It may be asked again for the same assignment."""
+"""Awaited before the first record of each partition, with topic, partition and next offset.
+
+Returns an earlier offset to start from, or `None`. It may be awaited again for the same assignment.
+"""
 
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
@@ -38,16 +39,16 @@ _DRAIN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """How a stage consumes."""
+    """The behaviour of a stage's consumer."""
 
     before_ack: BeforeAck | None = None
     start_position: StartPosition | None = None
     barrier: Callable[[Record], bool] = lambda _record: False
-    """Which records wait for all earlier ones of their partition, and hold back the later ones."""
+    """Whether a record waits for all earlier ones of its partition, and holds back the later ones."""
     concurrency: int = 256
-    """Keys in work at once; fewer while ``crowded`` says so."""
+    """Keys in work at once; fewer while ``overloaded`` returns true."""
     batch: int = 1
-    """Waiting records of one key that the handler is given at once: a rebalance waits for all of them."""
+    """Records of one key in one call of the handler; a rebalance waits for all of them."""
     overloaded: Overloaded = lambda: False
     loop_lag_s: Callable[[], float] = lambda: 0.0
     """Current lag of the event loop, in seconds. The adapter of the broker may pace fetches by it."""
@@ -61,8 +62,8 @@ _PLAIN = StageOptions()
 class StageConsumer:
     """Consumes the topics of a stage as a member of its group and runs ``handle`` on the records.
 
-    Several live in one process and one event loop. A record is committed when it and all earlier ones of its partition
-    are done. What a handler raises (beside `GiveWay`) ends the app: see `failure`.
+    Several consumers share one process and one event loop. A record is committed when it and all earlier ones of its
+    partition are done. Any exception of the handler but `Revoked` ends the consumer: see `failure`.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class StageConsumer:
         self._options = options
         self.dispatcher = Dispatcher(
             handle,
-            lambda *_place: None,
+            lambda *_ack: None,
             before_ack=options.before_ack,
             on_revoked=self._revoked,
             overloaded=options.overloaded,
@@ -100,10 +101,10 @@ class StageConsumer:
     # ---- life
 
     async def start(self) -> None:
-        """Join the group and begin; returns when it is a member. Raises `Unavailable` when no broker answers."""
+        """Join the group; returns when the consumer is a member. Raises `Unavailable` when no broker answers."""
         quiet_libraries()
         self._loop = asyncio.get_running_loop()
-        self._app = self._build()
+        self._app = open_group(self._group, self._logical, self)
         seconds = (self.kafka.rebalance_timeout_ms + self.kafka.session_timeout_ms) / 1000
         try:
             async with asyncio.timeout(seconds + self.kafka.request_timeout_ms / 1000):
@@ -111,25 +112,15 @@ class StageConsumer:
         except (KafkaError, OSError, TimeoutError) as error:
             await self.stop(5.0)
             raise Unavailable(
-                f"stage {self.stage}: no group membership from {self.kafka.bootstrap}: {error!r}"
+                f"group not joined: stage {self.stage}, {self.kafka.server}: {error!r}", self.kafka.server
             ) from error
         if self._reason is not None:
             await self.stop(5.0)
-            raise Unavailable(f"stage {self.stage}: crashed while starting: {self._reason!r}") from self._reason
+            raise Unavailable(f"consumer crashed at its start: stage {self.stage}: {self._reason!r}") from self._reason
         self._spawn(self._watch())
 
-    def _build(self) -> GroupApp:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            app = GroupApp(self._group, **group_settings(self.kafka))
-            app.owner = self
-            # what is subscribed to: nothing is ever put into this channel
-            app.topics.add(app.topic(*self._logical, key_type=bytes, value_type=bytes, acks=False, allow_empty=True))
-            app.finalize()
-        return app
-
     async def stop(self, deadline_s: float = 30.0) -> None:
-        """Finish what is started, commit it, leave the group: all of it within ``deadline_s``, else loudly give up."""
+        """Finish the records in work, commit them and leave the group, or log an error after ``deadline_s`` seconds."""
         app = self._app
         if app is None:
             return
@@ -143,7 +134,7 @@ class StageConsumer:
                 await self.drain(deadline_s * _DRAIN_SHARE)
                 await app.stop()
         except TimeoutError:
-            log.critical("stage %s did not stop within %.0f s; end the process", self.stage, deadline_s)
+            log.critical("consumer not stopped within %.0f s: stage %s; end the process", deadline_s, self.stage)
         self._app = None
 
     def notify(self) -> None:
@@ -153,17 +144,19 @@ class StageConsumer:
             self._consumer.notify()
 
     async def failure(self) -> BaseException:
-        """Wait until the app has crashed, and say why: `Unavailable` where the brokers are the reason."""
+        """Wait until the consumer has crashed; returns the reason, `Unavailable` where it is the brokers."""
         await self._crash.wait()
         assert self._reason is not None
         if isinstance(self._reason, KafkaError):
-            fault = Unavailable(f"stage {self.stage}: {self.kafka.server}: {self._reason!r}", self.kafka.server)
+            fault = Unavailable(
+                f"consumer crashed: stage {self.stage}, {self.kafka.server}: {self._reason!r}", self.kafka.server
+            )
             fault.__cause__ = self._reason
             return fault
         return self._reason
 
     def crashed(self, reason: BaseException) -> None:
-        """Note why the app cannot go on; the first reason counts. May be called from any thread."""
+        """Note why the consumer cannot go on; the first reason counts. May be called from any thread."""
         self._reason = self._reason or reason
         if self._loop and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._crash.set)
@@ -171,10 +164,10 @@ class StageConsumer:
     async def _watch(self) -> None:
         self.crashed(await self.dispatcher.failed())
 
-    # ---- what is assigned, and how far it is
+    # ---- assignment and progress
 
-    def assigned(self) -> set[Place]:
-        """The partitions that are ours now."""
+    def assigned(self) -> set[LogicalPartition]:
+        """The partitions assigned to this consumer now."""
         app = self._app
         if app is None or not app.started or app.rebalancing:
             return set()
@@ -182,46 +175,46 @@ class StageConsumer:
 
     @property
     def rebalancing(self) -> bool:
-        """True: partitions are being shared out anew (at the start, too)."""
+        """Whether partitions are being reassigned, as they are at the start."""
         return self._app is None or not self._app.started or self._app.rebalancing
 
-    def handled(self) -> dict[Place, int]:
-        """By partition that is ours: the first offset that is not done, or behind one that is not."""
+    def handled(self) -> dict[LogicalPartition, int]:
+        """For each assigned partition, the offset after the last acked one."""
         acked = self.dispatcher.acked()
-        begun = {place: self._consumer.begun_at(TP(self._names[place[0]], place[1])) for place in self.assigned()}
-        return {place: acked.get(place, at - 1) + 1 for place, at in begun.items() if at is not None}
+        begun = {(topic, number): self._consumer.begun_at(self._tp(topic, number)) for topic, number in self.assigned()}
+        return {partition: acked.get(partition, at - 1) + 1 for partition, at in begun.items() if at is not None}
 
     def caught_up(self, topic: str, partition: int) -> bool:
-        """True: ours, read to its end, and every record of it handled."""
+        """Whether a partition is assigned, was read to its end, and all its records are done."""
         if (topic, partition) not in self.assigned() or self.dispatcher.outstanding(topic, partition):
             return False
         last = self.dispatcher.last_taken(topic, partition)
-        return self._consumer.caught_up(TP(self._names[topic], partition), last)
+        return self._consumer.caught_up(self._tp(topic, partition), last)
 
     def acked(self) -> dict[TP, int]:
-        """The newest offset that may be committed, by partition."""
-        return {TP(self._names[topic], number): offset for (topic, number), offset in self.dispatcher.acked().items()}
+        """Newest offset that may be committed, by partition."""
+        return {self._tp(topic, number): offset for (topic, number), offset in self.dispatcher.acked().items()}
 
     async def start_of(self, tp: TP, offset: int) -> int:
-        """Where to begin to read a partition: ``offset``, or before it where the owner wants so."""
+        """The offset from which to read a partition: ``offset``, or an earlier one that `StartPosition` gives."""
         start_position = self._options.start_position
         if start_position is None:
             return offset
         wanted = await start_position(self._logical[tp.topic], tp.partition, offset)
         if wanted is None or wanted >= offset:
             return offset
-        log.warning("stage %s reads %s/%d again from %d (was %d)", self.stage, tp.topic, tp.partition, wanted, offset)
+        log.warning("reading again: stage %s, %s/%d@%d to %d", self.stage, tp.topic, tp.partition, wanted, offset - 1)
         return max(wanted, 0)
 
-    # ---- reading anew
+    # ---- reading again
 
     async def rewind(self, topic: str, partition: int, offset: int) -> bool:
-        """Read a partition again from ``offset`` on, and commit that; all else goes on where it was.
+        """Read a partition again from ``offset`` on, and commit that offset; other partitions go on where they were.
 
-        Returns False, with nothing done, when the partition is not ours or a rebalance is under way: then the
-        next owner asks ``start_position``.
+        Returns False without any effect when the partition is not assigned or a rebalance is under way; its next
+        owner then awaits ``start_position``.
         """
-        return await self._reread({TP(self._names[topic], partition): offset})
+        return await self._reread({self._tp(topic, partition): offset})
 
     async def _reread(self, offsets: Mapping[TP, int]) -> bool:
         async with self._rereading:
@@ -231,7 +224,7 @@ class StageConsumer:
             generation = app.consumer_generation_id = -next(self._assignments)
             self._consumer.hold()
             await self.drain()
-            # a commit by the clock, before we have sought, would put back what is committed now
+            # a periodic commit before the seek would overwrite the offsets committed below
             self.dispatcher.forget_acks()
 
             def disturbed() -> bool:
@@ -257,7 +250,7 @@ class StageConsumer:
             await self._reread({})
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Revoke what is taken, wait for what is started, commit what is done."""
+        """Revoke the records taken, wait for those in work, commit what is done; ``grace_s`` bounds the wait."""
         grace = self.kafka.rebalance_timeout_ms / 1000 * _DRAIN_SHARE if grace_s is None else grace_s
         await self.dispatcher.revoke(grace)
         app = self._app
@@ -267,7 +260,10 @@ class StageConsumer:
             async with asyncio.timeout(self.kafka.session_timeout_ms / 1000):
                 await self._consumer.force_commit()
 
-    # ---- inside
+    # ---- internals
+
+    def _tp(self, topic: str, partition: int) -> TP:
+        return TP(self._names[topic], partition)
 
     @property
     def _consumer(self) -> GroupConsumer:
@@ -285,6 +281,6 @@ class StageConsumer:
         task.add_done_callback(self._tasks.discard)
 
 
-async def stop_all(apps: Iterable[StageConsumer], deadline_s: float) -> None:
-    """Stop several apps side by side within one deadline."""
-    await asyncio.gather(*(app.stop(deadline_s) for app in apps))
+async def stop_all(consumers: Iterable[StageConsumer], deadline_s: float) -> None:
+    """Stop several consumers concurrently, within one deadline in seconds."""
+    await asyncio.gather(*(consumer.stop(deadline_s) for consumer in consumers))

@@ -32,7 +32,7 @@ async def settle(condition: Callable[[], bool]) -> None:
 
 @dataclass
 class World:
-    """Remembers what handlers did and what was acked; ``turns`` says how long each record works."""
+    """Records what handlers did and what was acked; ``turns`` is the duration of each record, in loop turns."""
 
     turns: dict[tuple[int, int], int] = field(default_factory=dict)
     started: list[Record] = field(default_factory=list)
@@ -43,23 +43,23 @@ class World:
     most_of_a_key: int = 0
 
     async def handle(self, taken: Record, lease: Lease) -> None:
-        chain = taken.key if taken.key is not None else taken.partition
+        key = taken.key if taken.key is not None else taken.partition
         self.started.append(taken)
-        self.working[chain] += 1
+        self.working[key] += 1
         self.most = max(self.most, sum(self.working.values()))
-        self.most_of_a_key = max(self.most_of_a_key, self.working[chain])
+        self.most_of_a_key = max(self.most_of_a_key, self.working[key])
         try:
             for _ in range(self.turns.get((taken.partition, taken.offset), 0)):
                 await asyncio.sleep(0)
         finally:
-            self.working[chain] -= 1
+            self.working[key] -= 1
         self.finished.add((taken.partition, taken.offset))
 
     def ack(self, topic: str, partition: int, offset: int) -> None:
         self.acks.append((partition, offset))
 
     def check_acks(self, taken: list[Record]) -> None:
-        """Every ack is over finished work only, and they go up."""
+        """Acks cover finished records only, and their offsets rise."""
         newest: dict[int, int] = {}
         for partition, offset in self.acks:
             assert offset > newest.get(partition, -1)
@@ -84,30 +84,32 @@ def make(world: World, drawn: list[tuple[bytes | None, int, int]]) -> list[Recor
     return made
 
 
-@given(drawn=records_of_keys, slots=st.integers(1, 5), queued=st.integers(1, 5), run_=st.integers(1, 4))
+@given(drawn=records_of_keys, concurrency=st.integers(1, 5), queued=st.integers(1, 5), batch=st.integers(1, 4))
 @settings(max_examples=150, deadline=None)
-def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots: int, queued: int, run_: int) -> None:
+def test_order_bounds_and_acks(
+    drawn: list[tuple[bytes | None, int, int]], concurrency: int, queued: int, batch: int
+) -> None:
     async def run() -> None:
         world = World()
         taken = make(world, drawn)
-        limits = DispatchLimits(slots, run_, queued, window=8)
+        limits = DispatchLimits(concurrency, batch, queued, window=8)
         dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=limits)
         for one in taken:
             assert await dispatcher.submit(one)
-            assert dispatcher.in_work <= slots * run_
+            assert dispatcher.in_work <= concurrency * batch
             assert dispatcher.queued <= queued
-            assert dispatcher.in_work + dispatcher.queued <= slots + queued
+            assert dispatcher.in_work + dispatcher.queued <= concurrency + queued
             assert dispatcher.outstanding(TOPIC, one.partition) <= 8
         await settle(lambda: len(world.finished) == len(taken))
         await dispatcher.revoke(1)
         world.check_acks(taken)
-        assert world.most <= slots
+        assert world.most <= concurrency
         assert world.most_of_a_key <= 1
         ends = {(one.topic, one.partition): one.offset for one in taken}
         assert dispatcher.acked() == ends
-        for chain in {one.key if one.key is not None else one.partition for one in taken}:
-            of_chain = [o for o in world.started if (o.key if o.key is not None else o.partition) == chain]
-            assert of_chain == [o for o in taken if (o.key if o.key is not None else o.partition) == chain]
+        for key in {one.key if one.key is not None else one.partition for one in taken}:
+            of_key = [o for o in world.started if (o.key if o.key is not None else o.partition) == key]
+            assert of_key == [o for o in taken if (o.key if o.key is not None else o.partition) == key]
 
     asyncio.run(run())
 
@@ -118,11 +120,11 @@ def test_order_bounds_and_acks(drawn: list[tuple[bytes | None, int, int]], slots
     spin=st.integers(0, 10),
     grace=st.sampled_from([0.0, 1.0]),
     hooked=st.booleans(),
-    run_=st.integers(1, 3),
+    batch=st.integers(1, 3),
 )
 @settings(max_examples=150, deadline=None)
 def test_a_rebalance_at_any_moment(
-    drawn: list[tuple[bytes | None, int, int]], cut: int, spin: int, grace: float, hooked: bool, run_: int
+    drawn: list[tuple[bytes | None, int, int]], cut: int, spin: int, grace: float, hooked: bool, batch: int
 ) -> None:
     async def run() -> None:
         world = World()
@@ -133,7 +135,7 @@ def test_a_rebalance_at_any_moment(
             await asyncio.sleep(0)
             before.append((partition, offset))
 
-        limits = DispatchLimits(concurrency=3, batch=run_, queued=4)
+        limits = DispatchLimits(concurrency=3, batch=batch, queued=4)
         dispatcher = Dispatcher(
             one_by_one(world.handle), world.ack, before_ack=before_ack if hooked else None, limits=limits
         )
@@ -172,7 +174,7 @@ async def _feed(dispatcher: Dispatcher, records: list[Record]) -> None:
             return
 
 
-async def test_what_waits_of_a_key_is_given_as_one_run() -> None:
+async def test_waiting_records_of_a_key_are_handled_as_one_batch() -> None:
     runs: list[list[int]] = []
     go = asyncio.Event()
 
@@ -190,7 +192,7 @@ async def test_what_waits_of_a_key_is_given_as_one_run() -> None:
     assert runs == [[0], [1], [2, 3, 5], [4], [6]]
 
 
-async def test_who_comes_anew_takes_turns_with_who_has_more_waiting() -> None:
+async def test_new_keys_alternate_with_keys_that_have_records_waiting() -> None:
     world = World()
     dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=DispatchLimits(concurrency=1))
     for offset in range(6):
@@ -203,22 +205,22 @@ async def test_who_comes_anew_takes_turns_with_who_has_more_waiting() -> None:
     assert keys_.index(b"y") <= 4
 
 
-async def test_in_a_crowd_only_few_are_in_work_and_they_get_on() -> None:
+async def test_under_overload_few_keys_are_in_work_and_they_make_progress() -> None:
     world = World(turns={(0, offset): 5 for offset in range(12)})
-    crowd = True
+    overload = True
     limits = DispatchLimits(concurrency=8, min_active=2)
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, overloaded=lambda: crowd, limits=limits)
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, overloaded=lambda: overload, limits=limits)
     for offset in range(12):
         await dispatcher.submit(record(offset, bytes([offset])))
         assert dispatcher.in_work <= 2
     await settle(lambda: len(world.finished) >= 4)
     assert world.most == 2
-    crowd = False
+    overload = False
     await settle(lambda: len(world.finished) == 12)
     assert world.most > 2
 
 
-async def test_long_runs_in_work_leave_less_room_to_wait() -> None:
+async def test_large_batches_in_work_leave_less_room_to_wait() -> None:
     gates: dict[bytes, asyncio.Event] = defaultdict(asyncio.Event)
     runs: list[int] = []
 
@@ -246,20 +248,20 @@ async def test_long_runs_in_work_leave_less_room_to_wait() -> None:
     assert sum(runs) == 20
 
 
-async def test_when_the_crowd_is_over_nobody_waits_for_those_in_work() -> None:
+async def test_after_an_overload_no_record_waits_for_those_in_work() -> None:
     started: list[int] = []
-    crowd, go = True, asyncio.Event()
+    overload, go = True, asyncio.Event()
 
     async def handle(taken: Record, lease: Lease) -> None:
         started.append(taken.offset)
         await go.wait()
 
     limits = DispatchLimits(concurrency=4, min_active=1)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, overloaded=lambda: crowd, limits=limits)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, overloaded=lambda: overload, limits=limits)
     for offset in range(6):
         await dispatcher.submit(record(offset, bytes([offset])))
     await settle(lambda: started == [0])
-    crowd = False
+    overload = False
     async with asyncio.timeout(5):
         while len(started) < 4:  # noqa: ASYNC110 - it waits for a timer of the dispatcher
             await asyncio.sleep(0.01)
@@ -268,7 +270,7 @@ async def test_when_the_crowd_is_over_nobody_waits_for_those_in_work() -> None:
     await dispatcher.revoke(1)
 
 
-async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
+async def test_a_batch_that_raises_revoked_stays_unacked() -> None:
     async def handle(records: Sequence[Record], lease: Lease) -> None:
         if len(records) > 1:
             raise Revoked
@@ -284,7 +286,7 @@ async def test_a_run_that_gives_way_leaves_all_of_it_unacked() -> None:
     assert dispatcher.acked() == {(TOPIC, 0): 0}
 
 
-async def test_a_stale_completion_acks_nothing_in_the_next_term() -> None:
+async def test_a_stale_completion_acks_nothing_in_the_next_assignment() -> None:
     acks: list[int] = []
     go = asyncio.Event()
 
@@ -307,7 +309,7 @@ async def test_a_stale_completion_acks_nothing_in_the_next_term() -> None:
     assert acks == [1]
 
 
-async def test_forgotten_acks_are_not_told_again() -> None:
+async def test_forgotten_acks_are_not_reported_again() -> None:
     world = World()
     dispatcher = Dispatcher(one_by_one(world.handle), world.ack)
     for offset in range(3):
@@ -321,7 +323,7 @@ async def test_forgotten_acks_are_not_told_again() -> None:
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 1})
 
 
-async def test_submit_waits_for_room_and_is_let_go_by_a_rebalance() -> None:
+async def test_submit_waits_for_room_and_returns_at_a_rebalance() -> None:
     async def forever(taken: Record, lease: Lease) -> None:
         await lease.pause(1000)
 
@@ -336,7 +338,7 @@ async def test_submit_waits_for_room_and_is_let_go_by_a_rebalance() -> None:
     assert dispatcher.acked() == {}
 
 
-async def test_a_pause_gives_way_at_once_when_the_lease_is_revoked() -> None:
+async def test_a_pause_ends_at_once_when_the_lease_is_revoked() -> None:
     seen: list[str] = []
 
     async def handle(taken: Record, lease: Lease) -> None:
@@ -357,7 +359,7 @@ async def test_a_pause_gives_way_at_once_when_the_lease_is_revoked() -> None:
     assert dispatcher.acked() == {}
 
 
-async def test_a_record_given_back_holds_its_key_and_the_acks_of_its_partition() -> None:
+async def test_a_returned_record_holds_back_its_key_and_the_acks_of_its_partition() -> None:
     handled: list[int] = []
     stuck: list[tuple[str, int]] = []
 
@@ -394,7 +396,7 @@ async def test_any_other_error_ends_the_dispatcher(error: BaseException) -> None
     assert dispatcher.acked() == {(TOPIC, 0): 0}
 
 
-async def test_a_failing_hook_ends_the_dispatcher_and_nothing_is_acked() -> None:
+async def test_a_failing_before_ack_ends_the_dispatcher_and_nothing_is_acked() -> None:
     async def handle(taken: Record, lease: Lease) -> None: ...
 
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
@@ -406,7 +408,7 @@ async def test_a_failing_hook_ends_the_dispatcher_and_nothing_is_acked() -> None
     assert dispatcher.acked() == {}
 
 
-async def test_a_hook_that_waits_gives_way_and_acks_nothing() -> None:
+async def test_a_before_ack_that_waits_is_revoked_and_nothing_is_acked() -> None:
     waits = asyncio.Event()
 
     async def handle(taken: Record, lease: Lease) -> None: ...
@@ -425,7 +427,7 @@ async def test_a_hook_that_waits_gives_way_and_acks_nothing() -> None:
     await settle(lambda: dispatcher.in_work == 0)
 
 
-async def test_hooks_are_coalesced() -> None:
+async def test_acks_due_during_before_ack_are_merged() -> None:
     calls: list[int] = []
     gate = asyncio.Event()
 
@@ -474,7 +476,7 @@ async def test_a_redelivered_record_is_not_taken_twice() -> None:
 
 
 @given(st.permutations(range(12)))
-def test_the_gate_lets_through_in_order(order: list[int]) -> None:
+def test_the_offset_tracker_releases_in_order(order: list[int]) -> None:
     gate = OffsetTracker()
     for offset in range(12):
         assert gate.enter(offset)
@@ -539,7 +541,7 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None
         KafkaSettings.model_validate(wrong)
 
 
-def test_the_same_library_message_passes_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_same_library_message_is_logged_once_per_interval(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     throttle = Throttle(every_s=10, clock=lambda: now)
 

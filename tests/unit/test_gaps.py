@@ -1,4 +1,4 @@
-"""A consumer of a broker without gaps waits where it sees one."""
+"""A consumer waits at a gap in the log."""
 
 import logging
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Clock:
 
 
 def fetch(gaps: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
-    """What is handed out of a fetch that begins at ``begin``, and where the next one begins."""
+    """The offsets handed out of a fetch that begins at ``begin``, and the begin of the next fetch."""
     fetched: Any = SimpleNamespace(next_fetch_offset=begin)
 
     def unpacked() -> Iterator[Any]:
@@ -36,7 +36,7 @@ def fetch(gaps: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
 
 
 @given(st.lists(st.sets(st.integers(0, 30)), max_size=20))
-def test_whatever_is_shown_when_each_record_is_handed_out_once_and_in_order(appearing: list[set[int]]):
+def test_records_are_handed_out_once_and_in_order_however_they_appear(appearing: list[set[int]]):
     gaps, shown, given_out, position = Gaps(), set[int](), list[int](), 0
     for now in [*appearing, set(range(31))]:
         shown |= now
@@ -45,7 +45,7 @@ def test_whatever_is_shown_when_each_record_is_handed_out_once_and_in_order(appe
     assert given_out == list(range(31))
 
 
-def test_a_hole_in_which_nothing_comes_to_stand_is_passed_over_and_told(caplog):
+def test_a_gap_that_stays_is_passed_over_and_logged(caplog):
     clock = Clock()
     gaps = Gaps(clock=clock)
     assert fetch(gaps, 3, [3, 4, 7, 8]) == ([3, 4], 5)

@@ -1,4 +1,4 @@
-"""How long a consumer rests between two fetches, and what ends a rest."""
+"""The delay between two fetches of a consumer, and what ends it early."""
 
 import asyncio
 import threading
@@ -17,12 +17,12 @@ LONG_S = 60.0
 
 
 @given(SECONDS, st.booleans(), st.booleans())
-def test_who_asks_a_broker_that_waits_never_rests(loop_lag_s: float, interactive: bool, notified: bool):
+def test_without_a_least_delay_there_is_none(loop_lag_s: float, interactive: bool, notified: bool):
     assert delay_s(0.0, loop_lag_s, interactive=interactive, notified=notified) == 0.0
 
 
 @given(st.floats(0.001, 1), SECONDS, SECONDS, st.booleans(), st.booleans())
-def test_the_later_the_process_the_longer_the_rest_up_to_a_bound(
+def test_the_delay_grows_with_the_loop_lag_up_to_a_bound(
     least_s: float, loop_lag_s: float, later_s: float, interactive: bool, notified: bool
 ):
     soon, late = sorted((loop_lag_s, later_s))
@@ -32,7 +32,7 @@ def test_the_later_the_process_the_longer_the_rest_up_to_a_bound(
 
 
 @given(st.floats(0.001, 1), SECONDS)
-def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, loop_lag_s: float):
+def test_notified_and_interactive_consumers_are_delayed_less(least_s: float, loop_lag_s: float):
     notified, interactive, other = (
         delay_s(least_s, loop_lag_s, interactive=interactive, notified=notified)
         for interactive, notified in ((False, True), (True, False), (False, False))
@@ -42,10 +42,10 @@ def test_a_ring_shortens_a_rest_and_hurry_too(least_s: float, loop_lag_s: float)
 
 
 class Fetched:
-    """A consumer of one partition, of which only the fetches are there.
+    """The fetches of a consumer of one partition.
 
-    The last fetch told of ``end`` records. One brings something where it may take ``reads_ms``, and else takes all
-    the time that it has; with ``reads_ms`` None it brings nothing and answers at once.
+    The last fetch reported ``end`` records. A fetch that may take ``reads_ms`` returns some; any other takes all its
+    time and returns nothing. With ``reads_ms`` `None` it returns nothing at once.
     """
 
     def __init__(self, end: int | None = None, reads_ms: int | None = 0) -> None:
@@ -79,7 +79,7 @@ class Fetched:
         return found
 
 
-async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
+async def test_fetches_are_delayed_and_return_what_they_find():
     consumer = Fetched()
     Pacing(0.02).attach(consumer)
     assert [await consumer.fetch(1), await consumer.fetch(2)] == [True, True]
@@ -87,7 +87,7 @@ async def test_between_two_fetches_lies_a_rest_and_what_they_find_comes_back():
     assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
-async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
+async def test_a_consumer_behind_is_not_delayed_and_grants_time_to_read():
     consumer = Fetched(end=7)
     Pacing(LONG_S, lambda: LONG_S).attach(consumer)
     async with asyncio.timeout(LONG_S / 2):
@@ -96,7 +96,7 @@ async def test_who_is_behind_does_not_rest_and_gives_the_broker_time_to_read():
     assert consumer.asked == [(2, 20), (6, 20)]
 
 
-async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it():
+async def test_a_consumer_at_a_gap_is_delayed_although_there_are_records_behind_it():
     consumer = Fetched(end=7)
     Pacing(0.02).attach(consumer)
     await consumer.fetch(5)
@@ -106,7 +106,7 @@ async def test_who_stands_before_a_hole_rests_although_there_is_more_behind_it()
     assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
-async def test_who_has_read_to_the_end_rests():
+async def test_a_consumer_at_the_end_is_delayed():
     consumer = Fetched(end=7)
     Pacing(0.02).attach(consumer)
     await consumer.fetch(6)
@@ -115,32 +115,32 @@ async def test_who_has_read_to_the_end_rests():
     assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
-async def test_a_broker_that_finds_nothing_in_its_time_is_given_more_at_once_until_it_finds():
+async def test_a_broker_that_lacks_time_is_granted_more_at_once():
     consumer = Fetched(end=7, reads_ms=70)
     Pacing(LONG_S).attach(consumer)
     async with asyncio.timeout(LONG_S / 2):
-        brought = [await consumer.fetch(6) for _ in range(3)]
-    assert brought == [False, False, True]
+        returned = [await consumer.fetch(6) for _ in range(3)]
+    assert returned == [False, False, True]
     assert consumer.asked == [(6, 20), (6, 40), (6, 80)]
 
 
 def test_the_time_for_reading_has_an_end_and_shrinks_again():
     consumer, reading = Fetched(end=100), FetchWait()
 
-    def fetch(offset: int, *, brings: bool) -> int:
+    def fetch(offset: int, *, returns: bool) -> int:
         wait_ms = reading.wait_ms(consumer, asked := FetchRequest(1, 1, 1, 0, [("t", [(0, offset, 1)])]))
         assert wait_ms is not None
         asked._max_wait_ms = wait_ms
-        reading.learn(consumer, asked, {TopicPartition("t", 0)} if brings else (), wait_ms / 1000)
+        reading.learn(consumer, asked, {TopicPartition("t", 0)} if returns else (), wait_ms / 1000)
         return wait_ms
 
-    assert [fetch(5, brings=False) for _ in range(9)] == [20, 40, 80, 160, 320, 640, *[MAX_READ_MS] * 3]
-    waits = [fetch(offset, brings=True) for offset in range(5, 60)]
+    assert [fetch(5, returns=False) for _ in range(9)] == [20, 40, 80, 160, 320, 640, *[MAX_READ_MS] * 3]
+    waits = [fetch(offset, returns=True) for offset in range(5, 60)]
     assert waits == sorted(waits, reverse=True)
     assert waits[-1] == READ_MS
 
 
-async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
+async def test_an_early_empty_answer_is_followed_by_a_delay():
     consumer = Fetched(end=7, reads_ms=None)
     Pacing(0.02).attach(consumer)
     await consumer.fetch(6)
@@ -149,21 +149,21 @@ async def test_who_gets_an_answer_at_once_that_brings_nothing_rests():
     assert consumer.at[1] - consumer.at[0] >= 0.02
 
 
-async def test_a_ring_from_another_thread_ends_the_rest_and_one_during_a_fetch_lets_the_next_follow_at_once():
+async def test_a_notification_ends_the_delay_and_one_during_a_fetch_cancels_the_next():
     consumer, pacing = Fetched(), Pacing(LONG_S)
     pacing.attach(consumer)
     await consumer.fetch(1)
-    resting = asyncio.create_task(consumer.fetch(2))
+    delayed = asyncio.create_task(consumer.fetch(2))
     await asyncio.sleep(0)
     threading.Thread(target=pacing.notify).start()
     async with asyncio.timeout(LONG_S / 2):
-        await resting
+        await delayed
         pacing.notify()
         await consumer.fetch(3)
     assert len(consumer.asked) == 3
 
 
-async def test_a_ring_for_a_late_process_waits_until_it_is_time():
+async def test_a_notification_does_not_shorten_the_delay_of_a_lagging_process():
     consumer, pacing = Fetched(), Pacing(0.001, lambda: 0.03)
     pacing.attach(consumer)
     await consumer.fetch(1)
@@ -172,18 +172,18 @@ async def test_a_ring_for_a_late_process_waits_until_it_is_time():
     assert consumer.at[1] - consumer.at[0] >= 0.03
 
 
-async def test_a_consumer_that_stops_ends_its_rest_without_a_fetch():
+async def test_a_stopping_consumer_ends_its_delay_without_a_fetch():
     consumer = Fetched()
     Pacing(LONG_S).attach(consumer)
     await consumer.fetch(1)
-    resting = asyncio.create_task(consumer.fetch(2))
+    delayed = asyncio.create_task(consumer.fetch(2))
     await asyncio.sleep(0)
-    resting.cancel()
-    assert await resting is False
+    delayed.cancel()
+    assert await delayed is False
     assert len(consumer.asked) == 1
 
 
-def test_a_ring_after_the_end_is_no_fault():
+def test_a_notification_after_the_end_is_no_fault():
     pacing = Pacing(LONG_S)
     pacing.notify()
 

@@ -1,4 +1,4 @@
-"""Whose turn it is, against a plain account of what came and went."""
+"""Fair queues, compared with a plain model of them."""
 
 from collections import defaultdict
 
@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from eunoe.streams.group.fair_queues import FairQueues
 
-CHAINS = st.sampled_from([b"a", b"b", b"c", ("topic", 0)])
+KEYS = st.sampled_from([b"a", b"b", b"c", ("topic", 0)])
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("add"), CHAINS),
+        st.tuples(st.just("add"), KEYS),
         st.tuples(st.just("take"), st.integers(1, 4)),
         st.tuples(st.just("done"), st.integers(0, 3)),
         st.tuples(st.just("halt"), st.integers(0, 3)),
@@ -20,7 +20,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_each_chain_is_taken_in_order_and_once_at_a_time(steps):
+def test_each_key_is_taken_in_order_and_one_batch_at_a_time(steps):
     queues = FairQueues()
     added, taken = defaultdict(list), defaultdict(list)
     in_work, halted = [], set()
@@ -30,27 +30,27 @@ def test_each_chain_is_taken_in_order_and_once_at_a_time(steps):
             if what not in halted:
                 added[what].append((what, number))
         elif step == "take" and queues.any:
-            run = queues.take(what)
-            ((chain,),) = ({job[0] for job in run},)
-            assert 1 <= len(run) <= what
-            assert chain not in in_work
-            in_work.append(chain)
-            taken[chain] += run
+            batch = queues.take(what)
+            ((key,),) = ({job[0] for job in batch},)
+            assert 1 <= len(batch) <= what
+            assert key not in in_work
+            in_work.append(key)
+            taken[key] += batch
         elif in_work and step in {"done", "halt"}:
-            chain = in_work.pop(what % len(in_work))
+            key = in_work.pop(what % len(in_work))
             if step == "done":
-                queues.done(chain)
+                queues.done(key)
             else:
-                queues.halt(chain)
-                halted.add(chain)
-        left = {chain: len(added[chain]) - len(taken[chain]) for chain in added if chain not in halted}
+                queues.halt(key)
+                halted.add(key)
+        left = {key: len(added[key]) - len(taken[key]) for key in added if key not in halted}
         assert queues.waiting == sum(left.values())
-        assert queues.any == any(count for chain, count in left.items() if chain not in in_work)
-    for chain, jobs in taken.items():
-        assert jobs == added[chain][: len(jobs)]
+        assert queues.any == any(count for key, count in left.items() if key not in in_work)
+    for key, jobs in taken.items():
+        assert jobs == added[key][: len(jobs)]
 
 
-def test_who_comes_anew_takes_turns_with_who_has_waited():
+def test_new_keys_alternate_with_keys_that_have_waited():
     queues = FairQueues()
     for number in range(4):
         queues.add(b"import", number)
