@@ -67,28 +67,43 @@ bench-tree: install  ## measure how the tree grows (DATA=FILE: memory lines as J
 
 # ---- check it
 
+PYTEST := $(BIN)/python -m pytest
+SUITES := tests/broker tests/clients tests/faults tests/contract tests/packaging
+# How many processes run the tests that start servers; JOBS=0 runs them in one, with their output.
+JOBS ?= 2
+
+.PHONY: check
+check: lint type test-unit  ## two minutes: formatting, rules, import contracts, types, the tests that need no server
+
 .PHONY: test
-test: lint type  ## everything: lint, types, all tests, the wheel in an empty environment
-	$(BIN)/python -m pytest $(ARGS)
+test: check  ## six minutes: check, and all tests on the embedded servers but the slow ones
+	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
+
+.PHONY: test-slow
+test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds, the wheel in an empty environment
+	$(PYTEST) $(SUITES) -m slow -n $(JOBS) --dist loadfile $(ARGS)
+
+.PHONY: test-all
+test-all: test test-slow  ## everything
 
 .PHONY: test-unit
 test-unit: install  ## the tests that need no server
-	$(BIN)/python -m pytest tests/unit $(ARGS)
+	$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
 
 .PHONY: test-broker
 test-broker: install  ## the tests on the embedded servers
-	$(BIN)/python -m pytest tests/contract tests/broker $(ARGS)
+	$(PYTEST) tests/contract tests/broker $(ARGS)
 
 .PHONY: test-kafka
 test-kafka: install  ## the broker and client suites on Apache Kafka, which Maven fetches; needs Java 17 and Maven
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(BIN)/python -m pytest tests/contract/test_publisher.py tests/broker tests/clients $(ARGS)
+	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker tests/clients $(ARGS)
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 
 .PHONY: test-kafka-brief
 test-kafka-brief: install  ## of these the suites that are about the broker itself, in three minutes
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(BIN)/python -m pytest tests/contract/test_publisher.py tests/broker/test_client.py \
+	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker/test_client.py \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/clients $(ARGS)
 
 .PHONY: test-faults
@@ -108,7 +123,7 @@ test-llmlingua: install  ## the tests of the extras llmlingua and fastembed, in 
 
 .PHONY: test-servers
 test-servers: servers-given install  ## the same and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
-	$(BIN)/python -m pytest tests/contract tests/broker $(ARGS)
+	$(PYTEST) tests/contract tests/broker $(ARGS)
 	EUNOE_PREFIX=$${EUNOE_PREFIX:-demo-$$(date +%s)} $(BIN)/eunoe demo --attach
 
 .PHONY: servers-given

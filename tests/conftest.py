@@ -1,7 +1,9 @@
-"""What all tests share: a calm hypothesis, and which tests apply to the servers that there are."""
+"""Shared by all tests: no time limits of hypothesis, the servers of the session, and which tests apply to them."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,9 +16,13 @@ settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("calm")
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
+_WORKER_OUTPUT = "left_out"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is not None:  # two processes must not write one font cache
+        os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir(f"matplotlib-{worker}"))
     missing = given.missing()
     if 0 < len(missing) < len(given.SERVERS):
         raise pytest.UsageError(f"set all of {', '.join(given.SERVERS)}, or none: {', '.join(missing)} is not set")
@@ -29,6 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     broker = needs.under_test()
     left_out = {item: why for item in items if (why := _why_not(item, broker))}
     config.stash[LEFT_OUT] = Counter(f"{item.location[0]}: {why}" for item, why in left_out.items())
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[_WORKER_OUTPUT] = dict(config.stash[LEFT_OUT])
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
@@ -46,6 +54,14 @@ def _why_not(item: pytest.Item, broker: Broker) -> str:
         raise pytest.UsageError(f"{item.nodeid} needs {', '.join(sorted(unknown))}: tests/support/needs.py knows none")
     lacking = needs.lacking(broker, wanted)
     return f"needs {', '.join(lacking)}" if lacking else ""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of pytest-xdist left out; each of them collects all tests."""
+    found = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
+    if found is not None:
+        node.config.stash[LEFT_OUT] = Counter(found)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

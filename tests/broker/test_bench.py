@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.embedded("it sta
 @pytest.mark.timeout(300)
 async def test_the_pipeline_is_measured_and_comes_to_the_memory_of_a_sequential_run(tmp_path):
     words = ("--conversations", "2", "--sessions", "2", "--turns", "4", "--delay", "0.01", "--json")
-    done = await command.eunoe("bench", "pipeline", *words, cwd=tmp_path, timeout_s=240)
+    done = await command.run_module("tests.bench", "pipeline", *words, cwd=tmp_path, timeout_s=240)
     assert done.code == 0, done.err
     figures = orjson.loads(done.out)
     assert figures["sessions"] == 4

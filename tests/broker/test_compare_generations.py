@@ -18,7 +18,7 @@ from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import PARTITIONS, Pipeline
 from tests.support.talk import talk
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
 
 ENDED = 5
 """Sessions of the talk."""

@@ -62,6 +62,7 @@ async def test_the_demo_remembers_answers_and_leaves_nothing(pipeline: Pipeline)
     assert list(pipeline.cwd.iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_stages_in_processes_of_their_own_make_the_same_segments(tmp_path: Path):
     together, apart = Pipeline(tmp_path / "together"), Pipeline(tmp_path / "apart")
     together.cwd.mkdir()

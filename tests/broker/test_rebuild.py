@@ -89,6 +89,7 @@ async def test_rebuilt_with_nothing_changed_it_is_the_same_and_no_model_is_asked
             assert "eunoe drop v2" in again.err
 
 
+@pytest.mark.slow
 async def test_a_rebuild_that_was_killed_goes_on(pipeline: Pipeline):
     async with remembered(pipeline):
         before = await digest(pipeline)
@@ -118,6 +119,7 @@ async def _killed_midway(pipeline: Pipeline) -> int:
         return len(await store.conversations())
 
 
+@pytest.mark.slow
 async def test_until_a_time_it_knows_what_was_known_then(pipeline: Pipeline):
     async with pipeline.up():
         await pipeline.produce(*small_talk(1))
@@ -135,6 +137,7 @@ async def test_until_a_time_it_knows_what_was_known_then(pipeline: Pipeline):
         assert (refused.code, "part of memory only" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 async def test_every_ask_is_answered_once_while_another_generation_takes_over(pipeline: Pipeline):
     async with remembered(pipeline):
         async with asked_all_the_time(pipeline, NAME, "When is the birthday?", "Jonas") as asking:

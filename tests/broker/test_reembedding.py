@@ -12,7 +12,7 @@ from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
 from tests.support.talk import talk
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
 
 OTHER = "endpoint:words:64"
 QUESTION = "Where does Ann work?"

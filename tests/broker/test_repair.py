@@ -82,6 +82,7 @@ async def told(pipeline: Pipeline, name: str) -> list[tuple[int, int, str, str]]
     return [(memory.session, memory.index, memory.text, memory.status.value) for memory in memories]
 
 
+@pytest.mark.slow
 async def test_a_conversation_whose_ledger_was_lost_is_held_and_repaired_while_the_others_go_on(pipeline: Pipeline):
     name, other, same = names_of_one_partition()
     key = f"default/{name}"

@@ -28,7 +28,7 @@ from tests.support import given
 from tests.support.command import running, until
 from tests.support.pipeline import Pipeline
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
 
 BEFORE, AFTER = 3, 5
 CROWD = [f"c{number}" for number in range(5)]

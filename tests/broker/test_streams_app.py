@@ -450,6 +450,7 @@ def _lines(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines() if line != "started"]
 
 
+@pytest.mark.slow
 async def test_kill_9_loses_nothing_and_keeps_the_order(
     bootstrap: str, kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher, tmp_path: Path
 ) -> None:
@@ -528,6 +529,7 @@ class Group:
             worker.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_processes_that_join_and_leave_share_the_work(
     bootstrap: str, names: TopicNames, publisher: KafkaPublisher, tmp_path: Path

@@ -20,6 +20,8 @@ from tests.support.blend import ByPrompt
 from tests.support.house import as_message, ended, utterance
 from tests.support.schedule import EVERY_TURN, PATIENT, Plant
 
+QUICK_SEEDS = 20
+"""Seeds that `make test` runs; the rest are marked `slow`."""
 SEEDS = int(os.environ.get("PROTOCOL_SEEDS", "100"))
 TALK = ["the dog ran off again", "I moved to Lyon in May", "my knee still hurts", "we baked bread", "the exam is over"]
 
@@ -84,7 +86,12 @@ def _flat(state: dict[str, object], before: str = "") -> Iterator[tuple[str, obj
             yield f"{before}{name}", part
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+def _seeds(count: int, quick: int) -> list[object]:
+    """``count`` seeds for a test, from 0; those from ``quick`` on are slow."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(count)]
+
+
+@pytest.mark.parametrize("seed", _seeds(SEEDS, QUICK_SEEDS))
 async def test_a_disturbed_run_ends_in_the_same_memory(seed: int):
     undisturbed = await run(seed, 0.0)
     for faults in (0.01, 0.04):
@@ -142,7 +149,7 @@ async def run_with_late_sessions(seed: int, stage: str, faults: float) -> Plant:
 
 
 @pytest.mark.parametrize("stage", ["segment", "compress", "summarize", "update", "link", "tree"])
-@pytest.mark.parametrize("seed", range(max(1, SEEDS // 25)))
+@pytest.mark.parametrize("seed", _seeds(max(1, SEEDS // 25), max(1, QUICK_SEEDS // 25)))
 async def test_late_sessions_are_held_to_the_same(seed: int, stage: str):
     undisturbed = await run_with_late_sessions(seed, stage, 0.0)
     disturbed = await run_with_late_sessions(seed, stage, 0.03)

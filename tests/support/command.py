@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "eunoe.deploy.cli")
 OURS = ("EUNOE_", "OPENAI_")
 
@@ -34,9 +35,18 @@ def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
 
 async def eunoe(*words: str, cwd: Path, timeout_s: float = 200, **more: str) -> Finished:
     """Run a command to its end; ``more`` are environment variables."""
+    return await _finished((*COMMAND, *words), cwd, timeout_s, more)
+
+
+async def run_module(module: str, *words: str, cwd: Path, timeout_s: float = 200, **more: str) -> Finished:
+    """Run a module of this checkout as a program, to its end."""
+    more["PYTHONPATH"] = str(ROOT)
+    return await _finished((sys.executable, "-m", module, *words), cwd, timeout_s, more)
+
+
+async def _finished(command: Sequence[str], cwd: Path, timeout_s: float, more: Mapping[str, str]) -> Finished:
     process = await asyncio.create_subprocess_exec(
-        *COMMAND,
-        *words,
+        *command,
         cwd=cwd,
         env=environment(more),
         stdout=asyncio.subprocess.PIPE,

@@ -227,10 +227,10 @@ def test_the_check_of_every_change_is_the_check_of_people() -> None:
 @pytest.mark.parametrize(
     ("fetched", "code", "made", "told"),
     [
-        (0, 0, ["test", "test-kafka-brief"], False),
-        (2, 0, ["test"], True),
-        (69, 0, ["test"], True),
-        (1, 1, ["test"], False),
+        (0, 0, ["test", "test-slow", "test-kafka-brief"], False),
+        (2, 0, ["test", "test-slow"], True),
+        (69, 0, ["test", "test-slow"], True),
+        (1, 1, ["test", "test-slow"], False),
     ],
 )
 def test_kafka_is_tested_where_it_can_be_and_the_lack_is_told(

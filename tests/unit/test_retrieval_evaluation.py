@@ -125,7 +125,6 @@ def test_wrong_budgets_are_refused(data, budgets):
     assert "numbers of tokens" in result.output
 
 
-@pytest.mark.slow
 def test_processes_find_what_one_finds(tmp_path):
     path = tmp_path / "data.json"
     path.write_text(json.dumps([sample("one"), sample("two")]))
