@@ -62,7 +62,7 @@ def settings_for(server: ModelServer, naps: Naps | None = None, **endpoint: obje
         endpoint=replace(Endpoint(model="test-model", base_url=server.base_url, key=SECRET, timeout_s=10), **endpoint),
         retry=RetryPolicy(attempts=4),
         prices=Prices(prompt=1.0, completion=2.0),
-        world=RetryEnvironment(sleep=naps or Naps()),
+        environment=RetryEnvironment(sleep=naps or Naps()),
     )
 
 
@@ -321,7 +321,7 @@ async def embedder(request: pytest.FixtureRequest) -> AsyncIterator[Embedder]:
 
 def embedder_settings(server: ModelServer, **changes: object) -> EndpointEmbedderSettings:
     endpoint = Endpoint(model="test-embedding", base_url=server.base_url, key=SECRET, timeout_s=5)
-    settings = EndpointEmbedderSettings(endpoint, dimensions=64, world=RetryEnvironment(sleep=Naps()))
+    settings = EndpointEmbedderSettings(endpoint, dimensions=64, environment=RetryEnvironment(sleep=Naps()))
     return replace(settings, **changes)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.workers.models.endpoint import wish_of
+from eunoe.workers.models.endpoint import retry_after_of
 from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
 
 
@@ -52,7 +52,7 @@ async def test_the_last_fault_is_told_when_the_policy_gives_up():
 
 async def test_a_servers_wish_is_honoured_and_an_endless_one_is_not():
     world = World()
-    retrying = Retrying(RetryPolicy(longest_wish_s=30), world.surroundings())
+    retrying = Retrying(RetryPolicy(max_retry_after_s=30), world.surroundings())
     assert await retrying.run(failing(Transient("busy", 7.0)), lambda: None) == "done"
     assert world.slept == [7.0]
     with pytest.raises(Unavailable):
@@ -61,18 +61,18 @@ async def test_a_servers_wish_is_honoured_and_an_endless_one_is_not():
 
 
 @given(st.integers(1, 50), st.floats(0, 0.999), st.none() | st.floats(0, 60))
-def test_no_pause_is_shorter_than_wished_or_longer_than_allowed(attempt: int, chance: float, wish: float | None):
+def test_no_pause_is_shorter_than_wished_or_longer_than_allowed(attempt: int, chance: float, retry_after: float | None):
     policy = RetryPolicy(attempts=100)
-    pause = policy.pause(attempt, wish, chance)
+    pause = policy.pause(attempt, retry_after, chance)
     assert pause is not None
-    if wish is None:
+    if retry_after is None:
         assert policy.first_s * (1 - policy.jitter) <= pause <= policy.longest_s
     else:
-        assert wish <= pause <= wish + policy.first_s
+        assert retry_after <= pause <= retry_after + policy.first_s
 
 
 @pytest.mark.parametrize(
-    ("headers", "wish"),
+    ("headers", "retry_after"),
     [
         ({}, None),
         ({"retry-after": "3"}, 3.0),
@@ -85,5 +85,5 @@ def test_no_pause_is_shorter_than_wished_or_longer_than_allowed(attempt: int, ch
         ({"retry-after": "-4"}, None),
     ],
 )
-def test_retry_after_is_read(headers: dict[str, str], wish: float | None):
-    assert wish_of(headers, now=1000.0) == wish
+def test_retry_after_is_read(headers: dict[str, str], retry_after: float | None):
+    assert retry_after_of(headers, now=1000.0) == retry_after

@@ -1,1 +1,1 @@
-"""Language, embedding and compression models behind small ports, each with its offline twin."""
+"""Language, embedding and compression models behind small ports, with offline implementations."""

@@ -1,4 +1,4 @@
-"""Asking a model so that its answer can be believed, and showing it what people said as data."""
+"""Checked questions to a model, and delimiters that mark users' words as data."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,27 +15,27 @@ AnswerT = TypeVar("AnswerT", bound=Value)
 A_co = TypeVar("A_co", bound=Value, covariant=True)
 
 OPENING, CLOSING = "<<<data", "data>>>"
-"""The marks around what people said."""
+"""Delimiters around users' words."""
 
 CORRECTED = "+corrected"
-"""Ends the name of a prompt that asks again."""
+"""Suffix of the name of a prompt that asks a second time."""
 
 REFUSED_NOTE = "Your answer to the above was refused:"
-"""Begins what such a prompt adds."""
+"""First line of the text that such a prompt adds."""
 
 _MARKS = re.compile(r"[<＜﹤]{3,}|[>＞﹥]{3,}")  # angle brackets of any width: whatever could pass for a mark
-_UNSEEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _MAX_FAULT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer(Generic[A_co]):
-    """What came of a question."""
+    """The outcome of a question that was checked."""
 
     answer: A_co | None
-    """None: no answer passed its checks; the offline twin decides."""
+    """`None` means that no answer passed its checks: the offline implementation decides."""
     asked: int = 0
-    """Calls made: 0 where a recorded answer served, 2 where the first answer was refused."""
+    """Calls made: 0 with a recorded answer, 2 where the first answer was refused."""
     fault: str | None = None
     """The fault of the last answer that was refused."""
 
@@ -48,12 +48,11 @@ async def ask_checked(
     *,
     urgent: bool = False,
 ) -> CheckedAnswer[AnswerT]:
-    """Ask, check, and where the answer is at fault ask exactly once more with the fault named.
+    """Ask and check; where the answer is at fault, ask exactly once more with the fault named.
 
-    ``check`` returns what is wrong with an answer, or None. Where ``model`` is a `RecordedModel`, an answer
-    that passed is recorded under the question as first asked, and a recorded answer that still passes is
-    served without a call; likewise that none passed, so that a replay decides what was decided. Raises
-    `Unavailable` when the endpoint is.
+    ``check`` returns the fault of an answer, or `None`. A `RecordedModel` records an answer that passed under the
+    question as first asked, and serves it without a call while it still passes. It also records that no answer
+    passed, so that a replay comes to the same decision. Raises `Unavailable` while the endpoint is.
     """
     kept = await model.recall(prompt, form) if isinstance(model, RecordedModel) else None
     if kept is not None and kept.answer is None:
@@ -90,29 +89,32 @@ async def _ask_once(
 
 
 def corrected(prompt: Prompt, fault: str) -> Prompt:
-    """The same question, told what was wrong with the first answer."""
-    told = " ".join(fault.split())[:_MAX_FAULT_CHARS]
-    note = f"{REFUSED_NOTE}\n{delimited(told)}\nAnswer again, without this fault."
+    """The same question with the fault of the first answer."""
+    message = " ".join(fault.split())[:_MAX_FAULT_CHARS]
+    note = f"{REFUSED_NOTE}\n{delimited(message)}\nAnswer again, without this fault."
     return prompt.model_copy(update={"name": prompt.name + CORRECTED, "user": f"{prompt.user}\n\n{note}"})
 
 
 def is_correcting(prompt: Prompt) -> bool:
-    """True: the prompt is the second asking of a question."""
+    """Whether the prompt asks a question a second time."""
     return prompt.name.endswith(CORRECTED)
 
 
 def delimited(text: str) -> str:
-    """``text`` between marks that cannot occur in it, so that no words of a user end the data and begin to instruct."""
-    return f"{OPENING}\n{_MARKS.sub(_spread, _UNSEEN.sub('', text))}\n{CLOSING}"
+    """``text`` between marks that cannot occur in it, so that no user can end the data and begin to instruct."""
+    return f"{OPENING}\n{_MARKS.sub(_spread, _INVISIBLE.sub('', text))}\n{CLOSING}"
 
 
 def _spread(mark: re.Match[str]) -> str:
-    """The brackets of a mark, never three together."""
+    """The brackets of a mark with spaces, never three together."""
     return re.sub(r"..(?!$)", r"\g<0> ", mark.group())
 
 
 def numbered(lines: Sequence[Line], first: int = 0) -> str:
-    """One row per line, ``[7] Ann (2026-03-01): …``; white space is folded, so that no text can pass for a row."""
+    """One row per line, ``[7] Ann (2026-03-01): …``, numbered from ``first``.
+
+    White space is folded, so that no text can pass for a row.
+    """
     return "\n".join(
         f"[{number}] {line.speaker} ({line.at:%Y-%m-%d}): {' '.join(line.text.split())}"
         for number, line in enumerate(lines, first)

@@ -1,4 +1,4 @@
-"""Joins what many callers ask at once into few batches, and keeps the work off the event loop."""
+"""Batches the requests of many callers and runs them off the event loop."""
 
 import asyncio
 from collections import deque
@@ -17,9 +17,9 @@ class _Request(Generic[T]):
 
 
 class Batcher(Generic[T]):
-    """Runs a blocking function over texts in one thread of its own; what comes while a batch runs joins the next.
+    """Runs a blocking function over texts in its own thread; requests that come meanwhile join the next batch.
 
-    ``run`` gives one result per text and must not let the texts of a batch touch each other.
+    ``run`` returns one result per text; a result must depend on its own text alone.
     """
 
     def __init__(self, run: Callable[[list[str]], Sequence[T]], name: str, max_texts: int = 1024) -> None:
@@ -27,22 +27,22 @@ class Batcher(Generic[T]):
         self._max_texts = max_texts
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._waiting: deque[_Request[T]] = deque()
-        self._pump: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
 
     async def submit(self, texts: Sequence[str]) -> list[T]:
-        """One result per text, in order; raises what ``run`` raises."""
+        """Return one result per text, in order; raises whatever ``run`` raises."""
         if not texts:
             return []
         request: _Request[T] = _Request(tuple(texts), asyncio.get_running_loop().create_future())
         self._waiting.append(request)
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.create_task(self._work())
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._work())
         return await request.done
 
     async def aclose(self) -> None:
-        """Finish what is asked and end the thread."""
-        if self._pump is not None and not self._pump.done():
-            await self._pump
+        """Finish the pending requests and end the thread."""
+        if self._running is not None and not self._running.done():
+            await self._running
         self._executor.shutdown(wait=False)
 
     async def _work(self) -> None:

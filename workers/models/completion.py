@@ -1,4 +1,4 @@
-"""A chat completion, as much of it as is read."""
+"""Reads the used parts of a chat completion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ class Completion:
     content: str
     finish_reason: str
     refusal: bool
-    """True: the model says that it will not answer."""
+    """Whether the model refused to answer."""
     tokens: tuple[int, int] | None
-    """Of prompt and completion, where the endpoint tells them."""
+    """Tokens of prompt and completion; `None` where the endpoint does not count them."""
 
     @classmethod
     def read(cls, content: bytes) -> Self | None:
-        """None for JSON that is no chat completion; raises ``ValueError`` for what is no JSON."""
-        told = orjson.loads(content)
-        choices = told.get("choices") if isinstance(told, dict) else None
+        """Parse a response; `None` for JSON that is no chat completion. Raises ``ValueError`` for other content."""
+        parsed = orjson.loads(content)
+        choices = parsed.get("choices") if isinstance(parsed, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None
         message = choices[0].get("message")
@@ -35,7 +35,7 @@ class Completion:
             content=text if isinstance(text, str) else "",
             finish_reason=str(choices[0].get("finish_reason")),
             refusal=bool(message.get("refusal")),
-            tokens=_tokens(told.get("usage")),
+            tokens=_tokens(parsed.get("usage")),
         )
 
 

@@ -1,4 +1,4 @@
-"""Taking out of a text what retrieval does not need (SeCom, section 2.3): offline, or by LLMLingua-2."""
+"""Drops words that retrieval does not need (SeCom, section 2.3), by fixed rules or by LLMLingua-2."""
 
 import asyncio
 import importlib
@@ -23,8 +23,8 @@ _UNIT = re.compile(
 _SENTENCE_END = frozenset(".!?…。！？")
 _OPENS = frozenset("\"'“‘([*-–—")
 _YIELD_EVERY = 64
-_LONGEST_KEPT = 40
-"""Characters of a word whose traits are remembered."""
+_MAX_CACHED_CHARS = 40
+"""Length up to which a word's traits are cached."""
 
 
 class _TextUnit(NamedTuple):
@@ -38,49 +38,49 @@ class _TextUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """What a word, a number or a mark is by itself, wherever it stands."""
+    """Properties of a word, a number or a mark that do not depend on its place."""
 
     lower: str
     tokens: int
     is_word: bool
     is_protected: bool
-    """True: it is never dropped, name or not."""
+    """Whether it is never dropped, name or not."""
     may_name: bool
-    """True: it is written like a name."""
+    """Whether it is written like a name."""
     is_known_name: bool
-    """True: where it is written like a name, it is one even at the beginning of a sentence."""
+    """Whether, written like a name, it is one even at the beginning of a sentence."""
     rank: int
-    """The greater, the more it tells."""
+    """Units of lower rank are dropped first."""
 
 
 def _traits(text: str) -> _Traits:
-    return _kept_traits(text) if len(text) <= _LONGEST_KEPT else _read_traits(text)
+    return _cached_traits(text) if len(text) <= _MAX_CACHED_CHARS else _read_traits(text)
 
 
 @lru_cache(maxsize=32_768)
-def _kept_traits(text: str) -> _Traits:
+def _cached_traits(text: str) -> _Traits:
     return _read_traits(text)
 
 
 def _read_traits(text: str) -> _Traits:
-    lower, tells = text.lower(), weight(text)
+    lower, word_weight = text.lower(), weight(text)
     is_word = any(char.isalnum() or char == "_" for char in text)
     return _Traits(
         lower=lower,
         tokens=count_tokens(text),
         is_word=is_word,
         is_protected=_is_protected(text) if is_word else text in "?？" or not text.isascii(),
-        may_name=is_word and _may_name(text, tells),
-        is_known_name=lower in GIVEN_NAMES or tells == 3,
-        rank=(1, 2, 4, 6)[tells] if is_word else 3 if text in _SENTENCE_END else 0,
+        may_name=is_word and _may_name(text, word_weight),
+        is_known_name=lower in GIVEN_NAMES or word_weight == 3,
+        rank=(1, 2, 4, 6)[word_weight] if is_word else 3 if text in _SENTENCE_END else 0,
     )
 
 
 class OfflineCompressor:
-    """Drops the words that tell least, in a fixed order: deterministic, no model.
+    """Drops the least informative words in a fixed order: deterministic, no model.
 
-    Never dropped: names, numbers, negations, addresses, question marks, a speaker's tag, and words in other scripts
-    than Latin, of which the lists know nothing.
+    It keeps names, numbers, negations, addresses, question marks and a speaker's tag. It also keeps words in scripts
+    other than Latin, because its lists are English.
     """
 
     @property
@@ -89,12 +89,15 @@ class OfflineCompressor:
         return "words/1"
 
     async def compress(self, texts: Sequence[str], keep: float) -> list[str]:
-        """Each text with at least the share ``keep`` (over 0, at most 1) of its tokens, in their order."""
+        """Each text with at least the share ``keep`` (over 0, at most 1) of its tokens, in their order.
+
+        Raises ``ValueError`` for another share.
+        """
         _check_keep(keep)
         kept: list[str] = []
         for index, text in enumerate(texts):
             if index % _YIELD_EVERY == _YIELD_EVERY - 1:
-                await asyncio.sleep(0)  # a long session must not hold up everybody else
+                await asyncio.sleep(0)  # a long session must not block the event loop
             kept.append(drop_words(text, keep))
         return kept
 
@@ -105,7 +108,7 @@ def _check_keep(keep: float) -> None:
 
 
 def drop_words(text: str, keep: float) -> str:
-    """``text`` without its least telling words, until ``keep`` of the tokens are left or only protected ones are."""
+    """``text`` without its least informative words: at least the share ``keep`` of its tokens stays."""
     total = count_tokens(text)
     spare = total - math.ceil(keep * total - 1e-9)
     units = list(_units(text))
@@ -134,7 +137,7 @@ def _units(text: str) -> Iterator[_TextUnit]:
 
 
 def _droppable(text: str, units: Sequence[_TextUnit]) -> Iterator[tuple[int, int, int]]:
-    """(rank, length, index) of each unit that may go; the smallest goes first."""
+    """(rank, length, index) of each unit that may be dropped; the smallest is dropped first."""
     tags = [found.span() for found in _TAG.finditer(text)]
     names = {unit.text for unit in units if unit.text[0].isupper() and not unit.starts_sentence}
     seen: set[str] = set()
@@ -151,16 +154,16 @@ def _in_spans(unit: _TextUnit, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def _is_protected(word: str) -> bool:
-    """Numbers, addresses, negations, and words of other scripts."""
+    """Whether the word is a number, an address, a negation, or of another script."""
     if any(char.isdigit() for char in word) or "://" in word or "@" in word or word[0] in "$€£¥":
         return True
     return word.lower() in NUMBER_WORDS or is_negation(word) or not _is_latin(word)
 
 
-def _may_name(word: str, tells: int) -> bool:
+def _may_name(word: str, word_weight: int) -> bool:
     if not word[0].isupper() or re.split("['’]", word, maxsplit=1)[0] == "I":
         return False
-    return not (word.isupper() and len(word) > 1 and tells < 3)  # SO, VERY: loud, no name
+    return not (word.isupper() and len(word) > 1 and word_weight < 3)  # SO, VERY: emphasis, not a name
 
 
 def _is_name(unit: _TextUnit, traits: _Traits, names: set[str]) -> bool:
@@ -172,7 +175,7 @@ def _is_latin(word: str) -> bool:
 
 
 def _join(text: str, units: Sequence[_TextUnit]) -> str:
-    """The units with the white space that stood before them, never two words run together."""
+    """The units joined with their original white space; two words never run together."""
     parts: list[str] = []
     end = 0
     for unit in units:
@@ -199,15 +202,15 @@ _LINGUA_FAMILIES = ("bert-base-multilingual-cased", "xlm-roberta-large")
 
 @dataclass(frozen=True, slots=True)
 class LLMLinguaSettings:
-    """Which LLMLingua-2 model, and where it runs."""
+    """The LLMLingua-2 model and its device."""
 
     model: str = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
-    """A name on the Hugging Face hub, or a folder that is named so."""
+    """A name on the Hugging Face hub, or a folder whose path has the model family's name in it."""
     device: str = "cpu"
 
 
 class LLMLinguaCompressor:
-    """LLMLingua-2 (Pan et al. 2024) through the ``llmlingua`` package (an extra), in a thread of its own."""
+    """LLMLingua-2 (Pan et al. 2024) through the ``llmlingua`` package (an extra), in its own thread."""
 
     def __init__(self, settings: LLMLinguaSettings | None = None) -> None:
         self._settings = settings or LLMLinguaSettings()
@@ -220,7 +223,10 @@ class LLMLinguaCompressor:
         return f"llmlingua2-{self._settings.model}"
 
     async def compress(self, texts: Sequence[str], keep: float) -> list[str]:
-        """Each text with about the share ``keep`` of the model's tokens; speaker's tags and digits stay."""
+        """Each text with about the share ``keep`` of the model's tokens; speaker tags and digits stay.
+
+        Raises ``ValueError`` for a share outside (0, 1].
+        """
         _check_keep(keep)
         if keep not in self._batchers:
             self._batchers[keep] = Batcher(
@@ -242,16 +248,16 @@ class LLMLinguaCompressor:
         if count_tokens(body) < 2:
             return line
         # only marks can be forced: a forced word is replaced inside other words too ("no" in "now")
-        told = self._compressor.compress_prompt([body], rate=keep, force_tokens=["?"], force_reserve_digit=True)
-        kept = str(told["compressed_prompt"]).strip()
+        result = self._compressor.compress_prompt([body], rate=keep, force_tokens=["?"], force_reserve_digit=True)
+        kept = str(result["compressed_prompt"]).strip()
         return head + (kept or body)
 
 
 def _load_llmlingua(settings: LLMLinguaSettings) -> Any:  # noqa: ANN401 - the package is an extra
     if not any(family in settings.model for family in _LINGUA_FAMILIES):
         raise Refused(
-            f"llmlingua tells a model's family by its name: {settings.model} has none of"
-            f" {', '.join(_LINGUA_FAMILIES)} in it"
+            f"llmlingua reads the model family from the model's name: {settings.model} contains none of"
+            f" {', '.join(_LINGUA_FAMILIES)}"
         )
     try:
         llmlingua = importlib.import_module("llmlingua")
@@ -263,6 +269,6 @@ def _load_llmlingua(settings: LLMLinguaSettings) -> Any:  # noqa: ANN401 - the p
         return llmlingua.PromptCompressor(model_name=settings.model, use_llmlingua2=True, device_map=settings.device)
     except Exception as error:
         raise Refused(
-            f"llmlingua could not load {settings.model} ({type(error).__name__}): it fetches the model at first use;"
-            " give it a network once, name a folder with the model, or choose offline"
+            f"llmlingua could not load {settings.model} ({type(error).__name__}): it downloads the model at first use;"
+            " allow network access once, set a folder that holds the model, or choose the compressor offline"
         ) from error

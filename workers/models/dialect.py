@@ -1,4 +1,4 @@
-"""What an endpoint understands of the protocol, learned from its refusals and kept for the process."""
+"""The parts of the protocol that an endpoint supports, learned from its refusals."""
 
 import json
 from dataclasses import dataclass, replace
@@ -14,29 +14,29 @@ _FORM_WORDS = ("response_format", "json_schema", "guided", "structured output", 
 
 
 class Formatting(StrEnum):
-    """How the form of an answer is asked for."""
+    """The way to request an answer's form."""
 
     BOUNDED = "bounded"
-    """json_schema, lengths and ranges included."""
+    """json_schema with lengths and ranges."""
     PLAIN = "plain"
     """json_schema without lengths and ranges."""
     TEXT = "text"
-    """json_object, the schema in the system text."""
+    """json_object, with the schema in the system text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the answer is drawn."""
+    """Sampling parameters of a request; `None` leaves a parameter out."""
 
     temperature: float | None = 0.0
     seed: int | None = None
     thinking_tokens: int = 0
-    """Added to every prompt's bound: what a reasoning model thinks before it answers."""
+    """Tokens added to every prompt's bound, for a reasoning model's thoughts before its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What to send."""
+    """The request fields to send; `adapt` changes it after a refusal."""
 
     formatting: Formatting = Formatting.BOUNDED
     length_field: str = "max_tokens"
@@ -45,7 +45,7 @@ class Dialect:
 
 
 def adapt(dialect: Dialect, refusal: str) -> Dialect | None:
-    """The dialect to try after a 400 whose text is ``refusal``; None where the text tells nothing to change."""
+    """The dialect to try after a 400 whose text is ``refusal``; `None` where the text names nothing to change."""
     said = refusal.lower()
     if "max_completion_tokens" in said and dialect.length_field == "max_tokens":
         return replace(dialect, length_field="max_completion_tokens")
@@ -61,7 +61,7 @@ def adapt(dialect: Dialect, refusal: str) -> Dialect | None:
 
 
 def request_body(prompt: Prompt, form: type[Value], dialect: Dialect, sampling: Sampling) -> dict[str, Any]:
-    """The fields of a chat completion, the model's name apart."""
+    """The fields of a chat completion request, without the model's name."""
     body: dict[str, Any] = {
         "messages": [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
         dialect.length_field: prompt.max_tokens + sampling.thinking_tokens,

@@ -1,4 +1,4 @@
-"""Texts to unit vectors: static and offline, by ONNX models, or by an endpoint."""
+"""Offline embedders: static vectors (WordLlama) and ONNX models (fastembed)."""
 
 import importlib
 import importlib.util
@@ -21,22 +21,22 @@ from eunoe.workers.models.batching import Batcher
 from eunoe.workers.models.vectors import stack, unit_rows
 
 _TOKENS_AT_ONCE = 16_384
-"""Rows gathered at once: 16 MB, however long a text is."""
+"""Token rows gathered at once: 16 MB, however long a text is."""
 _TEXTS_AT_ONCE = 256
 _UNKNOWN = 0
 _LITTLE_CHARS = 2_000
-"""So many characters take half a millisecond: going to a thread and back would double that."""
+"""Up to so many characters run on the event loop: they take 0.5 ms, and a thread would double that."""
 
 
 class WordLlamaEmbedder:
     """Static embeddings with the weights inside the ``wordllama`` wheel: mean of token rows, 256 dimensions.
 
-    The files are read from the wheel directly. Its own loader looks for the tokenizer in a folder that the
-    wheel names differently, then goes to the network; and importing it configures the root logger.
+    The files are read from the wheel directly. Its own loader does not find the tokenizer in the wheel and goes to
+    the network, and its import configures the root logger.
     """
 
     def __init__(self) -> None:
-        # its threads are waited for with the event loop in hand; processes are how work is shared out here
+        # waiting for its threads would block the event loop; work is divided among processes instead
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         folder = _wheel_folder()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
@@ -53,11 +53,11 @@ class WordLlamaEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """256."""
+        """The length of a vector: 256."""
         return int(self._table.shape[1])
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (n, 256), unit rows; a text without a known token gets the first axis."""
+        """Unit vectors of shape (n, 256); a text without a known token gets the first axis."""
         if sum(map(len, texts)) <= _LITTLE_CHARS:
             return self.embed_now(list(texts))
         return stack(await self._batcher.submit(texts), self.dimensions)
@@ -67,7 +67,7 @@ class WordLlamaEmbedder:
         await self._batcher.aclose()
 
     def embed_now(self, texts: list[str]) -> Vectors:
-        """What `embed` gives, on the caller's own thread. A row depends on its text alone, bit for bit."""
+        """The result of `embed`, on the caller's own thread. A row depends on its text alone, bit for bit."""
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             ids = self._token_ids(texts[start : start + _TEXTS_AT_ONCE])
@@ -80,7 +80,7 @@ class WordLlamaEmbedder:
         return [[token for token in encoding.ids if token != _UNKNOWN] for encoding in encodings]
 
     def _sum_into(self, rows: NDArray[np.float32], ids: Sequence[list[int]]) -> None:
-        """Add the token rows of each text; the mean has the same direction as the sum."""
+        """Add up the token rows of each text; the sum has the direction of the mean."""
         filled = [index for index, tokens in enumerate(ids) if tokens]
         if not filled:
             return
@@ -108,12 +108,12 @@ def _read_table(path: Path) -> NDArray[np.float32]:
 
 
 def _clean(text: str) -> str:
-    """``text`` without lone surrogates, which no tokenizer takes."""
+    """``text`` without lone surrogates, which tokenizers refuse."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of texts that hold at most `_TOKENS_AT_ONCE` tokens together, or one longer text alone."""
+    """Ranges of texts with at most `_TOKENS_AT_ONCE` tokens together, or with one longer text alone."""
     start = held = 0
     for index, length in enumerate(lengths):
         if held and held + length > _TOKENS_AT_ONCE:
@@ -126,17 +126,17 @@ def _runs(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class FastembedSettings:
-    """Which ONNX model, and where its files are."""
+    """An ONNX model of fastembed and the place of its files."""
 
     model: str = "BAAI/bge-small-en-v1.5"
     path: str | None = None
-    """A folder with the model's files; None: fastembed's cache, or a download at first use."""
+    """A folder with the model's files; `None` means fastembed's cache, or a download at first use."""
     threads: int | None = None
     batch: int = 64
 
 
 class FastembedEmbedder:
-    """Any model of the ``fastembed`` package (an extra), run by ONNX in a thread of its own."""
+    """Any model of the ``fastembed`` package (an extra), run by ONNX in its own thread."""
 
     def __init__(self, settings: FastembedSettings | None = None) -> None:
         self._settings = settings or FastembedSettings()
@@ -146,16 +146,16 @@ class FastembedEmbedder:
 
     @property
     def name(self) -> str:
-        """The model's name, as fastembed calls it."""
+        """The model's name in fastembed, with a prefix."""
         return f"fastembed-{self._settings.model}"
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector, as the model showed it."""
+        """The length of a vector, measured on the loaded model."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (n, dimensions), unit rows."""
+        """Unit vectors of shape (n, dimensions)."""
         return stack(await self._batcher.submit(texts), self._dimensions)
 
     async def aclose(self) -> None:
@@ -179,6 +179,6 @@ def _load_fastembed(settings: FastembedSettings) -> Any:  # noqa: ANN401 - the p
         return fastembed.TextEmbedding(model_name=settings.model, threads=settings.threads, **options)
     except Exception as error:
         raise Refused(
-            f"fastembed could not load {settings.model} ({type(error).__name__}): it fetches the model at first use;"
-            " give it a network once, name a folder with the model's files, or choose wordllama"
+            f"fastembed could not load {settings.model} ({type(error).__name__}): it downloads the model at first use;"
+            " allow network access once, set a folder that holds the model's files, or choose wordllama"
         ) from error

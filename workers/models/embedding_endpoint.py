@@ -1,4 +1,4 @@
-"""Unit vectors from an OpenAI-compatible ``/embeddings``."""
+"""Embedder over an OpenAI-compatible ``/embeddings``."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,28 +21,28 @@ from eunoe.workers.text.tokens import clip_tokens, count_tokens
 
 @dataclass(frozen=True, slots=True)
 class EndpointEmbedderSettings:
-    """Where to embed, and within which bounds."""
+    """An endpoint and the bounds of its requests."""
 
     endpoint: Endpoint
     dimensions: int
     shorten: bool = False
-    """True: ask the endpoint for ``dimensions``, for models that can be shortened."""
+    """Whether to ask the endpoint for ``dimensions``; only some models can shorten their vectors."""
     batch_texts: int = 256
     batch_tokens: int = 60_000
     text_tokens: int = 4000
-    """A longer text is embedded by its beginning."""
+    """Tokens of a text that are embedded; the rest of a longer one is cut off."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    world: RetryEnvironment = field(default_factory=RetryEnvironment)
+    environment: RetryEnvironment = field(default_factory=RetryEnvironment)
 
 
 class EndpointEmbedder:
-    """Batches of texts, several batches at once, retried like questions to a language model."""
+    """Embeds batches of texts concurrently, with the retries of a language model."""
 
     def __init__(self, settings: EndpointEmbedderSettings) -> None:
         self._settings = settings
         self._client: AsyncOpenAI = settings.endpoint.open()
         self._limit = InFlightLimit(settings.endpoint.in_flight, 0)
-        self._retrying = Retrying(settings.retry, settings.world, settings.endpoint.server)
+        self._retrying = Retrying(settings.retry, settings.environment, settings.endpoint.server)
         self._retries = 0
 
     @property
@@ -52,7 +52,7 @@ class EndpointEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector, as it was set; an endpoint that gives another one is refused."""
+        """The length of a vector, from the settings; vectors of another length are refused."""
         return self._settings.dimensions
 
     @property
@@ -65,10 +65,10 @@ class EndpointEmbedder:
         await self._client.close()
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (n, dimensions), unit rows; a blank text gets the first axis without being sent.
+        """Unit vectors of shape (n, dimensions); a blank text is not sent and gets the first axis.
 
-        Raises `Unavailable` when the endpoint does not answer after its retries, `EndpointRefused` when it
-        refuses the key or the model, or gives vectors of another length.
+        Raises `Unavailable` when the endpoint does not answer after all retries. Raises `EndpointRefused` when it
+        refuses the key or the model, or returns vectors of another length.
         """
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         clipped = [clip_tokens(text, self._settings.text_tokens) for text in texts]
@@ -94,18 +94,18 @@ class EndpointEmbedder:
         except TimeoutError:
             raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
         except (OpenAIError, ValueError) as error:
-            raise _told(fault_of(error, endpoint, self._settings.world.clock()), endpoint) from None
+            raise _settings_fault(fault_of(error, endpoint, self._settings.environment.clock()), endpoint) from None
         self._check(answer, len(texts))
         return answer
 
     def _check(self, answer: CreateEmbeddingResponse, wanted: int) -> None:
         where = f"{self.name} at {self._settings.endpoint.base_url}"
         if not isinstance(answer, CreateEmbeddingResponse) or len(answer.data or ()) != wanted:
-            raise Transient(f"{where} gave another number of vectors than texts")
+            raise Transient(f"{where} returned another number of vectors than texts")
         lengths = {len(entry.embedding) for entry in answer.data}
         if lengths != {self.dimensions}:
             raise EndpointRefused(
-                f"{where} gives vectors of length {max(lengths)}: set the embedder's dimensions to that",
+                f"{where} returns vectors of length {max(lengths)}: set the embedder's dimensions to that",
                 self._settings.endpoint.server,
             )
 
@@ -113,15 +113,15 @@ class EndpointEmbedder:
         self._retries += 1
 
 
-def _told(fault: Exception, endpoint: Endpoint) -> Exception:
-    """A text that is too long has no second asking here: it is a matter of settings."""
+def _settings_fault(fault: Exception, endpoint: Endpoint) -> Exception:
+    """The fault itself; a text that is too long becomes `EndpointRefused`, because only settings can change that."""
     if isinstance(fault, AnswerInvalid):
         return EndpointRefused(f"{endpoint.server}: {fault}; lower the tokens per text or batch", endpoint.server)
     return fault
 
 
 def pack_batches(texts: Sequence[str], settings: EndpointEmbedderSettings) -> list[list[str]]:
-    """The texts in order, cut into batches within the bounds of texts and tokens; a batch has at least one text."""
+    """Cut the texts, in order, into batches within the bounds of texts and tokens; no batch is empty."""
     batches: list[list[str]] = []
     held = 0
     for text in texts:

@@ -1,4 +1,4 @@
-"""One OpenAI-compatible endpoint: how to reach it, and what its faults mean."""
+"""An OpenAI-compatible endpoint: its address, its client, and the meaning of its faults."""
 
 import math
 import re
@@ -25,37 +25,37 @@ _FILTERED = frozenset({"content_filter", "content_policy_violation"})
 
 
 class EndpointRefused(Refused, Unavailable):
-    """The endpoint refuses what the deployment asks of it: key, model or address.
+    """The endpoint refuses the deployment's key, model or address.
 
-    It is `Refused` at start, and `Unavailable` to a running stage: it must never cost a session its memory.
+    It is `Refused` at start and `Unavailable` to a running stage, which therefore waits and drops no session.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is served."""
+    """The address of a model, and the bounds of calls to it."""
 
     model: str
     base_url: str = OPENAI_URL
     key: str | None = field(default=None, repr=False)
     timeout_s: float = 60.0
     in_flight: int = 200
-    """Calls at once; the HTTP pool is as large."""
+    """Concurrent calls; also the size of the HTTP pool."""
 
     @property
     def server(self) -> str:
-        """What a fault of the endpoint names."""
+        """The name of the endpoint in faults."""
         return f"{self.model} at {self.base_url}"
 
     def open(self) -> AsyncOpenAI:
-        """A client that neither retries nor queues by itself; raises `Refused` where a key is missing.
+        """Open a client that neither retries nor queues by itself; raises `Refused` where a key is missing.
 
-        It runs over aiohttp: half the processor time of the SDK's own pool with 200 connections.
+        It runs over aiohttp, which takes half the processor time of the SDK's own pool with 200 connections.
         """
         if self.key is None and self.base_url.rstrip("/") == OPENAI_URL:
             raise Refused(f"{OPENAI_URL} needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint without")
         limits = httpx2.Limits(max_connections=self.in_flight, max_keepalive_connections=self.in_flight)
-        # callers hold the deadline of the whole call; this one only ends what they left behind
+        # callers bound the whole call; this timeout only ends requests that they abandoned
         timeout = httpx2.Timeout(self.timeout_s + 1, connect=min(10.0, self.timeout_s))
         return AsyncOpenAI(
             api_key=self.key or "none",
@@ -67,25 +67,28 @@ class Endpoint:
 
 
 def code_of(error: APIStatusError) -> str:
-    """The endpoint's short code of its fault, or nothing: its sentences may repeat a key or a prompt."""
+    """The endpoint's short error code, or "". Its messages are not used: they may repeat a key or a prompt."""
     code = error.code or error.type or ""
     return code if re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", code) else ""
 
 
 def fault_of(error: Exception, endpoint: Endpoint, now: float) -> Exception:
-    """What to raise for a fault of the SDK: `Transient`, `EndpointRefused` or `AnswerInvalid`; else ``error``."""
+    """Translate an error of the SDK into `Transient`, `EndpointRefused` or `AnswerInvalid`; else return ``error``.
+
+    ``now``: seconds since the epoch.
+    """
     where = endpoint.server
     if isinstance(error, APIStatusError):
         return _status_fault(error, where, now)
     if isinstance(error, APIConnectionError):
         return Transient(f"{where} cannot be reached: {type(_root(error)).__name__}")
     if isinstance(error, APIResponseValidationError | ValueError):
-        return Transient(f"{where} answered with something that is no JSON: is the address right?")
+        return Transient(f"{where} answered with something other than JSON: is the address right?")
     return error
 
 
 def _root(error: BaseException) -> BaseException:
-    """The first of the faults that led to ``error``."""
+    """The first cause of ``error``."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -95,12 +98,12 @@ def _status_fault(error: APIStatusError, where: str, now: float) -> Exception:
     status, code = error.status_code, code_of(error)
     said = f"{where} said {status}{f' ({code})' if code else ''}"
     if status in _TRANSIENT or status >= 500:
-        return Transient(said, wish_of(error.response.headers, now))
+        return Transient(said, retry_after_of(error.response.headers, now))
     if status == 413 or code in _TOO_LONG:
         return AnswerInvalid("the prompt is longer than the model takes")
     if code in _FILTERED:
         return AnswerInvalid("the endpoint's content filter refused the prompt")
-    return EndpointRefused(f"{said}: {_ADVICE.get(status, 'look into the log of the endpoint')}", where)
+    return EndpointRefused(f"{said}: {_ADVICE.get(status, 'see the log of the endpoint')}", where)
 
 
 _ADVICE: Mapping[int, str] = {
@@ -113,17 +116,17 @@ _ADVICE: Mapping[int, str] = {
 }
 
 
-def wish_of(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds that a server asks callers to wait (Retry-After: seconds or a date, retry-after-ms)."""
+def retry_after_of(headers: Mapping[str, str], now: float) -> float | None:
+    """The seconds that a server asks callers to wait (Retry-After: seconds or a date; retry-after-ms), or `None`."""
     millis = _number(headers.get("retry-after-ms"))
     if millis is not None:
         return millis / 1000
-    told = headers.get("retry-after")
-    seconds = _number(told)
-    if seconds is not None or told is None:
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
         return seconds
     try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except (ValueError, OverflowError):
         return None
 

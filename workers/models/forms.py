@@ -1,4 +1,4 @@
-"""From a pydantic form to the strict JSON Schema that endpoints enforce, and from an answer's text to the form."""
+"""Strict JSON Schema of a pydantic form, and parsing of an answer's text into the form."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ FormT = TypeVar("FormT", bound=Value)
 Schema = dict[str, Any]
 
 DEFAULT_MAX_CHARS = 1000
-"""The bound of a string whose form gives none: an endpoint that enforces it is seldom cut off."""
+"""The bound of a string whose form has none: it keeps answers within the prompt's tokens."""
 
 _DROPPED = frozenset({"title", "default", "examples", "discriminator"})
 _BOUNDS = frozenset(
@@ -32,7 +32,7 @@ def _strict(form: type[Value], bounded: bool) -> Schema:
 
 
 def strict_schema(form: type[Value], *, bounded: bool = True) -> Schema:
-    """The JSON Schema of ``form`` as structured outputs ask for it.
+    """The JSON Schema of ``form`` as structured outputs require it.
 
     Every object is closed and requires all its fields; every free string has a ``maxLength``. With ``bounded``
     false all such bounds are left out, for endpoints that refuse them. Raises ``TypeError`` for a form with free keys.
@@ -75,9 +75,9 @@ def _close(node: Schema, where: str) -> None:
 
 
 def read_answer(text: str, form: type[FormT]) -> FormT:
-    """The form that an answer's text holds, a code fence or a thought before it taken off.
+    """Parse an answer's text; a code fence around it or a thought before it is dropped.
 
-    Raises `AnswerInvalid`, which names the fault and the field, never what was answered.
+    Raises `AnswerInvalid`, which names the fault and the field and never quotes the answer.
     """
     try:
         return form.from_json(bare_json(text))
@@ -86,14 +86,14 @@ def read_answer(text: str, form: type[FormT]) -> FormT:
 
 
 def bare_json(text: str) -> str:
-    """``text`` without the wrapping that models like to put around JSON."""
+    """``text`` without a code fence around the JSON or a thought before it."""
     bare = _THOUGHT.sub("", text.strip()).strip()
     fenced = _FENCED.match(bare)
     return fenced.group(1) if fenced else bare
 
 
 def name_faults(error: ValidationError) -> str:
-    """One line that names the first faults by field, without a value or a key that the model invented."""
+    """Name the first faults by field in one line, without values or keys that the model invented."""
     return "; ".join(_name_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:5])[:500]
 
 

@@ -1,4 +1,4 @@
-"""The bound of calls in flight, with a share kept free for those somebody waits for."""
+"""Limits calls in flight and reserves a share for urgent ones."""
 
 import asyncio
 from collections import deque
@@ -10,7 +10,7 @@ from time import perf_counter
 class InFlightLimit:
     """At most ``total`` calls at once, of which bulk work may hold ``total - reserved``.
 
-    Waiting urgent calls go before waiting bulk calls; within a kind the first come is the first served.
+    Urgent calls that wait go before bulk calls; within a kind the order is first come, first served.
     """
 
     def __init__(self, total: int = 200, reserved: int = 20) -> None:
@@ -31,34 +31,34 @@ class InFlightLimit:
 
     @property
     def held(self) -> int:
-        """Calls in flight now."""
+        """Calls that are in flight now."""
         return self._held
 
     @property
     def peak(self) -> int:
-        """The most calls that ever were in flight together."""
+        """The largest number of calls that were in flight at once."""
         return self._peak
 
     @property
     def held_s(self) -> float:
-        """Seconds that all calls together were in flight: over the seconds of a run, the mean in flight."""
+        """Seconds in flight, summed over all calls; divided by elapsed seconds, the mean number in flight."""
         return self._held_s
 
     @asynccontextmanager
     async def slot(self, *, urgent: bool = False) -> AsyncIterator[None]:
-        """Wait for a place and hold it."""
-        await self._take(urgent)
+        """Wait for a slot and hold it inside the block."""
+        await self._acquire(urgent)
         taken = perf_counter()
         try:
             yield
         finally:
             self._held_s += perf_counter() - taken
-            self._give_back(urgent)
+            self._release(urgent)
 
     def _free(self, urgent: bool) -> bool:
         return self._held < self._total and (urgent or self._bulk_held < self._bulk)
 
-    async def _take(self, urgent: bool) -> None:
+    async def _acquire(self, urgent: bool) -> None:
         if self._free(urgent) and not self._waiting[urgent]:
             self._hold(urgent)
             return
@@ -67,8 +67,8 @@ class InFlightLimit:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the place was given in the moment of the cancelling
-                self._give_back(urgent)
+            if turn.done() and not turn.cancelled():  # the slot was granted while the call was cancelled
+                self._release(urgent)
             raise
 
     def _hold(self, urgent: bool) -> None:
@@ -76,7 +76,7 @@ class InFlightLimit:
         self._bulk_held += not urgent
         self._peak = max(self._peak, self._held)
 
-    def _give_back(self, urgent: bool) -> None:
+    def _release(self, urgent: bool) -> None:
         self._held -= 1
         self._bulk_held -= not urgent
         self._wake()

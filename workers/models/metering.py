@@ -1,4 +1,4 @@
-"""What a model was asked, and what it cost."""
+"""Counts and costs of the questions to a model."""
 
 from dataclasses import dataclass
 
@@ -12,26 +12,26 @@ class Prices:
 
     @property
     def known(self) -> bool:
-        """True: somebody said what tokens cost."""
+        """Whether a price is set."""
         return bool(self.prompt or self.completion)
 
 
 @dataclass(slots=True)
 class Usage:
-    """Counts since the process began."""
+    """Counts since the process started."""
 
     calls: int = 0
-    """Questions asked, correcting ones and repeated requests apart."""
+    """Questions asked, without corrections and retries."""
     corrections: int = 0
     """Questions asked again with the fault of the first answer named."""
     retries: int = 0
-    """Requests sent again because the endpoint did not answer them."""
+    """Requests sent again because the endpoint did not answer."""
     invalid: int = 0
     """Answers that were not of the form."""
     prompt_tokens: int = 0
-    """The endpoint's own count, or ours where it gives none."""
+    """The endpoint's count, or our own estimate where it returns none."""
     completion_tokens: int = 0
 
     def cost(self, prices: Prices) -> float:
-        """Dollars, as far as the prices are known."""
+        """The cost in dollars, by the prices that are set."""
         return (self.prompt_tokens * prices.prompt + self.completion_tokens * prices.completion) / 1e6

@@ -1,6 +1,6 @@
-"""Forms that say what can be answered: one required property per item asked about, nothing else.
+"""Answer forms with one required property per item of the question.
 
-An endpoint that enforces such a schema cannot leave an item out, tell of one twice, or name one that is not there.
+An endpoint that enforces such a schema cannot leave out an item, repeat one, or invent one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,15 @@ Schema = dict[str, Any]
 
 @lru_cache(maxsize=1024)
 def one_each(form: type[FormT], field: str, number: str, count: int) -> type[FormT]:
-    """``form``, whose ``field`` is a list of items with a ``number`` from 1 to ``count``, told as one property an item.
+    """Turn the list ``field`` of ``form``, whose items have a ``number`` from 1 to ``count``, into one property each.
 
     With field ``pairs`` and number ``pair`` an answer is ``{"pair_1": {…}, "pair_2": {…}}``, each without its number.
-    The list is understood too: answers are recorded as the list, and an endpoint without schemas may give it.
+    The plain list parses too: answers are recorded as the list, and an endpoint without schemas may return it.
     """
     names = {f"{number}_{place}": place for place in range(1, count + 1)}
 
     class Form(form):  # type: ignore[misc, valid-type]
-        # looking for docstrings in source files takes longer than all else, and there are none here
+        # reading docstrings from source files is slow, and this class has none
         model_config = ConfigDict(use_attribute_docstrings=False)
 
         @classmethod
@@ -53,7 +53,7 @@ def _one_property_each(schema: Schema, field: str, number: str, names: Sequence[
 
 
 def _as_list(answer: Mapping[str, Any], names: Mapping[str, int], field: str, number: str) -> dict[str, Any]:
-    """Properties as a list of numbered items; what is none of them stays, and is refused by the form."""
+    """Collect the properties into a list of numbered items; the form refuses any other key, which stays."""
     items = [
         {number: place, **answer[name]} if isinstance(answer[name], Mapping) else answer[name]
         for name, place in names.items()

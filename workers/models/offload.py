@@ -1,4 +1,4 @@
-"""Long computations beside the event loop: others' events, heartbeats and timers go on meanwhile."""
+"""Runs long computations in a thread, so that the event loop stays responsive."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,11 +8,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONG = 40
-"""Utterances (or as much of anything else) from which on a computation goes to a thread: some ten milliseconds."""
+"""Utterances, or other items, from which a computation runs in a thread: about ten milliseconds of work."""
 
 
 async def offload(size: int, work: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-    """What ``work`` gives; in a thread where ``size`` says that it is long, so it must be pure."""
+    """Run ``work``, which has no side effects, and return its result; in a thread where ``size`` is at least `LONG`."""
     if size < LONG:
         return work(*args, **options)
     return await asyncio.to_thread(work, *args, **options)

@@ -30,27 +30,27 @@ _NOT_UNDERSTOOD = (BadRequestError, UnprocessableEntityError)
 
 @dataclass(frozen=True, slots=True)
 class OpenAISettings:
-    """Where to ask, and within which bounds."""
+    """An endpoint and the bounds, parameters and prices of its calls."""
 
     endpoint: Endpoint
     reserved: int = 20
-    """Of the calls in flight, how many are kept free for urgent ones."""
+    """Calls in flight that are reserved for urgent ones."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     sampling: Sampling = field(default_factory=Sampling)
     prices: Prices = field(default_factory=Prices)
-    world: RetryEnvironment = field(default_factory=RetryEnvironment)
+    environment: RetryEnvironment = field(default_factory=RetryEnvironment)
 
     @property
     def parameters(self) -> str:
-        """What beside the prompt decides an answer: part of the hash that answers are recorded under."""
+        """The sampling parameters; part of the hash that answers are recorded under."""
         return f"temperature={self.sampling.temperature} seed={self.sampling.seed}"
 
 
 class OpenAIModel:
-    """Structured outputs over chat completions; retries, bounds and counts are ours, not the SDK's.
+    """Structured outputs over chat completions, with retries, bounds and counts outside the SDK.
 
-    What the endpoint does not know (json_schema, a length field, a temperature) is learned from its first
-    refusal and kept for the process.
+    A field that the endpoint does not support (json_schema, a length field, a temperature) is learned from its first
+    refusal and avoided from then on.
     """
 
     def __init__(self, settings: OpenAISettings) -> None:
@@ -58,11 +58,11 @@ class OpenAIModel:
         self._settings = settings
         self._client = settings.endpoint.open()
         self._limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
-        self._retrying = Retrying(settings.retry, settings.world, settings.endpoint.server)
+        self._retrying = Retrying(settings.retry, settings.environment, settings.endpoint.server)
         self._usage = Usage()
         self._dialect = Dialect()
         self._understood: set[type[Value]] = set()
-        """Forms that the endpoint has answered once: a later refusal is the prompt's own fault."""
+        """Forms that the endpoint has answered: a later refusal of one concerns the prompt, not the form."""
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class OpenAIModel:
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far; read it, do not write it."""
+        """The counts so far; read-only."""
         return self._usage
 
     @property
@@ -81,12 +81,12 @@ class OpenAIModel:
 
     @property
     def peak_in_flight(self) -> int:
-        """The most calls that were under way together."""
+        """The largest number of calls that were in flight at once."""
         return self._limit.peak
 
     @property
     def in_flight_s(self) -> float:
-        """Seconds that all calls together were under way."""
+        """Seconds in flight, summed over all calls."""
         return self._limit.held_s
 
     async def aclose(self) -> None:
@@ -94,10 +94,10 @@ class OpenAIModel:
         await self._client.close()
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
-        """The model's answer, parsed.
+        """Ask the model and parse its answer.
 
-        Raises `AnswerInvalid` when it is not of the form, `Unavailable` when the endpoint does not answer
-        after its retries, `EndpointRefused` (both `Refused` and `Unavailable`) when it refuses key, model or request.
+        Raises `AnswerInvalid` for an answer that is not of the form. Raises `Unavailable` when the endpoint does not
+        answer after all retries, `EndpointRefused` when it refuses key, model or request.
         """
         if is_correcting(prompt):
             self._usage.corrections += 1
@@ -128,7 +128,7 @@ class OpenAIModel:
         endpoint = self._settings.endpoint
         try:
             async with self._limit.slot(urgent=urgent), asyncio.timeout(endpoint.timeout_s):
-                # as `chat.completions.create`, without its walk over the schema and its model of the answer
+                # like `chat.completions.create`, without its walk over the schema and its parsing of the answer
                 asked = {"model": endpoint.model, **body}
                 response = await self._client.post(CHAT, cast_to=httpx2.Response, body=asked)
             completion = Completion.read(response.content)
@@ -137,7 +137,7 @@ class OpenAIModel:
         except _NOT_UNDERSTOOD:
             raise
         except (OpenAIError, ValueError) as error:
-            raise fault_of(error, endpoint, self._settings.world.clock()) from None
+            raise fault_of(error, endpoint, self._settings.environment.clock()) from None
         if completion is None:
             raise Transient(
                 f"{self.name} at {endpoint.base_url} answered with no chat completion: is the address right?"
@@ -145,11 +145,11 @@ class OpenAIModel:
         return completion
 
     def _learn(self, refusal: APIStatusError, dialect: Dialect, form: type[Value]) -> None:
-        """Change the dialect after a refusal, or raise what the refusal means."""
-        fault = fault_of(refusal, self._settings.endpoint, self._settings.world.clock())
+        """Change the dialect after a refusal, or raise the fault that the refusal means."""
+        fault = fault_of(refusal, self._settings.endpoint, self._settings.environment.clock())
         if isinstance(fault, AnswerInvalid):
             raise fault from None
-        if self._dialect != dialect:  # another call has learned meanwhile: try what it found first
+        if self._dialect != dialect:  # another call has adapted it meanwhile: try that first
             return
         if form in self._understood:
             raise AnswerInvalid(
@@ -158,7 +158,7 @@ class OpenAIModel:
         learned = adapt(dialect, f"{refusal.param or ''} {refusal.message}")
         if learned is None:
             raise fault from None
-        log.warning("%s does not take all we send; from now on: %s", self.name, learned)
+        log.warning("dialect changed after a refusal: %s: %s", self.name, learned)
         self._dialect = learned
 
     def _on_retry(self) -> None:
@@ -174,7 +174,7 @@ class OpenAIModel:
 
 
 def _content(completion: Completion, prompt: Prompt) -> str:
-    """The text of a whole answer; raises `AnswerInvalid` for one that is cut, filtered, refused or empty."""
+    """The text of a complete answer; raises `AnswerInvalid` for one that is cut off, filtered, refused or empty."""
     if completion.finish_reason == "length":
         raise AnswerInvalid(f"the answer was cut off after {prompt.max_tokens} tokens; answer more briefly")
     if completion.finish_reason == "content_filter":

@@ -1,4 +1,4 @@
-"""Lines of a dialogue as prompts show them: shortened, replies from memory marked, their tokens estimated."""
+"""Lines of a dialogue in prompts: shortened, replies from memory marked, tokens estimated."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from eunoe.schemas.events import Line
 from eunoe.workers.text.tokens import count_tokens
 
 FROM_MEMORY = "(a reply from memory, proves nothing)"
-"""Stands before a line that is a reply from memory."""
+"""Prefix of a line that is a reply from memory."""
 
 _BYTES_PER_TOKEN = 4
 

@@ -1,4 +1,4 @@
-"""Answers kept by the hash of their question, so that a replay with the same prompts costs nothing."""
+"""Records answers by the hash of their question, so that a replay with the same prompts makes no calls."""
 
 import hashlib
 import json
@@ -15,14 +15,14 @@ from eunoe.workers.models.forms import strict_schema
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 REFUSED: Final = "refused: "
-"""Begins the record of a question that the offline twin had to decide; an answer, being JSON, never begins so."""
+"""Prefix of the record of a question without a valid answer; an answer is JSON and never begins so."""
 
 
 class Answers(Protocol):
-    """Where answers are kept. Both methods raise `Unavailable` when the store is."""
+    """A store of answers. Both methods raise `Unavailable` while the store is."""
 
     async def get(self, key: str, /) -> str | None:
-        """The answer recorded under a request's hash; None where there is none."""
+        """The answer recorded under a request's hash; `None` where there is none."""
         ...
 
     async def put(self, key: str, text: str, /) -> None:
@@ -35,17 +35,17 @@ A_co = TypeVar("A_co", bound=Value, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Recorded(Generic[A_co]):
-    """What is known of a question that was asked before."""
+    """The record of a question that was asked before."""
 
     answer: A_co | None
-    """None: no answer of the model passed its checks, and the offline twin decided."""
+    """`None` means that no answer of the model passed its checks, and the offline implementation decided."""
     fault: str = ""
-    """What was wrong with the last answer, where none passed."""
+    """The fault of the last answer, where none passed."""
 
 
 @lru_cache(maxsize=256)  # a question is looked up before it is asked, and recorded after
 def request_hash(model: str, prompt: Prompt, form: type[Value], parameters: str = "") -> str:
-    """The sha256 (hex) of all that an answer depends on: model, messages, schema, parameters.
+    """The sha256 (hex) of everything that an answer depends on: model, messages, schema, parameters.
 
     The prompt's name is not part of it: the same words are the same question.
     """
@@ -60,10 +60,10 @@ def _schema_text(form: type[Value]) -> str:
 
 
 class RecordedModel:
-    """A language model whose answers are kept.
+    """A language model whose answers are recorded.
 
-    Asked directly, it keeps every answer that is of the form. `ask_checked` uses the parts apart, so that only an
-    answer that passed its check is ever kept, or else that none did.
+    `answer` records every answer that is of the form. `ask_checked` uses the other methods: it records only an answer
+    that passed its check, or that none did.
     """
 
     def __init__(self, model: LanguageModel, answers: Answers, parameters: str = "") -> None:
@@ -74,21 +74,21 @@ class RecordedModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     @property
     def model(self) -> LanguageModel:
-        """The model behind, which remembers nothing."""
+        """The wrapped model, which records nothing."""
         return self._model
 
     @property
     def found(self) -> int:
-        """How many recorded answers were found."""
+        """The number of recorded answers found."""
         return self._found
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
-        """The recorded answer, else the model's, which is then recorded; raises what the model raises."""
+        """The recorded answer, else the model's, which is then recorded; raises whatever the model raises."""
         kept = await self.recall(prompt, form)
         if kept is not None and kept.answer is not None:
             return kept.answer
@@ -97,7 +97,7 @@ class RecordedModel:
         return answer
 
     async def recall(self, prompt: Prompt, form: type[AnswerT]) -> Recorded[AnswerT] | None:
-        """What is recorded of a question; None where nothing is, or nothing that is of the form."""
+        """The record of a question; `None` where there is none, or none of that form."""
         text = await self._answers.get(self._hash(prompt, form))
         if text is None:
             return None
@@ -112,11 +112,11 @@ class RecordedModel:
         return Recorded(kept)
 
     async def record(self, prompt: Prompt, form: type[AnswerT], answer: AnswerT) -> None:
-        """Keep an answer, in the place of what was kept before."""
+        """Record an answer in place of an earlier record."""
         await self._answers.put(self._hash(prompt, form), answer.model_dump_json())
 
     async def record_refusal(self, prompt: Prompt, form: type[Value], fault: str) -> None:
-        """Keep that no answer passed: asked again the question gets the same decision, the offline twin's."""
+        """Record that no answer passed, so that a replay leaves the decision to the offline implementation again."""
         await self._answers.put(self._hash(prompt, form), REFUSED + fault)
 
     def _hash(self, prompt: Prompt, form: type[Value]) -> str:

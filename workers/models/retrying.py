@@ -1,4 +1,4 @@
-"""When to try again, and how long to wait before."""
+"""Retry policy for calls to an endpoint: attempts and pauses."""
 
 import asyncio
 import random
@@ -14,70 +14,70 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Exponential pauses with jitter; a server's own wish comes first."""
+    """Exponential pauses with jitter; a server's Retry-After takes precedence."""
 
     attempts: int = 6
-    """Tries in all."""
+    """Attempts in total."""
     first_s: float = 0.5
     factor: float = 2.0
     longest_s: float = 20.0
     jitter: float = 0.5
-    """The share of a pause that chance may take away: 0 to 1."""
-    longest_wish_s: float = 60.0
-    """A server that asks for more patience than this counts as away."""
+    """The random share of a pause, 0 to 1."""
+    max_retry_after_s: float = 60.0
+    """A server that asks for a longer wait than this counts as unavailable."""
 
-    def pause(self, attempt: int, wish_s: float | None, chance: float) -> float | None:
-        """Seconds to wait after attempt number ``attempt`` (from 1), or None to give up.
+    def pause(self, attempt: int, retry_after_s: float | None, chance: float) -> float | None:
+        """Seconds to wait after attempt number ``attempt`` (from 1); `None` means to give up.
 
-        ``wish_s`` is what the server asked for (Retry-After); ``chance`` is in [0, 1).
+        ``retry_after_s``: the server's Retry-After in seconds. ``chance``: a random number in [0, 1).
         """
-        if attempt >= self.attempts or (wish_s is not None and wish_s > self.longest_wish_s):
+        if attempt >= self.attempts or (retry_after_s is not None and retry_after_s > self.max_retry_after_s):
             return None
         grown = min(self.longest_s, self.first_s * self.factor ** min(attempt - 1, 64))
-        shaken = grown * (1 - self.jitter * chance)
-        # chance is added to a wish, never taken: many callers who were told the same second must not come together
-        return shaken if wish_s is None else wish_s + self.first_s * self.jitter * chance
+        jittered = grown * (1 - self.jitter * chance)
+        # added to Retry-After, never subtracted: callers with the same Retry-After must not return all at once
+        return jittered if retry_after_s is None else retry_after_s + self.first_s * self.jitter * chance
 
 
 @dataclass(frozen=True, slots=True)
 class RetryEnvironment:
-    """What retrying needs of the world; tests bring their own."""
+    """Sleep, randomness and clock of the retries; tests replace them."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch: Retry-After may be a date."""
+    """Returns seconds since the epoch; Retry-After may be a date."""
 
 
 class Transient(Exception):
-    """An attempt that may go better the next time; never leaves this package, it becomes `Unavailable`."""
+    """A failure that a retry may overcome; it never leaves this package, but becomes `Unavailable`."""
 
-    def __init__(self, told: str, wish_s: float | None = None) -> None:
-        super().__init__(told)
-        self.told = told
-        self.wish_s = wish_s
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """Runs an attempt until it works or the policy gives up."""
+    """Repeats an attempt until it succeeds or the policy gives up."""
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)
-    world: RetryEnvironment = field(default_factory=RetryEnvironment)
+    environment: RetryEnvironment = field(default_factory=RetryEnvironment)
     server: str = "the model's endpoint"
-    """What the fault names."""
+    """The server's name in the fault."""
 
     async def run(self, attempt: Callable[[], Awaitable[T]], on_retry: Callable[[], None]) -> T:
-        """The attempt's result; raises `Unavailable` with the last fault when the policy gives up."""
+        """The attempt's result; raises `Unavailable` with the last failure when the policy gives up."""
         number = 1
         while True:
             try:
                 return await attempt()
             except Transient as fault:
-                pause = self.policy.pause(number, fault.wish_s, self.world.chance())
+                pause = self.policy.pause(number, fault.retry_after_s, self.environment.chance())
                 if pause is None:
-                    told = f"{fault.told} (attempt {number} of {self.policy.attempts})"
-                    raise Unavailable(told, self.server) from None
+                    message = f"{fault.message} (attempt {number} of {self.policy.attempts})"
+                    raise Unavailable(message, self.server) from None
             number += 1
             on_retry()
-            await self.world.sleep(pause)
+            await self.environment.sleep(pause)

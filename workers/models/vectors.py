@@ -1,4 +1,4 @@
-"""Rows of length one, whatever a model gave."""
+"""Normalizes vectors to unit length."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from eunoe.schemas.ports import Vectors
 
 
 def unit_rows(rows: NDArray[np.floating]) -> Vectors:
-    """Each row of shape (n, d) divided by its length, as float32; a row without direction becomes the first axis."""
+    """Divide each row of shape (n, d) by its length, as float32; a zero or invalid row becomes the first axis."""
     wide = np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     lost = lengths[:, 0] < 1e-12
@@ -20,5 +20,5 @@ def unit_rows(rows: NDArray[np.floating]) -> Vectors:
 
 
 def stack(rows: Sequence[NDArray[np.float32]], dimensions: int) -> Vectors:
-    """Rows to an array of shape (n, dimensions), also for no rows."""
+    """Stack rows to an array of shape (n, dimensions), also where there are none."""
     return np.stack(rows).astype(np.float32) if rows else np.empty((0, dimensions), np.float32)
