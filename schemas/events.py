@@ -298,6 +298,8 @@ class Reply(ConversationEvent):
 class DeadLetterReason(StrEnum):
     """Why a record was set aside."""
 
+    UNREADABLE = "unreadable"
+    """The record's batch cannot be unpacked: a damaged or oversized block, a wrong checksum, an unknown codec."""
     NOT_JSON = "not_json"
     """The bytes are no UTF-8 JSON text (lone surrogates included)."""
     INVALID = "invalid"

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.batches import install_reader
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.record import Record
 from eunoe.streams.settings import LARGEST_RECORD, KafkaSettings, client_options
@@ -24,10 +25,12 @@ async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIt
     A ``brief`` one lives for one look at the log: its fetches are not delayed, and the broker answers an empty fetch
     after 20 ms, whatever the settings say.
     """
+    install_reader()
     consumer = kafka.adapter.consumer_class(
         **client_options(kafka),
         group_id=None,
         enable_auto_commit=False,
+        isolation_level="read_committed",
         auto_offset_reset="earliest",
         fetch_max_wait_ms=_BRIEF_WAIT_MS if brief else kafka.fetch_wait_ms,
         max_partition_fetch_bytes=_FETCH_BYTES,

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
+
+UNREADABLE_HEADER: Final = "eunoe-unreadable"
+"""The reason why the value of a record is a raw batch, which could not be read (see `eunoe.streams.batches`)."""
 
 
 @dataclass(frozen=True, slots=True)

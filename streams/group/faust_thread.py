@@ -14,6 +14,7 @@ with warnings.catch_warnings():
     from faust.transport.drivers import aiokafka as driver
     from faust.types import TP
 
+from eunoe.streams.batches import install_reader
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.settings import KafkaSettings, client_options
 
@@ -39,11 +40,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         kafka = self._kafka
         self._assignor = RoundRobinPartitionAssignor
+        install_reader()
         return kafka.adapter.consumer_class(
             **client_options(kafka),
             group_id=self.app.conf.id,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],
             enable_auto_commit=False,
+            isolation_level="read_committed",
             auto_offset_reset="earliest",
             max_poll_records=kafka.max_poll_records,
             max_partition_fetch_bytes=max(kafka.max_request_bytes, 1 << 20),

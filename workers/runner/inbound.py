@@ -19,7 +19,7 @@ from eunoe.schemas.events import (
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import is_copy, record_log_time, record_position
-from eunoe.streams.record import Record
+from eunoe.streams.record import UNREADABLE_HEADER, Record
 from eunoe.streams.retries import is_late, read_retry
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
@@ -84,6 +84,7 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
     Raises `NewerSchema` for an internal event of a newer schema version.
     """
     try:
+        _check_readable(record)
         retry = read_retry(record)
         if retry is not None and (retry.stage != spec.name or not spec.retries):
             return None
@@ -94,8 +95,6 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
         if rejection or not isinstance(event, ConversationEvent):
             return rejection
         ordered = _ordered_event(event, record, spec, place)
-        if ordered is not None and (implausible := _implausible(ordered)):
-            return implausible
         if ordered is None or spec.order is not ApplyOrder.SESSION or not (retry or is_late(record)):
             return ordered
         number = ordered.number if retry is None or retry.number is None else retry.number
@@ -128,16 +127,21 @@ def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | 
     return None
 
 
-def _implausible(ordered: OrderedEvent) -> Rejection | None:
-    """A client's time that lies beyond all clocks: days before or after it would have no date."""
-    at = getattr(ordered.event, "at", None)
-    if not isinstance(at, datetime) or abs(at - ordered.log_time) <= MAX_AGE:
-        return None
-    return Rejection(
-        reason=DeadLetterReason.INVALID,
-        error=f"at: {write_time(at)} is over {MAX_AGE.days // 365} years from {write_time(ordered.log_time)},"
-        " when the log took it",
-    )
+def _check_readable(record: Record) -> None:
+    unreadable = record.headers.get(UNREADABLE_HEADER)
+    if unreadable is not None:
+        raise ContractError(DeadLetterReason.UNREADABLE, unreadable.decode(errors="replace")[:500])
+
+
+def _check_time(event: ConversationEvent, log_time: datetime) -> None:
+    """Refuse a client's time that lies beyond all clocks: days before or after it would have no date."""
+    at = getattr(event, "at", None)
+    if isinstance(at, datetime) and abs(at - log_time) > MAX_AGE:
+        raise ContractError(
+            DeadLetterReason.INVALID,
+            f"at: {write_time(at)} is over {MAX_AGE.days // 365} years from {write_time(log_time)},"
+            " when the log took it",
+        )
 
 
 def _ordered_event(event: ConversationEvent, record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | None:
@@ -145,11 +149,13 @@ def _ordered_event(event: ConversationEvent, record: Record, spec: StageSpec, pl
     if not skipped and type(event) not in spec.consumes:
         return None
     request_id, number = _order(event, record, spec, place)
+    log_time = record_log_time(record)
+    _check_time(event, log_time)
     return OrderedEvent(
         event=event,
         scope=Scope(stage=spec.name, key=event.key, request_id=request_id),
         number=number,
-        log_time=record_log_time(record),
+        log_time=log_time,
         replayed=is_copy(record),
     )
 
