@@ -5,17 +5,22 @@ from dataclasses import dataclass, field
 
 from eunoe.deploy.datasets.loaded import LoadedConversation, Played
 from eunoe.deploy.evaluate.baselines import Baselines, Recalled
-from eunoe.deploy.evaluate.rehearsal import REMEMBERING, Rehearsal, StageMaker
 from eunoe.schemas.events import Ask, SessionEnded, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.compress.reads import read_stats
+from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.sources import Query, RecallSource
 from eunoe.workers.respond.strategies import recall_sources
-from eunoe.workers.stage import Dependencies
+from eunoe.workers.stage import Build, Dependencies
 from eunoe.workers.text.tokens import count_tokens
+
+MEMORY_UPDATES = ("intake", "segment", "summarize", "update", "link")
+"""The stages that bring memories up to date."""
+REMEMBERING = (*MEMORY_UPDATES, "compress", "tree")
+"""The stages that make memory where nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +29,8 @@ class IngestOptions:
 
     name: str = "whole"
     stages: tuple[str, ...] = REMEMBERING
-    instead: Mapping[str, StageMaker] = field(default_factory=dict)
-    """See `Rehearsal.instead`."""
+    instead: Mapping[str, Build] = field(default_factory=dict)
+    """Stage → the function that builds it in place of its own."""
     changed: Callable[[StageSettings], StageSettings] = lambda settings: settings
     ask_every: int = 0
     """Each so-manieth utterance asks for a reply, for which memory is blended; 0: none."""
@@ -60,10 +65,11 @@ class IndexedConversation:
         ``baselines``: those of the same conversation, where they are there already.
         """
         how = how or IngestOptions()
-        house = Rehearsal(embedder, how.changed(settings), how.stages, language, how.instead)
+        stages = select_stages(how.stages, how.instead)
+        pipeline = InMemoryPipeline(embedder, how.changed(settings), language, stages=stages)
         events = asking(loaded, how.ask_every)
-        await house.play(events[: _last_end(events)] if how.is_open else events)
-        dependencies = house.dependencies
+        await pipeline.play(events[: _last_end(events)] if how.is_open else events)
+        dependencies = pipeline.dependencies
         first = loaded.utterances[0]
         key = conversation_key(first.tenant, first.conversation_id)
         speakers = (await read_stats(dependencies.store, key)).speakers

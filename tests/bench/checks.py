@@ -5,13 +5,13 @@ from contextlib import AsyncExitStack
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.models import open_embedder
-from eunoe.deploy.evaluate.rehearsal import Rehearsal
 from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.ports import LanguageModel
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
@@ -19,7 +19,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
-from tests.bench.load import LoadPlan, as_message, rounds
+from tests.bench.load import LoadPlan, rounds
 from tests.bench.rig import Rig, start_model_server
 
 SEQUENTIAL = tuple(name for name, row in STAGES.items() if row.order in (ApplyOrder.POSITION, ApplyOrder.SESSION))
@@ -71,13 +71,12 @@ async def sequential_states(rig: Rig, plan: LoadPlan) -> list[ConversationState]
         language = await _same_answers(rig, closing)
         embedder = await open_embedder(rig.settings, {}, closing)
         settings = _stage_settings(rig.settings)
-        played = Rehearsal(embedder, settings.stages, SEQUENTIAL, language)
+        pipeline = InMemoryPipeline(embedder, settings.stages, language, stages=select_stages(SEQUENTIAL))
         for events in rounds(plan):
-            await played.log.publish([as_message(event) for event in events])
-            await played.settle()
-        if played.dead_letters():
-            raise WrongResult(f"{played.dead_letters()} events were set aside in the sequential run")
-        return await read_states(played.store, played.index, plan.keys)
+            await pipeline.produce(*events)
+        if pipeline.dead_letters():
+            raise WrongResult(f"{pipeline.dead_letters()} events were dead-lettered in the sequential run")
+        return await read_states(pipeline.store, pipeline.index, plan.keys)
 
 
 def _stage_settings(settings: Settings) -> Settings:

@@ -17,7 +17,7 @@ from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from tests.support.command import environment, eunoe
-from tests.support.house import START
+from tests.support.in_memory import START
 from tests.support.model_server.faults import MIXED, by_rate
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline

@@ -14,7 +14,7 @@ from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
 from tests.support.asking import asked_all_the_time
 from tests.support.command import COMMAND, environment, running, until
-from tests.support.house import START
+from tests.support.in_memory import START
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
 

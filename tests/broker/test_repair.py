@@ -15,7 +15,7 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.update.reads import all_memories
 from tests.support.command import until
-from tests.support.house import START
+from tests.support.in_memory import START
 from tests.support.pipeline import PARTITIONS, Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]

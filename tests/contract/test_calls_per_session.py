@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from eunoe.schemas.events import Ask, ConversationEvent
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.reads import read_memory_stats
-from tests.support.house import House, ended, utterance
+from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.support.model_server.server import ChatRequest, ModelServer, ServerSettings
 
 PER_SESSION = 10
@@ -91,15 +92,15 @@ class Answers:
 
 
 class Told:
-    """A house whose model calls are counted twice: by the form of their answer, and by the server itself."""
+    """A pipeline whose model calls are counted twice: by the form of their answer, and by the server itself."""
 
-    def __init__(self, answers: Answers, server: ModelServer, house: House) -> None:
-        self.answers, self.server, self.house = answers, server, house
+    def __init__(self, answers: Answers, server: ModelServer, pipeline: InMemoryPipeline) -> None:
+        self.answers, self.server, self.pipeline = answers, server, pipeline
 
     async def cost(self, *events: ConversationEvent) -> Counter[str]:
         """What these events cost, by stage."""
         before, calls = self.answers.asked.copy(), self.server.stats["chat"]
-        await self.house.say(*events)
+        await self.pipeline.produce(*events)
         spent = self.answers.asked - before
         assert sum(spent.values()) == self.server.stats["chat"] - calls
         return spent
@@ -110,7 +111,7 @@ async def telling(settings: StageSettings) -> AsyncIterator[Told]:
     answers = Answers()
     async with ModelServer(ServerSettings(scripts=answers.scripts)) as server:
         model = OpenAIModel(OpenAISettings(Endpoint(model="m", base_url=server.base_url)))
-        yield Told(answers, server, House(settings, language=model))
+        yield Told(answers, server, make_pipeline(settings, language=model))
         await model.aclose()
         assert server.stats["corrections"] == 0
 
@@ -122,7 +123,7 @@ async def test_a_session_costs_five_calls_at_ten_and_at_a_thousand_memories():
             session: await told.cost(utterance(2 * session - 1), utterance(2 * session), ended())
             for session in range(1, 102)
         }
-        assert (await read_memory_stats(told.house.stores.state, "default/c")).memories == 1010
+        assert (await read_memory_stats(told.pipeline.store, "default/c")).memories == 1010
     assert cost[2] == cost[101] == dict.fromkeys(("segment", "summarize", "update", "link", "tree"), 1)
 
 
@@ -132,7 +133,7 @@ async def test_a_turn_costs_two_calls_of_blend_at_ten_and_at_a_thousand_memories
         turns: dict[int, tuple[Counter[str], ...]] = {}
         known: dict[int, int] = {}
         for session in range(1, 28):
-            known[session] = (await read_memory_stats(told.house.stores.state, "default/c")).memories
+            known[session] = (await read_memory_stats(told.pipeline.store, "default/c")).memories
             first, second = utterance(2 * session - 1), utterance(2 * session, ask=Ask(request_id=f"r{session}"))
             turns[session] = (await told.cost(first), await told.cost(second), await told.cost(ended()))
             told.answers.per_session = MOST

@@ -13,6 +13,7 @@ from eunoe.schemas.decisions import Outcome, Work
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Lease, Record
+from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
@@ -20,7 +21,7 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from tests.faults.test_protocol import dead_letters, memory, proposals, requests
-from tests.support.house import Clock, Stores, as_message, ended, make_dependencies, utterance
+from tests.support.in_memory import Clock, Stores, ended, make_dependencies, utterance
 from tests.support.schedule import PATIENT
 
 STEPS: Mapping[str, tuple[str, ...]] = {

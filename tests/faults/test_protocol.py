@@ -15,9 +15,10 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Message
 from eunoe.streams.retries import retry_message
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.stage import Stage
 from tests.support.blend import ByPrompt
-from tests.support.house import as_message, ended, utterance
+from tests.support.in_memory import ended, utterance
 from tests.support.schedule import EVERY_TURN, PATIENT, Plant
 
 QUICK_SEEDS = 20

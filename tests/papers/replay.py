@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunoe.deploy.datasets.locomo import read_sample, samples_in
-from eunoe.deploy.evaluate.rehearsal import Rehearsal
+from eunoe.deploy.evaluate.library import MEMORY_UPDATES
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder
+from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 
 _ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
 
@@ -49,10 +50,10 @@ async def replay_file(path: Path, embedder: Embedder) -> ReplayScores:
     letters = 0
     for place, sample in enumerate(samples, 1):
         name = str(sample.get("sample_id", f"sample-{place}"))
-        house = Rehearsal(embedder)
-        await house.play(read_sample(samples, path, name).events)
-        feeds[name] = house.changes()
-        letters += house.dead_letters()
+        pipeline = InMemoryPipeline(embedder, stages=select_stages(MEMORY_UPDATES))
+        await pipeline.play(read_sample(samples, path, name).events)
+        feeds[name] = pipeline.changes()
+        letters += pipeline.dead_letters()
     return scores_of(feeds, letters)
 
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from eunoe.deploy.datasets.loaded import LoadedConversation
-from eunoe.deploy.evaluate.library import asking
-from eunoe.deploy.evaluate.rehearsal import MEMORY_UPDATES, Rehearsal
+from eunoe.deploy.evaluate.library import MEMORY_UPDATES, asking
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.ports import Embedder, LanguageModel
-from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 
@@ -59,17 +58,16 @@ async def evaluate_upkeep(
     """Every conversation through the stages; each ``ask_every``-th turn (0: none) is blended as if asked for."""
     rows = []
     for loaded in conversations:
-        house = Rehearsal(embedder, settings, (*MEMORY_UPDATES, "blend"), language)
-        await house.play(asking(loaded, ask_every))
-        rows.append(row_of(loaded.conversation_id, house.changes(), proposals(house)))
+        pipeline = InMemoryPipeline(embedder, settings, language, stages=select_stages((*MEMORY_UPDATES, "blend")))
+        await pipeline.play(asking(loaded, ask_every))
+        rows.append(row_of(loaded.conversation_id, pipeline.changes(), proposals(pipeline)))
         advance()
     return rows
 
 
-def proposals(house: Rehearsal) -> list[InsightsProposed]:
+def proposals(pipeline: InMemoryPipeline) -> list[InsightsProposed]:
     """What blend proposed."""
-    events = (decode(record.value) for record in house.log.records(Topic.MEMORIES))
-    return [event for event in events if isinstance(event, InsightsProposed)]
+    return [event for event in pipeline.events(Topic.MEMORIES) if isinstance(event, InsightsProposed)]
 
 
 def row_of(name: str, feed: Sequence[MemoriesChanged], proposed: Sequence[InsightsProposed]) -> UpkeepRow:

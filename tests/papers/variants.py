@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, context_of
-from eunoe.deploy.evaluate.library import IndexedConversation, IngestOptions
-from eunoe.deploy.evaluate.rehearsal import MEMORY_UPDATES
+from eunoe.deploy.evaluate.library import MEMORY_UPDATES, IndexedConversation, IngestOptions
 from eunoe.schemas.events import Strategy
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings

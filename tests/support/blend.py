@@ -25,7 +25,7 @@ from eunoe.workers.text.names import without_names
 from eunoe.workers.update.memories import MEMORIES
 from eunoe.workers.update.prompt import OperationsAnswer
 from tests.support.graphs import KEY, START
-from tests.support.house import HashEmbedder, Stores
+from tests.support.in_memory import HashEmbedder, Stores
 
 Answer = Callable[[Prompt], str] | str
 UPDATE = Scope("update", KEY)

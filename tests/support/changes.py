@@ -18,7 +18,7 @@ from eunoe.workers.segment.prompt import SegmentsAnswer
 from eunoe.workers.summarize.prompt import MemoriesAnswer
 from eunoe.workers.tree.prompt import SummariesAnswer
 from eunoe.workers.update.prompt import OperationsAnswer
-from tests.support.house import START, ended, utterance
+from tests.support.in_memory import START, ended, utterance
 
 SESSIONS: tuple[tuple[str, ...], ...] = (
     (

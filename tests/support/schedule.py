@@ -25,7 +25,7 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Dependencies, Stage
-from tests.support.house import Clock, Stores, make_dependencies
+from tests.support.in_memory import Clock, Stores, make_dependencies
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
 """No turn goes on without memory because the clock says so: what timing decides is not the same twice."""

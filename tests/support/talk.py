@@ -1,7 +1,7 @@
 """A conversation of five sessions whose memories contradict, follow and repeat each other."""
 
 from eunoe.schemas.events import Ask, ConversationEvent
-from tests.support.house import ended, utterance
+from tests.support.in_memory import ended, utterance
 
 TOLD = (
     "I quit my job at the hospital because of the night shifts. My sister Clara is getting married in June.",

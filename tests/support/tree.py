@@ -16,7 +16,7 @@ from eunoe.workers.tree.offline import OfflineAggregator
 from eunoe.workers.tree.prompt import NodeSummary, SummariesAnswer
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.stage import TreeStage
-from tests.support.house import START, HashEmbedder
+from tests.support.in_memory import START, HashEmbedder
 
 KEY = "default/c"
 

@@ -28,7 +28,7 @@ from eunoe.workers.update.prompt import OperationAnswer, OperationsAnswer
 from eunoe.workers.update.reads import all_memories, current_memories
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
-from tests.support.house import START, HashEmbedder, Stores
+from tests.support.in_memory import START, HashEmbedder, Stores
 
 KEY = "default/c"
 MADE = Provenance(code="summarize/1", model="m")

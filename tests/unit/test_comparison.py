@@ -1,4 +1,4 @@
-"""What differs between two generations: pure parts over memories that the house made."""
+"""What differs between two generations: pure parts over memories that the pipeline made."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,25 +20,26 @@ from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Ending, MemoryStatus
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context, Row
 from eunoe.workers.tree.settings import TreeSettings
-from tests.support.house import START, House, make_dependencies
+from tests.support.in_memory import START, make_pipeline
 from tests.support.talk import talk
 
 KEY = "default/c"
 
 
-async def house_of(settings: StageSettings | None = None) -> House:
-    house = House(settings)
+async def pipeline_of(settings: StageSettings | None = None) -> InMemoryPipeline:
+    pipeline = make_pipeline(settings)
     for event in talk():
-        await house.say(event)
-    return house
+        await pipeline.produce(event)
+    return pipeline
 
 
 async def remembered(settings: StageSettings | None = None) -> Remembered:
-    return await read_remembered((await house_of(settings)).stores.state, KEY)
+    return await read_remembered((await pipeline_of(settings)).store, KEY)
 
 
 async def test_two_memories_of_one_log_are_equal():
@@ -102,8 +103,8 @@ async def test_differences_of_conversations_add_up():
 
 
 async def test_the_same_question_finds_the_same_in_equal_memories_and_nothing_in_an_empty_one():
-    full, same, empty = await house_of(), await house_of(), House()
-    kits = [make_dependencies(house.stores, StageSettings()) for house in (full, same, empty)]
+    full, same, empty = await pipeline_of(), await pipeline_of(), make_pipeline()
+    kits = [pipeline.dependencies for pipeline in (full, same, empty)]
     question = DiffQuestion(question="Where does Ann work?", conversation="c")
     (equal,) = await ask_both(kits[0], kits[1], [question], None)
     assert equal.shared == 1

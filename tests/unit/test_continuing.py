@@ -16,6 +16,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
 from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, needed, what_was_told
 from eunoe.workers.link.settings import LinkSettings
@@ -23,7 +24,7 @@ from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.house import House, Stores, make_dependencies, utterance
+from tests.support.in_memory import Stores, make_dependencies, make_pipeline, utterance
 from tests.support.talk import talk
 
 KEY = "default/c"
@@ -78,32 +79,31 @@ def test_where_a_topic_is_not_whole_an_earlier_stage_is_the_first():
     assert earliest("link", [Topic.REPLY_REQUESTS]) == "intake"
 
 
-async def live(settings: StageSettings | None = None) -> House:
-    house = House(settings)
+async def live(settings: StageSettings | None = None) -> InMemoryPipeline:
+    pipeline = make_pipeline(settings)
     for event in [*talk(), utterance(90, "One more thing: I adopted a cat in Bergen.")]:
-        await house.say(event)
-    return house
+        await pipeline.produce(event)
+    return pipeline
 
 
-async def kept_of(house: House, again: Sequence[str]) -> Kept:
-    stores = house.stores
+async def kept_of(pipeline: InMemoryPipeline, again: Sequence[str]) -> Kept:
     kept = {name: TABLES[name] for name in MEMORY_STAGES if name not in again}
     collections = [entry.collection for name in kept for entry in STAGES[name].tables.indexed]
     return Kept(
-        standing=await stores.state.export(KEY, kept),
-        points=tuple([point for one in collections for point in await stores.index.points(one, KEY)]),
+        standing=await pipeline.store.export(KEY, kept),
+        points=tuple([point for one in collections for point in await pipeline.index.points(one, KEY)]),
     )
 
 
-def records_of(house: House) -> list[Record]:
-    return [record for topic in TAKEN for record in house.log.records(topic)]
+def records_of(pipeline: InMemoryPipeline) -> list[Record]:
+    return [record for topic in TAKEN for record in pipeline.log.records(topic)]
 
 
-async def made(house: House, stage: str, settings: StageSettings | None = None) -> Derived:
+async def made(pipeline: InMemoryPipeline, stage: str, settings: StageSettings | None = None) -> Derived:
     again = made_again(stage)
     deriver = Deriver(make_dependencies(Stores(), settings or StageSettings()), RunnerSettings(), RecordedOutcomes())
-    kept = await kept_of(house, again)
-    told = what_was_told(kept, records_of(house))
+    kept = await kept_of(pipeline, again)
+    told = what_was_told(kept, records_of(pipeline))
     assert not told.missing
     return await go_on(deriver, KEY, kept, told)
 
@@ -116,11 +116,11 @@ async def state_of(standing: StoredConversation) -> dict[str, object]:
 
 @pytest.mark.parametrize("stage", [stage for stage in MEMORY_STAGES if stage != "intake"])
 async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
-    house = await live()
-    derived = await made(house, stage)
-    live_digest = await read_digest(house.stores.state, KEY, DERIVED, log_times=True)
+    pipeline = await live()
+    derived = await made(pipeline, stage)
+    live_digest = await read_digest(pipeline.store, KEY, DERIVED, log_times=True)
     assert await state_of(derived.standing) == live_digest.state
-    points = [p for c in ("memories", "segments", "tree") for p in await house.stores.index.points(c, KEY)]  # type: ignore[arg-type]
+    points = [p for c in ("memories", "segments", "tree") for p in await pipeline.index.points(c, KEY)]  # type: ignore[arg-type]
     assert sorted(derived.points, key=lambda p: (p.collection, p.id)) == sorted(
         points, key=lambda p: (p.collection, p.id)
     )
@@ -129,29 +129,29 @@ async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
 
 
 async def test_what_the_stages_told_is_complete_and_told_once():
-    house = await live()
-    derived = await made(house, "link")
+    pipeline = await live()
+    derived = await made(pipeline, "link")
     for topic in TAKEN:
         told = [record.value for record in derived.records if record.topic == topic]
-        assert sorted(told) == sorted(record.value for record in house.log.records(topic))
+        assert sorted(told) == sorted(record.value for record in pipeline.log.records(topic))
         assert len(told) == len(set(told))
 
 
 async def test_a_change_of_link_changes_the_graph_alone():
-    house = await live()
-    derived = await made(house, "link", StageSettings(link=LinkSettings(associative=1)))
-    before = (await read_digest(house.stores.state, KEY, DERIVED, log_times=True)).state
+    pipeline = await live()
+    derived = await made(pipeline, "link", StageSettings(link=LinkSettings(associative=1)))
+    before = (await read_digest(pipeline.store, KEY, DERIVED, log_times=True)).state
     after = await state_of(derived.standing)
     assert {stage for stage in before if before[stage] != after[stage]} == {"link"}
     full = await live(StageSettings(link=LinkSettings(associative=1)))
-    assert after == (await read_digest(full.stores.state, KEY, DERIVED, log_times=True)).state
+    assert after == (await read_digest(full.store, KEY, DERIVED, log_times=True)).state
 
 
 async def test_a_stage_that_is_behind_catches_up():
     """The copy was taken between two stages: what intake had closed goes on through the others in memory."""
-    house = await live()
+    pipeline = await live()
     again = made_again("link")
-    kept = await kept_of(house, again)
+    kept = await kept_of(pipeline, again)
     for stage in ("segment", "summarize", "compress"):
         assert kept.standing.ledgers[stage].applied == 5
     behind = Kept(
@@ -162,35 +162,33 @@ async def test_a_stage_that_is_behind_catches_up():
         ),
         kept.points,
     )
-    told = what_was_told(behind, records_of(house))
+    told = what_was_told(behind, records_of(pipeline))
     assert not told.missing
     assert (Topic.MEMORIES, 3) in told.records
     assert (Topic.MEMORIES, 4) not in told.records
     deriver = Deriver(make_dependencies(Stores(), StageSettings()), RunnerSettings(), RecordedOutcomes())
     derived = await go_on(deriver, KEY, behind, told)
-    assert (
-        await state_of(derived.standing) == (await read_digest(house.stores.state, KEY, DERIVED, log_times=True)).state
-    )
+    assert await state_of(derived.standing) == (await read_digest(pipeline.store, KEY, DERIVED, log_times=True)).state
 
 
 async def test_what_retention_has_taken_is_missed():
-    house = await live()
-    kept = await kept_of(house, made_again("link"))
+    pipeline = await live()
+    kept = await kept_of(pipeline, made_again("link"))
     left = [
         record
-        for record in records_of(house)
+        for record in records_of(pipeline)
         if not (record.topic == Topic.MEMORIES and b'"session":1,' in record.value)
     ]
-    assert len(left) < len(records_of(house))
+    assert len(left) < len(records_of(pipeline))
     assert what_was_told(kept, left).missing == {Topic.MEMORIES}
 
 
 async def test_who_wrote_what():
-    house = await live()
+    pipeline = await live()
     written = {
         (type(event), producer_of(topic, event))
         for topic in TAKEN
-        for event in (decode(record.value) for record in house.log.records(topic))
+        for event in (decode(record.value) for record in pipeline.log.records(topic))
     }
     assert (MemoriesFormed, "summarize") in written
     assert (InsightsProposed, "blend") in written

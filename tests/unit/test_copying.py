@@ -13,7 +13,8 @@ from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import StoredConversation
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
-from tests.support.house import House, utterance
+from eunoe.workers.derive.in_memory import InMemoryPipeline
+from tests.support.in_memory import utterance
 from tests.unit.test_continuing import KEY, kept_of, live
 
 AGAIN = made_again("link")
@@ -22,14 +23,14 @@ AGAIN = made_again("link")
 class Disturbed:
     """Somebody speaks while the first copies are made."""
 
-    def __init__(self, house: House, times: int) -> None:
-        self.house, self.left = house, times
+    def __init__(self, pipeline: InMemoryPipeline, times: int) -> None:
+        self.pipeline, self.left = pipeline, times
 
     async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
-        found = await self.house.stores.state.export(key, tables)
+        found = await self.pipeline.store.export(key, tables)
         if self.left:
             self.left -= 1
-            await self.house.say(utterance(100 + self.left, "And another thing."))
+            await self.pipeline.produce(utterance(100 + self.left, "And another thing."))
         return found
 
     async def swap(self, *_: object) -> bool:
@@ -37,23 +38,23 @@ class Disturbed:
 
 
 async def test_what_changed_meanwhile_is_copied_again():
-    house = await live()
-    state, index = house.stores.state, house.stores.index
-    kept = await copy_conversation(state, Disturbed(house, 2), index, KEY, AGAIN)
-    assert kept == await kept_of(house, AGAIN)
+    pipeline = await live()
+    state, index = pipeline.store, pipeline.index
+    kept = await copy_conversation(state, Disturbed(pipeline, 2), index, KEY, AGAIN)
+    assert kept == await kept_of(pipeline, AGAIN)
     assert kept.head.lines == 3
 
 
 async def test_what_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("eunoe.deploy.generations.rebuild.copying._TRIES", 2)
-    house = await live()
+    pipeline = await live()
     with pytest.raises(Unavailable, match="changes faster"):
-        await copy_conversation(house.stores.state, Disturbed(house, 9), house.stores.index, KEY, AGAIN)
+        await copy_conversation(pipeline.store, Disturbed(pipeline, 9), pipeline.index, KEY, AGAIN)
 
 
 async def test_a_copy_is_read_as_it_was_written(tmp_path: Path):
-    house = await live()
-    kept = await kept_of(house, AGAIN)
+    pipeline = await live()
+    kept = await kept_of(pipeline, AGAIN)
     file = CopyFile(tmp_path / "copies")
     file.add(KEY, kept)
     file.finish()
@@ -82,10 +83,10 @@ def test_a_change_in_what_is_made_again_passes():
 
 
 async def test_what_an_earlier_run_derived_is_kept_only_if_the_log_has_not_grown():
-    house = await live()
-    records = house.log.records(Topic.CONVERSATIONS)
-    ledger = await house.stores.state.ledger(Scope("intake", KEY))
+    pipeline = await live()
+    records = pipeline.log.records(Topic.CONVERSATIONS)
+    ledger = await pipeline.store.ledger(Scope("intake", KEY))
     assert is_whole(ledger, records, epoch=0)
     assert not is_whole(Ledger(), records, epoch=0)
-    await house.say(utterance(91, "And a dog."))
-    assert not is_whole(ledger, house.log.records(Topic.CONVERSATIONS), epoch=0)
+    await pipeline.produce(utterance(91, "And a dog."))
+    assert not is_whole(ledger, pipeline.log.records(Topic.CONVERSATIONS), epoch=0)

@@ -8,13 +8,14 @@ from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.house import House, Stores, ended, make_dependencies, utterance
+from tests.support.in_memory import Stores, ended, make_dependencies, make_pipeline, produce_raw, utterance
 
 KEY = "default/c"
 ROWS_DERIVED = {name: STAGES[name] for name in MEMORY_STAGES}
@@ -42,26 +43,26 @@ def conversation() -> list[ConversationEvent]:
     return [*events, utterance(90, "One more thing: I adopted a cat.", ask=Ask(request_id="open"))]
 
 
-async def derive(house: House, settings: StageSettings) -> Derived:
+async def derive(pipeline: InMemoryPipeline, settings: StageSettings) -> Derived:
     deriver = Deriver(make_dependencies(Stores(), settings), RunnerSettings(), RecordedOutcomes())
-    records = [record for record in house.log.records(Topic.CONVERSATIONS) if record.key == KEY.encode()]
+    records = [record for record in pipeline.log.records(Topic.CONVERSATIONS) if record.key == KEY.encode()]
     return await deriver.derive(KEY, records, epoch=0)
 
 
-async def live(settings: StageSettings, events: Sequence[ConversationEvent]) -> House:
-    house = House(settings)
+async def live(settings: StageSettings, events: Sequence[ConversationEvent]) -> InMemoryPipeline:
+    pipeline = make_pipeline(settings)
     for event in events:
-        await house.say(event)
-    return house
+        await pipeline.produce(event)
+    return pipeline
 
 
 @pytest.mark.parametrize("mode", BlendMode)
 async def test_what_is_derived_is_what_was_made_live(mode: BlendMode):
     settings = StageSettings(intake=IntakeSettings(blend=mode))
-    house = await live(settings, conversation())
-    derived = await derive(house, settings)
+    pipeline = await live(settings, conversation())
+    derived = await derive(pipeline, settings)
     restored = MemoryStore()
-    state = house.stores.state
+    state = pipeline.store
     assert await restored.swap(KEY, TABLES, derived.standing, await restored.ledger(Scope("intake", KEY)))
     made = await read_digest(state, KEY, ROWS_DERIVED, log_times=True)
     assert (await read_digest(restored, KEY, ROWS_DERIVED, log_times=True)).state == made.state
@@ -72,37 +73,37 @@ async def test_what_is_derived_is_what_was_made_live(mode: BlendMode):
 
 
 async def test_points_and_timer_are_those_of_the_live_stores():
-    house = await live(StageSettings(), conversation())
-    derived = await derive(house, StageSettings())
-    points = [point for collection in Collection for point in await house.stores.index.points(collection, KEY)]
+    pipeline = await live(StageSettings(), conversation())
+    derived = await derive(pipeline, StageSettings())
+    points = [point for collection in Collection for point in await pipeline.index.points(collection, KEY)]
     assert list(derived.points) == points
     assert derived.timer is not None
     assert derived.timer.after_utterance_id == "u90"
 
 
 async def test_nobody_is_answered_again_and_the_stages_words_are_kept():
-    house = await live(StageSettings(), conversation())
-    derived = await derive(house, StageSettings())
-    assert len(house.replies()) == 11
+    pipeline = await live(StageSettings(), conversation())
+    derived = await derive(pipeline, StageSettings())
+    assert len(pipeline.replies()) == 11
     assert {record.topic for record in derived.records} == {
         Topic.SESSIONS, Topic.SEGMENTS, Topic.MEMORIES, Topic.CHANGES, Topic.REPLY_REQUESTS
     }  # fmt: skip
-    live_changes = [record.value for record in house.log.records(Topic.CHANGES)]
+    live_changes = [record.value for record in pipeline.log.records(Topic.CHANGES)]
     assert [record.value for record in derived.records if record.topic == Topic.CHANGES] == live_changes
 
 
 async def test_records_that_were_set_aside_live_are_set_aside_again():
-    house = await live(StageSettings(), conversation()[:3])
-    await house.produce(b"not json", KEY.encode())
-    await house.produce(b"{}", KEY.encode())
+    pipeline = await live(StageSettings(), conversation()[:3])
+    await produce_raw(pipeline, b"not json", KEY.encode())
+    await produce_raw(pipeline, b"{}", KEY.encode())
     for event in conversation()[3:]:
-        await house.say(event)
-    derived = await derive(house, StageSettings())
-    assert derived.standing == await house.stores.state.export(KEY, TABLES)
+        await pipeline.produce(event)
+    derived = await derive(pipeline, StageSettings())
+    assert derived.standing == await pipeline.store.export(KEY, TABLES)
 
 
 async def test_positions_are_those_of_the_log():
-    house = await live(StageSettings(), conversation())
-    derived = await derive(house, StageSettings())
-    (last,) = [r for r in house.log.records(Topic.CONVERSATIONS) if b'"u90"' in r.value]
+    pipeline = await live(StageSettings(), conversation())
+    derived = await derive(pipeline, StageSettings())
+    (last,) = [r for r in pipeline.log.records(Topic.CONVERSATIONS) if b'"u90"' in r.value]
     assert derived.standing.ledgers["intake"].applied == last.offset + 1

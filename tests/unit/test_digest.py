@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, read_digest
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import STAGES
-from tests.support.house import Clock, House, ended, utterance
+from tests.support.in_memory import Clock, ended, make_pipeline, utterance
 
 KEY = "default/c"
 LINES = (
@@ -26,21 +27,21 @@ LINES = (
 )
 
 
-async def told(house: House, lines: tuple[str, ...] = LINES) -> House:
+async def told(pipeline: InMemoryPipeline, lines: tuple[str, ...] = LINES) -> InMemoryPipeline:
     """Two sessions of what Ann and Ben said."""
     half = len(lines) // 2
     for number, text in enumerate(lines, 1):
-        await house.say(utterance(number, text, session_id="s1" if number > half else "s0"))
-    await house.say(ended("s1"))
-    return house
+        await pipeline.produce(utterance(number, text, session_id="s1" if number > half else "s0"))
+    await pipeline.produce(ended("s1"))
+    return pipeline
 
 
-async def hash_in(house: House, *, log_times: bool = False) -> str:
-    return (await read_digest(house.stores.state, KEY, STAGES, log_times=log_times)).sha256
+async def hash_in(pipeline: InMemoryPipeline, *, log_times: bool = False) -> str:
+    return (await read_digest(pipeline.store, KEY, STAGES, log_times=log_times)).sha256
 
 
 async def test_the_same_events_give_the_same_digest_at_another_time() -> None:
-    one, two = await told(House()), House()
+    one, two = await told(make_pipeline()), make_pipeline()
     clock = two.log._clock
     assert isinstance(clock, Clock)
     clock.now += timedelta(days=365)
@@ -52,12 +53,12 @@ async def test_the_same_events_give_the_same_digest_at_another_time() -> None:
 @pytest.mark.parametrize("place", range(len(LINES)))
 async def test_another_word_anywhere_gives_another_digest(place: int) -> None:
     changed = tuple(f"{line} Yes." if number == place else line for number, line in enumerate(LINES))
-    assert await hash_in(await told(House())) != await hash_in(await told(House(), changed))
+    assert await hash_in(await told(make_pipeline())) != await hash_in(await told(make_pipeline(), changed))
 
 
-async def test_every_table_of_a_house_is_digested_or_left_out_with_a_reason() -> None:
-    house = await told(House())
-    kept = {(stage, table) for stage, _, table in house.stores.state._tables}
+async def test_every_table_of_a_stage_is_digested_or_left_out_with_a_reason() -> None:
+    pipeline = await told(make_pipeline())
+    kept = {(stage, table) for stage, _, table in pipeline.store._tables}
     declared = {(name, table) for name, row in STAGES.items() for table in (*row.tables.digested, *row.tables.left_out)}
     assert kept
     assert kept <= declared
@@ -65,7 +66,7 @@ async def test_every_table_of_a_house_is_digested_or_left_out_with_a_reason() ->
 
 
 async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:
-    digest = await read_digest((await told(House())).stores.state, KEY, STAGES)
+    digest = await read_digest((await told(make_pipeline())).store, KEY, STAGES)
     counts = digest.counts
     for table in ("compress/segments", "update/memories", "update/changes", "link/vertices", "tree/nodes"):
         assert counts[table] > 0, table
@@ -74,14 +75,14 @@ async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:
     }  # fmt: skip
 
 
-async def test_a_whole_house_agrees_with_its_index_and_has_nothing_under_way() -> None:
-    house = await told(House())
-    (state,) = await read_states(house.stores.state, house.stores.index, [KEY, "default/nobody"])
+async def test_a_pipeline_at_rest_agrees_with_its_index_and_has_nothing_under_way() -> None:
+    pipeline = await told(make_pipeline())
+    (state,) = await read_states(pipeline.store, pipeline.index, [KEY, "default/nobody"])
     assert (list(state.findings), list(state.unfinished)) == ([], [])
 
 
-def _points(house: House, collection: Collection) -> dict[str, Point]:
-    return house.stores.index._points[collection]
+def _points(pipeline: InMemoryPipeline, collection: Collection) -> dict[str, Point]:
+    return pipeline.index._points[collection]
 
 
 def _drop(points: dict[str, Point], id_: str) -> None:
@@ -113,11 +114,11 @@ def _invent(points: dict[str, Point], id_: str) -> None:
 async def test_a_point_that_disagrees_is_found(
     collection: Collection, harm: Callable[[dict[str, Point], str], None], kind: Disagreement
 ) -> None:
-    house = await told(House())
-    points = _points(house, collection)
+    pipeline = await told(make_pipeline())
+    points = _points(pipeline, collection)
     id_ = min(points)
     harm(points, id_)
-    found: list[Finding] = await compare_index(house.stores.state, house.stores.index, KEY, STAGES)
+    found: list[Finding] = await compare_index(pipeline.store, pipeline.index, KEY, STAGES)
     assert [(finding.collection, finding.kind) for finding in found] == [(collection, kind)]
 
 
@@ -140,7 +141,7 @@ def test_rounding_has_no_two_zeros() -> None:
 
 
 async def test_the_hash_of_all_does_not_depend_on_their_order() -> None:
-    one = await read_digest((await told(House())).stores.state, KEY, STAGES)
+    one = await read_digest((await told(make_pipeline())).store, KEY, STAGES)
     two = replace(one, key="default/d")
     assert hash_of_all([one, two]) == hash_of_all([two, one])
     assert hash_of_all([one, two]) != hash_of_all([one])

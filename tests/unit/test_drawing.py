@@ -14,7 +14,7 @@ from eunoe.schemas.memory import ChangeKind, Ending, Memory, MemoryStatus, Reinf
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.update.reads import HistoryEntry
-from tests.support.house import START
+from tests.support.in_memory import START
 
 MADE_BY = Provenance(code="x", model="y")
 

@@ -14,13 +14,14 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Prompt
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import Derived, Deriver
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.answers import MemoryAnswers
-from tests.support.house import HashEmbedder, House, Stores, make_dependencies
+from tests.support.in_memory import HashEmbedder, Stores, make_dependencies, make_pipeline
 from tests.support.talk import talk
 
 KEY = "default/c"
@@ -42,51 +43,51 @@ class Refusing:
         raise AnswerInvalid("no")
 
 
-async def live() -> tuple[House, MemoryAnswers, Refusing, int]:
-    """A house whose model's answers (that none passed) are all recorded; last, how many questions there were."""
+async def live() -> tuple[InMemoryPipeline, MemoryAnswers, Refusing, int]:
+    """A pipeline whose model's answers (that none passed) are all recorded; last, how many questions there were."""
     answers, model = MemoryAnswers(), Refusing()
     recorded = RecordedModel(model, answers)
-    house = House(StageSettings(), language=recorded)
+    pipeline = make_pipeline(StageSettings(), language=recorded)
     for event in talk(asks=False):
-        await house.say(event)
-    return house, answers, model, len(model.prompts) + recorded.found
+        await pipeline.produce(event)
+    return pipeline, answers, model, len(model.prompts) + recorded.found
 
 
-async def derive(house: House, model: CountingModel, settings: StageSettings | None = None) -> Derived:
+async def derive(pipeline: InMemoryPipeline, model: CountingModel, settings: StageSettings | None = None) -> Derived:
     dependencies = replace(make_dependencies(Stores(), settings or StageSettings()), language=model)
     return await Deriver(dependencies, RunnerSettings(), RecordedOutcomes()).derive(
-        KEY, house.log.records(Topic.CONVERSATIONS), 0
+        KEY, pipeline.log.records(Topic.CONVERSATIONS), 0
     )
 
 
 async def test_with_nothing_changed_nothing_would_be_asked():
-    house, answers, model, questions = await live()
+    pipeline, answers, model, questions = await live()
     counting = CountingModel(MODEL, answers, "", ask_again=False)
-    derived = await derive(house, counting)
+    derived = await derive(pipeline, counting)
     assert (counting.counts.calls, counting.counts.prompt_tokens) == (0, 0)
     assert counting.counts.recorded == questions >= len(model.prompts) > 0
     assert derived.sessions == 5
 
 
 async def test_asked_again_everything_counts_and_the_same_is_decided():
-    house, answers, _, questions = await live()
+    pipeline, answers, _, questions = await live()
     counting = CountingModel(MODEL, answers, "", ask_again=True)
-    await derive(house, counting)
+    await derive(pipeline, counting)
     assert counting.counts.calls == questions
     assert counting.counts.recorded == 0
     assert counting.counts.prompt_tokens > 20 * counting.counts.calls
 
 
 async def test_without_recorded_answers_each_question_counts_once_and_none_is_recorded():
-    house, _, model, _ = await live()
+    pipeline, _, model, _ = await live()
     empty = MemoryAnswers()
     counting = CountingModel(MODEL, empty, "", ask_again=False)
-    await derive(house, counting)
+    await derive(pipeline, counting)
     assert counting.counts.calls == len(model.prompts)
     assert counting.counts.completion_tokens == GUESSED_TOKENS * counting.counts.calls
     assert counting.counts.guessed == sorted({prompt.name for prompt in model.prompts})
     again = CountingModel(MODEL, empty, "", ask_again=False)
-    await derive(house, again)
+    await derive(pipeline, again)
     assert again.counts.calls == counting.counts.calls
 
 
@@ -146,8 +147,8 @@ async def test_counts_are_scaled_by_events_and_priced():
 
 
 async def test_of_a_partial_rebuild_only_what_is_made_again_is_counted():
-    house, _, model, _ = await live()
+    pipeline, _, model, _ = await live()
     counting = CountingModel(MODEL, MemoryAnswers(), "", ask_again=False, stages=("update", "link", "tree"))
-    await derive(house, counting)
+    await derive(pipeline, counting)
     wanted = {prompt.name for prompt in model.prompts} - {"segment/1", "summarize/1"}
     assert set(counting.counts.by_prompt) == wanted

@@ -15,7 +15,7 @@ from tests.faults.findings import Findings, judge_states, judge_topic
 from tests.faults.load import Load, Size, make_load
 from tests.faults.run import Outcome, differences
 from tests.faults.table import Row
-from tests.support.house import START, House, ended, utterance
+from tests.support.in_memory import START, ended, make_pipeline, utterance
 
 KEY = "default/c"
 
@@ -54,11 +54,11 @@ def test_a_session_after_a_later_one_is_disorder() -> None:
 
 
 async def _states() -> dict[str, ConversationState]:
-    house = House()
+    pipeline = make_pipeline()
     for number in (1, 2, 3):
-        await house.say(utterance(number, session_id="s"))
-    await house.say(ended("s"))
-    (state,) = await read_states(house.stores.state, house.stores.index, [KEY])
+        await pipeline.produce(utterance(number, session_id="s"))
+    await pipeline.produce(ended("s"))
+    (state,) = await read_states(pipeline.store, pipeline.index, [KEY])
     return {KEY: state}
 
 

@@ -6,6 +6,7 @@ from eunoe.schemas.events import Ask, GenerationPromoted, RecordedAnswer, Sessio
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.idle import IdleCloser
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
@@ -13,7 +14,7 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.answers import MemoryAnswers
 from eunoe.workers.stores.memory import MemoryLogPositions
 from eunoe.workers.stores.promotions import last_promoted
-from tests.support.house import START, House, ended, utterance
+from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
 from tests.unit.test_idle import IDLE, Times, closer
 
 LOGGED = [
@@ -27,30 +28,30 @@ LOGGED = [
 ]
 
 
-async def replay(house: House) -> list[str]:
+async def replay(pipeline: InMemoryPipeline) -> list[str]:
     """The requests that a generation answers of one and the same log."""
     for entry in LOGGED:
         if isinstance(entry, str):
             promoted = encode(GenerationPromoted(generation=entry, at=START))
-            for partition in range(house.log.partitions):
-                await house.produce(promoted, None, partition)
+            for partition in range(pipeline.log.partitions):
+                await produce_raw(pipeline, promoted, None, partition)
         else:
-            await house.say(entry)
-    assert house.log.records(Topic.DEAD_LETTERS) == []
-    return [reply.request_id for reply in house.replies()]
+            await pipeline.produce(entry)
+    assert pipeline.log.records(Topic.DEAD_LETTERS) == []
+    return [reply.request_id for reply in pipeline.replies()]
 
 
 async def test_each_ask_is_answered_by_exactly_one_generation():
-    assert await replay(House(generation="v1")) == ["r1", "r4"]
-    assert await replay(House(generation="v2")) == ["r2", "r3"]
-    assert await replay(House(generation="v3")) == []
+    assert await replay(make_pipeline(generation="v1")) == ["r1", "r4"]
+    assert await replay(make_pipeline(generation="v2")) == ["r2", "r3"]
+    assert await replay(make_pipeline(generation="v3")) == []
 
 
 async def test_all_generations_remember_the_same_whoever_answers():
-    houses = [House(generation=name) for name in ("v1", "v2", "v3")]
-    for house in houses:
-        await replay(house)
-    digests = [await read_digest(house.stores.state, "default/c", STAGES) for house in houses]
+    pipelines = [make_pipeline(generation=name) for name in ("v1", "v2", "v3")]
+    for pipeline in pipelines:
+        await replay(pipeline)
+    digests = [await read_digest(pipeline.store, "default/c", STAGES) for pipeline in pipelines]
     assert digests[0].state["update"]["tables"]["memories"]
     remembered = [{**digest.state, "respond": {}} for digest in digests]
     assert remembered[0] == remembered[1] == remembered[2]
@@ -96,17 +97,17 @@ class Failing:
 
 
 async def test_a_failure_is_recorded_and_a_rebuild_obeys_it():
-    live = House(wrap=Failing)
+    live = make_pipeline(wrap=Failing)
     events = [utterance(1, "I moved to Oslo last week and I work as a nurse at the hospital now."), ended()]
-    await live.say(*events)
+    await live.produce(*events)
     kept = MemoryAnswers()
     for record in live.log.records(Topic.ANSWERS):
         answer = RecordedAnswer.from_json(record.value)
         await kept.put(answer.request, answer.text)
-    rebuilt, anew = House(outcomes=RecordedOutcomes(kept)), House()
-    for house in (rebuilt, anew):
-        await house.say(*events)
+    rebuilt, anew = make_pipeline(outcomes=RecordedOutcomes(kept)), make_pipeline()
+    for pipeline in (rebuilt, anew):
+        await pipeline.produce(*events)
     skipped = [event for event in rebuilt.events(Topic.MEMORIES) if isinstance(event, SessionSkipped)]
     assert [(event.session, event.error) for event in skipped] == [(1, "ValueError: no model today")]
-    assert await rebuilt.stores.state.scan("update", "default/c", "memories") == {}
-    assert await anew.stores.state.scan("update", "default/c", "memories") != {}
+    assert await rebuilt.store.scan("update", "default/c", "memories") == {}
+    assert await anew.store.scan("update", "default/c", "memories") != {}

@@ -15,10 +15,11 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.forms import read_answer, strict_schema
 from eunoe.workers.models.recording import request_hash
 from eunoe.workers.registry import STAGES
-from tests.support.house import House
+from tests.support.in_memory import make_pipeline
 from tests.support.model_server.server import ChatRequest
 from tests.support.prompt_answers import PromptAnswers
 
@@ -68,29 +69,29 @@ def sha256(rows: object) -> str:
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:16]
 
 
-async def played(language: Listening | None) -> House:
-    house, asks = House(language=language), 0
+async def played(language: Listening | None) -> InMemoryPipeline:
+    pipeline, asks = make_pipeline(language=language), 0
     for number, event in enumerate(load_conversation(CONVERSATION).events):
         if isinstance(event, Utterance) and number % ASKED_OFTEN == 0:
             strategies = tuple(Strategy)
             wish = Ask(request_id=f"r{number}", strategy=strategies[asks % len(strategies)])
-            await house.say(event.model_copy(update={"ask": wish}))
+            await pipeline.produce(event.model_copy(update={"ask": wish}))
             asks += 1
         else:
-            await house.say(event)
-    return house
+            await pipeline.produce(event)
+    return pipeline
 
 
-async def digest_of(house: House) -> str:
+async def digest_of(pipeline: InMemoryPipeline) -> str:
     key = load_conversation(CONVERSATION).events[0].key
-    return (await read_digest(house.stores.state, key, STAGES)).sha256[:16]
+    return (await read_digest(pipeline.store, key, STAGES)).sha256[:16]
 
 
 async def test_what_models_are_asked() -> None:
     language = Listening()
-    house = await played(language)
+    pipeline = await played(language)
     assert {name: sha256(sorted(hashes)) for name, hashes in sorted(language.hashes.items())} == REQUESTS
-    assert await digest_of(house) == WITH_A_MODEL
+    assert await digest_of(pipeline) == WITH_A_MODEL
 
 
 async def test_what_is_remembered_without_a_model() -> None:

@@ -12,27 +12,28 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic
+from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stage import Stage
-from tests.support.house import House, as_message, ended, utterance
+from tests.support.in_memory import ended, make_pipeline, produce_raw, utterance
 
 EDGES = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+23:59")
 """Times of the calendar's first and last hours: in UTC they lie outside of it."""
 
 
-async def answered(house: House, conversation: str = "bystander") -> Reply:
+async def answered(pipeline: InMemoryPipeline, conversation: str = "bystander") -> Reply:
     """The reply to an ask of another conversation, which nothing may keep from it."""
     ask = utterance(1, "What did I say?", conversation=conversation, ask={"request_id": f"r-{conversation}"})
-    await house.say(ask)
-    return next(reply for reply in house.replies() if reply.request_id == f"r-{conversation}")
+    await pipeline.produce(ask)
+    return next(reply for reply in pipeline.replies() if reply.request_id == f"r-{conversation}")
 
 
-def reasons(house: House) -> list[str]:
+def reasons(pipeline: InMemoryPipeline) -> list[str]:
     """The reasons of all dead letters, in their order."""
-    found = (record.headers["eunoe-dead-letter"] for record in house.log.records(Topic.DEAD_LETTERS))
+    found = (record.headers["eunoe-dead-letter"] for record in pipeline.log.records(Topic.DEAD_LETTERS))
     return [decode(header).reason for header in found]  # type: ignore[attr-defined]
 
 
@@ -43,29 +44,29 @@ async def test_a_time_at_the_edge_of_the_calendar(at: str) -> None:
     with pytest.raises(ContractError) as caught:
         decode(value)
     assert caught.value.reason is DeadLetterReason.INVALID
-    house = House()
-    await house.produce(value, b"default/c")
-    assert reasons(house) == ["invalid"]
-    assert (await answered(house)).request_id
+    pipeline = make_pipeline()
+    await produce_raw(pipeline, value, b"default/c")
+    assert reasons(pipeline) == ["invalid"]
+    assert (await answered(pipeline)).request_id
 
 
 @pytest.mark.parametrize("at", ["9999-12-31T00:00:00Z", "0001-01-02T00:00:00Z", "1700-01-01T00:00:00Z"])
 async def test_a_time_beyond_all_clocks(at: str) -> None:
-    house = House()
-    await house.say(utterance(1, "Tomorrow we move to Lyon.", at=at), utterance(2), ended())
-    assert reasons(house) == ["invalid"]
-    assert (await answered(house)).error is None
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, "Tomorrow we move to Lyon.", at=at), utterance(2), ended())
+    assert reasons(pipeline) == ["invalid"]
+    assert (await answered(pipeline)).error is None
 
 
 async def test_a_position_that_was_never_given() -> None:
-    house = House()
+    pipeline = make_pipeline()
     claim = as_message(utterance(1))
     headers = ((POSITION_HEADER, b"8388607:1099511627774"), (LOG_TIME_HEADER, b"2026-01-01T00:00:00Z"))
-    await house.log.publish([Message(claim.topic, claim.key, claim.value, headers)])
-    await house.say(utterance(2), ended())
-    assert reasons(house) == ["invalid"]
-    assert [event.lines[0].utterance_id for event in house.events(Topic.SESSIONS)] == ["u2"]  # type: ignore[attr-defined]
-    assert (await answered(house)).request_id
+    await pipeline.log.publish([Message(claim.topic, claim.key, claim.value, headers)])
+    await pipeline.produce(utterance(2), ended())
+    assert reasons(pipeline) == ["invalid"]
+    assert [event.lines[0].utterance_id for event in pipeline.events(Topic.SESSIONS)] == ["u2"]  # type: ignore[attr-defined]
+    assert (await answered(pipeline)).request_id
 
 
 @pytest.mark.parametrize("conversation", ["x" * 200, "記" * 200, "é" * 100, "a/b:{c}@" * 25])
@@ -77,13 +78,13 @@ async def test_a_long_conversation_id_fails_and_waits_like_any_other(conversatio
         async def decide(self, work: object) -> object:
             raise ValueError("a fault of the stage")
 
-    house = House(wrap=failing, runner_settings=RunnerSettings(attempts=1, failures=FailureLimit(share=1.0)))
-    await house.say(utterance(1, conversation=conversation), ended(conversation=conversation))
-    assert "failed" in reasons(house)
-    names = [event.request for event in house.events(Topic.ANSWERS)]  # type: ignore[attr-defined]
+    pipeline = make_pipeline(wrap=failing, runner_settings=RunnerSettings(attempts=1, failures=FailureLimit(share=1.0)))
+    await pipeline.produce(utterance(1, conversation=conversation), ended(conversation=conversation))
+    assert "failed" in reasons(pipeline)
+    names = [event.request for event in pipeline.events(Topic.ANSWERS)]  # type: ignore[attr-defined]
     assert names
     assert all(len(name) <= 200 for name in names)
-    assert (await answered(house)).request_id
+    assert (await answered(pipeline)).request_id
 
 
 class Verbose:
@@ -110,23 +111,23 @@ def _swollen(event: Any) -> Any:
 @pytest.mark.parametrize("stage", ["intake", "segment", "respond"])
 async def test_a_decision_that_is_too_large_is_a_failed_one(stage: str) -> None:
     """It is never committed: an outbox that cannot be sent would hold its conversation for ever."""
-    house = House(wrap=lambda name, built: Verbose(built) if name == stage else built)  # type: ignore[arg-type, return-value]
+    pipeline = make_pipeline(wrap=lambda name, built: Verbose(built) if name == stage else built)  # type: ignore[arg-type, return-value]
     ask = utterance(1, "What did I say?", ask={"request_id": "r1"})
-    await house.say(ask, utterance(2), ended())
-    assert "failed" in reasons(house)
+    await pipeline.produce(ask, utterance(2), ended())
+    assert "failed" in reasons(pipeline)
     if stage == "respond":
-        (reply,) = house.replies()
+        (reply,) = pipeline.replies()
         assert "too large" in (reply.error or "")
     if stage == "segment":
-        assert [type(event) for event in house.events(Topic.SEGMENTS)] == [SessionSkipped]
-    assert (await answered(house)).error is None
-    await house.say(utterance(3), ended())
-    assert len(house.events(Topic.SEGMENTS)) == (0 if stage == "intake" else 2)
+        assert [type(event) for event in pipeline.events(Topic.SEGMENTS)] == [SessionSkipped]
+    assert (await answered(pipeline)).error is None
+    await pipeline.produce(utterance(3), ended())
+    assert len(pipeline.events(Topic.SEGMENTS)) == (0 if stage == "intake" else 2)
 
 
 async def test_a_budget_beyond_all_measure_counts_as_the_largest() -> None:
-    house = House(StageSettings(respond=RespondSettings(max_budget_tokens=20)))
-    await house.say(*[utterance(number, "My sister has moved to Lyon. " * 5) for number in range(1, 9)], ended())
-    await house.say(utterance(9, "Where is my sister?", ask={"request_id": "r", "budget_tokens": 1_000_000}))
-    (reply,) = house.replies()
+    pipeline = make_pipeline(StageSettings(respond=RespondSettings(max_budget_tokens=20)))
+    await pipeline.produce(*[utterance(number, "My sister has moved to Lyon. " * 5) for number in range(1, 9)], ended())
+    await pipeline.produce(utterance(9, "Where is my sister?", ask={"request_id": "r", "budget_tokens": 1_000_000}))
+    (reply,) = pipeline.replies()
     assert reply.context_tokens <= 20

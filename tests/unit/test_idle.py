@@ -11,7 +11,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.intake.idle import REPEAT_S, IdleCloser
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.stores.memory import MemoryLogPositions
-from tests.support.house import START
+from tests.support.in_memory import START
 
 IDLE = IntakeSettings(idle_seconds=60)
 

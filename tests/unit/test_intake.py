@@ -17,57 +17,58 @@ from eunoe.schemas.events import (
 )
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.book import ERASURES, HEAD, Head
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import StageSettings
-from tests.support.house import START, House, ended, utterance
+from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
 
 
-def sessions(house: House) -> list[SessionClosed]:
-    return [event for event in house.events(Topic.SESSIONS) if isinstance(event, SessionClosed)]
+def sessions(pipeline: InMemoryPipeline) -> list[SessionClosed]:
+    return [event for event in pipeline.events(Topic.SESSIONS) if isinstance(event, SessionClosed)]
 
 
 def ids(session: SessionClosed) -> list[str]:
     return [line.utterance_id for line in session.lines]
 
 
-def letters(house: House) -> list[DeadLetterReason]:
-    return [read_dead_letter(record)[0].reason for record in house.log.records(Topic.DEAD_LETTERS)]
+def letters(pipeline: InMemoryPipeline) -> list[DeadLetterReason]:
+    return [read_dead_letter(record)[0].reason for record in pipeline.log.records(Topic.DEAD_LETTERS)]
 
 
 async def test_an_end_closes_the_session_with_its_lines_in_log_order():
-    house = House()
-    await house.say(utterance(2), utterance(1), ended())
-    (session,) = sessions(house)
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(2), utterance(1), ended())
+    (session,) = sessions(pipeline)
     assert (session.session, session.reason, ids(session)) == (1, CloseReason.ENDED, ["u2", "u1"])
 
 
 async def test_another_session_id_closes_the_open_session():
-    house = House()
-    await house.say(utterance(1, session_id="a"), utterance(2, session_id="b"), ended("b"))
-    first, second = sessions(house)
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, session_id="a"), utterance(2, session_id="b"), ended("b"))
+    first, second = sessions(pipeline)
     assert (first.session_id, first.reason, ids(first)) == ("a", CloseReason.SUCCEEDED, ["u1"])
     assert (second.session, second.session_id, ids(second)) == (2, "b", ["u2"])
 
 
 async def test_an_utterance_without_session_id_joins_the_open_session():
-    house = House()
-    await house.say(utterance(1, session_id="a"), utterance(2), ended("a"))
-    assert [ids(session) for session in sessions(house)] == [["u1", "u2"]]
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, session_id="a"), utterance(2), ended("a"))
+    assert [ids(session) for session in sessions(pipeline)] == [["u1", "u2"]]
 
 
 async def test_an_utterance_for_a_closed_session_opens_a_continuation():
-    house = House()
-    await house.say(utterance(1, session_id="a"), ended("a"), utterance(2, session_id="a"), ended("a"))
-    first, second = sessions(house)
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, session_id="a"), ended("a"), utterance(2, session_id="a"), ended("a"))
+    first, second = sessions(pipeline)
     assert (first.session, first.continues) == (1, None)
     assert (second.session, second.session_id, second.continues, ids(second)) == (2, "a", 1, ["u2"])
 
 
 async def test_a_session_past_its_bound_is_closed_and_goes_on():
-    house = House(StageSettings(intake=IntakeSettings(max_utterances=2)))
-    await house.say(*(utterance(number, session_id="a") for number in range(1, 6)), ended("a"))
-    assert [(s.session, s.reason, s.continues, ids(s)) for s in sessions(house)] == [
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_utterances=2)))
+    await pipeline.produce(*(utterance(number, session_id="a") for number in range(1, 6)), ended("a"))
+    assert [(s.session, s.reason, s.continues, ids(s)) for s in sessions(pipeline)] == [
         (1, CloseReason.BOUNDS, None, ["u1", "u2"]),
         (2, CloseReason.BOUNDS, 1, ["u3", "u4"]),
         (3, CloseReason.ENDED, 2, ["u5"]),
@@ -75,93 +76,95 @@ async def test_a_session_past_its_bound_is_closed_and_goes_on():
 
 
 async def test_a_session_past_its_bytes_is_closed_and_goes_on():
-    house = House(StageSettings(intake=IntakeSettings(max_session_bytes=1024)))
-    await house.say(*(utterance(number, "x" * 400) for number in range(1, 5)), ended())
-    assert [ids(session) for session in sessions(house)] == [["u1", "u2"], ["u3", "u4"]]
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_session_bytes=1024)))
+    await pipeline.produce(*(utterance(number, "x" * 400) for number in range(1, 5)), ended())
+    assert [ids(session) for session in sessions(pipeline)] == [["u1", "u2"], ["u3", "u4"]]
 
 
 async def test_the_same_utterance_again_is_ignored_and_another_content_is_a_conflict():
-    house = House()
-    await house.say(utterance(1), utterance(1), utterance(1, "something else"), ended())
-    assert [ids(session) for session in sessions(house)] == [["u1"]]
-    assert letters(house) == [DeadLetterReason.CONFLICT]
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1), utterance(1), utterance(1, "something else"), ended())
+    assert [ids(session) for session in sessions(pipeline)] == [["u1"]]
+    assert letters(pipeline) == [DeadLetterReason.CONFLICT]
 
 
 async def test_remembered_ids_are_bounded():
-    house = House(StageSettings(intake=IntakeSettings(remembered_ids=2)))
-    await house.say(utterance(1), utterance(2), utterance(3), utterance(2), utterance(1), ended())
-    assert [ids(session) for session in sessions(house)] == [["u1", "u2", "u3", "u1"]]
-    assert len(await house.stores.state.scan("intake", "default/c", "seen")) == 2
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(remembered_ids=2)))
+    await pipeline.produce(utterance(1), utterance(2), utterance(3), utterance(2), utterance(1), ended())
+    assert [ids(session) for session in sessions(pipeline)] == [["u1", "u2", "u3", "u1"]]
+    assert len(await pipeline.store.scan("intake", "default/c", "seen")) == 2
 
 
 async def test_the_end_of_an_unknown_session_is_a_dead_letter_and_a_repeated_end_is_nothing():
-    house = House()
-    await house.say(utterance(1, session_id="a"), ended("b"), ended("a"), ended("a"), ended())
-    assert [session.session_id for session in sessions(house)] == ["a"]
-    assert letters(house) == [DeadLetterReason.UNKNOWN_SESSION]
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, session_id="a"), ended("b"), ended("a"), ended("a"), ended())
+    assert [session.session_id for session in sessions(pipeline)] == ["a"]
+    assert letters(pipeline) == [DeadLetterReason.UNKNOWN_SESSION]
 
 
 async def test_a_text_over_the_limit_is_set_aside_and_the_rest_goes_on():
-    house = House(StageSettings(intake=IntakeSettings(max_text_bytes=10)))
-    await house.say(utterance(1, "long" * 10), utterance(2, "fine"), ended())
-    assert [ids(session) for session in sessions(house)] == [["u2"]]
-    assert letters(house) == [DeadLetterReason.TOO_LONG]
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_text_bytes=10)))
+    await pipeline.produce(utterance(1, "long" * 10), utterance(2, "fine"), ended())
+    assert [ids(session) for session in sessions(pipeline)] == [["u2"]]
+    assert letters(pipeline) == [DeadLetterReason.TOO_LONG]
 
 
 async def test_an_ask_carries_the_dialogue_before_it():
-    house = House()
-    await house.say(utterance(1), utterance(2, ask=Ask(request_id="r")), utterance(3))
-    (context,) = house.events(Topic.REPLY_CONTEXTS)
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1), utterance(2, ask=Ask(request_id="r")), utterance(3))
+    (context,) = pipeline.events(Topic.REPLY_CONTEXTS)
     assert isinstance(context, ReplyContext)
     assert (context.session, context.question.utterance_id) == (1, "u2")
     assert [line.utterance_id for line in context.dialogue] == ["u1"]
 
 
 async def test_a_probe_is_answered_but_no_part_of_any_session():
-    house = House()
+    pipeline = make_pipeline()
     probe = Ask(request_id="r", record=False)
-    await house.say(utterance(1), ended(), utterance(2, ask=probe), utterance(3), utterance(4, ask=probe), ended())
-    assert [ids(session) for session in sessions(house)] == [["u1"], ["u3"]]
-    assert [event.session for event in house.events(Topic.REPLY_CONTEXTS)] == [2, 2]  # type: ignore[attr-defined]
+    await pipeline.produce(
+        utterance(1), ended(), utterance(2, ask=probe), utterance(3), utterance(4, ask=probe), ended()
+    )
+    assert [ids(session) for session in sessions(pipeline)] == [["u1"], ["u3"]]
+    assert [event.session for event in pipeline.events(Topic.REPLY_CONTEXTS)] == [2, 2]  # type: ignore[attr-defined]
 
 
 async def test_an_ask_that_opens_a_session_does_not_see_the_one_before():
-    house = House()
-    await house.say(utterance(1, session_id="a"), utterance(2, session_id="b", ask=Ask(request_id="r")))
-    (context,) = house.events(Topic.REPLY_CONTEXTS)
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, session_id="a"), utterance(2, session_id="b", ask=Ask(request_id="r")))
+    (context,) = pipeline.events(Topic.REPLY_CONTEXTS)
     assert isinstance(context, ReplyContext)
     assert (context.session, context.dialogue) == (2, ())
 
 
 async def test_an_idle_end_is_void_when_another_utterance_came_or_the_log_says_it_is_too_early():
-    house = House(StageSettings(intake=IntakeSettings(idle_seconds=60)))
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(idle_seconds=60)))
 
     def idle(after: str) -> SessionEnded:
         return SessionEnded(conversation_id="c", at=START, after_utterance_id=after)
 
-    await house.say(utterance(1), idle("u0"), idle("u1"))
-    assert sessions(house) == []
-    clock = house.log._clock
+    await pipeline.produce(utterance(1), idle("u0"), idle("u1"))
+    assert sessions(pipeline) == []
+    clock = pipeline.log._clock
     clock.now += timedelta(seconds=60)  # type: ignore[attr-defined]
-    await house.say(idle("u1"), idle("u1"))
-    assert [session.reason for session in sessions(house)] == [CloseReason.IDLE]
+    await pipeline.produce(idle("u1"), idle("u1"))
+    assert [session.reason for session in sessions(pipeline)] == [CloseReason.IDLE]
 
 
 async def test_timers_follow_the_last_utterance_and_end_with_the_session():
-    house = House()
-    await house.say(utterance(1), utterance(2))
-    partition = house.log.records(Topic.CONVERSATIONS)[0].partition
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1), utterance(2))
+    partition = pipeline.log.records(Topic.CONVERSATIONS)[0].partition
     far = START + timedelta(days=1)
-    (due,) = await house.stores.log_positions.due(partition, far, 10)
+    (due,) = await pipeline.log_positions.due(partition, far, 10)
     assert (due.key, due.timer.after_utterance_id) == ("default/c", "u2")
-    await house.say(ended())
-    assert await house.stores.log_positions.due(partition, far, 10) == []
+    await pipeline.produce(ended())
+    assert await pipeline.log_positions.due(partition, far, 10) == []
 
 
 async def test_an_erasure_is_recorded():
-    house = House()
-    await house.say(Erase(conversation_id="c", request_id="e1", at=START))
-    assert list(await house.stores.state.scan("intake", "default/c", ERASURES)) == ["e1"]
+    pipeline = make_pipeline()
+    await pipeline.produce(Erase(conversation_id="c", request_id="e1", at=START))
+    assert list(await pipeline.store.scan("intake", "default/c", ERASURES)) == ["e1"]
 
 
 @pytest.mark.parametrize(
@@ -177,53 +180,53 @@ async def test_an_erasure_is_recorded():
     ],
 )
 async def test_bad_records_become_dead_letters_as_they_came(value: bytes, reason: DeadLetterReason):
-    house = House()
-    await house.produce(value, b"default/c")
-    await house.say(utterance(1), ended())
-    (record,) = house.log.records(Topic.DEAD_LETTERS)
+    pipeline = make_pipeline()
+    await produce_raw(pipeline, value, b"default/c")
+    await pipeline.produce(utterance(1), ended())
+    (record,) = pipeline.log.records(Topic.DEAD_LETTERS)
     letter, raw = read_dead_letter(record)
     assert (letter.reason, letter.stage, raw) == (reason, "intake", value)
-    assert len(sessions(house)) == 1
+    assert len(sessions(pipeline)) == 1
 
 
 async def test_keys_and_partitions_are_checked():
-    house = House()
+    pipeline = make_pipeline()
     value = utterance(1).to_json()
-    await house.produce(value, None)
-    await house.produce(value, b"default/other")
-    await house.say(utterance(2))
-    home = house.log.records(Topic.CONVERSATIONS)[-1].partition
-    await house.produce(value, b"default/c", partition=(home + 1) % house.log.partitions)
+    await produce_raw(pipeline, value, None)
+    await produce_raw(pipeline, value, b"default/other")
+    await pipeline.produce(utterance(2))
+    home = pipeline.log.records(Topic.CONVERSATIONS)[-1].partition
+    await produce_raw(pipeline, value, b"default/c", partition=(home + 1) % pipeline.log.partitions)
     bad_key, wrong_partition = DeadLetterReason.BAD_KEY, DeadLetterReason.WRONG_PARTITION
-    assert sorted(letters(house)) == [bad_key, bad_key, wrong_partition]
+    assert sorted(letters(pipeline)) == [bad_key, bad_key, wrong_partition]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["say", "end", "again"]), st.sampled_from([None, "a", "b"])), max_size=25))
 async def test_every_utterance_is_in_exactly_one_session_and_numbers_are_dense(steps: list[tuple[str, str | None]]):
-    house = House(StageSettings(intake=IntakeSettings(max_utterances=4)))
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_utterances=4)))
     said = 0
     for what, session_id in steps:
         if what == "say":
             said += 1
-            await house.say(utterance(said, session_id=session_id))
+            await pipeline.produce(utterance(said, session_id=session_id))
         elif what == "again" and said:
-            await house.say(utterance(said, session_id=session_id))
+            await pipeline.produce(utterance(said, session_id=session_id))
         else:
-            await house.say(ended(session_id))
-    (text,) = await house.stores.state.fetch("intake", "default/c", HEAD, [HEAD])
+            await pipeline.produce(ended(session_id))
+    (text,) = await pipeline.store.fetch("intake", "default/c", HEAD, [HEAD])
     head = Head() if text is None else Head.from_json(text)
     if head.is_open:
-        await house.say(ended(head.session_id))
-    closed = sessions(house)
+        await pipeline.produce(ended(head.session_id))
+    closed = sessions(pipeline)
     assert [session.session for session in closed] == list(range(1, len(closed) + 1))
     assert [id_ for session in closed for id_ in ids(session)] == [f"u{number}" for number in range(1, said + 1)]
 
 
 async def test_a_turn_carries_the_latest_lines_of_a_long_session():
-    house = House(StageSettings(intake=IntakeSettings(max_dialogue_bytes=1024, blend_unasked=True)))
-    await house.say(*(utterance(n) for n in range(1, 21)), utterance(21, ask=Ask(request_id="r")), ended())
-    asked = [event for event in house.events(Topic.REPLY_CONTEXTS) if isinstance(event, ReplyContext)]
+    pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_dialogue_bytes=1024, blend_unasked=True)))
+    await pipeline.produce(*(utterance(n) for n in range(1, 21)), utterance(21, ask=Ask(request_id="r")), ended())
+    asked = [event for event in pipeline.events(Topic.REPLY_CONTEXTS) if isinstance(event, ReplyContext)]
     carried = [line.utterance_id for line in asked[0].dialogue]
     assert carried == [f"u{n}" for n in range(21 - len(carried), 21)]
     assert 3 < len(carried) < 20
-    assert [ids(session) for session in sessions(house)] == [[f"u{n}" for n in range(1, 22)]]
+    assert [ids(session) for session in sessions(pipeline)] == [[f"u{n}" for n in range(1, 22)]]

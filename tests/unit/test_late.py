@@ -23,7 +23,7 @@ from eunoe.workers.tree.nodes import NAME as TREE
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.reads import all_memories, current_memories, read_memory_stats
-from tests.support.house import House, ended, utterance
+from tests.support.in_memory import ended, make_pipeline, utterance
 
 KEY = "default/c"
 QUICK = RunnerSettings(attempts=1, backoff=Backoff(first=0.001), failures=FailureLimit(share=1.0))
@@ -51,14 +51,14 @@ class Failing:
 
 @dataclass
 class Plant:
-    """A house in which one stage fails at a session."""
+    """A pipeline in which one stage fails at a session."""
 
     stage: str | None = None
     session: int = 2
 
     def __post_init__(self) -> None:
         self.stages: dict[str, Failing] = {}
-        self.house = House(SETTINGS, runner_settings=QUICK, wrap=self._wrap)
+        self.pipeline = make_pipeline(SETTINGS, runner_settings=QUICK, wrap=self._wrap)
 
     def _wrap(self, name: str, stage: object) -> object:
         self.stages[name] = Failing(stage, self.session, broken=name == self.stage)
@@ -66,28 +66,28 @@ class Plant:
 
     async def talk(self, *more: ConversationEvent) -> None:
         for session in range(1, SESSIONS + 1):
-            await self.house.say(*spoken(session), ended())
+            await self.pipeline.produce(*spoken(session), ended())
 
     def letters(self) -> list[tuple[Record, DeadLetter]]:
-        records = self.house.log.records(Topic.DEAD_LETTERS)
+        records = self.pipeline.log.records(Topic.DEAD_LETTERS)
         return [(record, read_dead_letter(record)[0]) for record in records]
 
     async def retry(self) -> None:
         for stage in self.stages.values():
             stage.broken = False
         for record, letter in self.letters():
-            await self.house.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
-        await self.house.pump.run_until_idle()
+            await self.pipeline.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
+        await self.pipeline.run_until_idle()
 
     async def skipped(self) -> dict[str, set[int]]:
-        ledgers = {name: await self.house.stores.state.ledger(Scope(name, KEY)) for name in STAGES}
+        ledgers = {name: await self.pipeline.store.ledger(Scope(name, KEY)) for name in STAGES}
         return {name: set(ledger.skipped) for name, ledger in ledgers.items() if ledger.skipped}
 
     async def scan(self, stage: str, table: str) -> dict[str, str]:
-        return await self.house.stores.state.scan(stage, KEY, table)
+        return await self.pipeline.store.scan(stage, KEY, table)
 
     async def points(self, collection: Collection) -> set[str]:
-        return set(await self.house.stores.index.seqs(collection, KEY))
+        return set(await self.pipeline.index.seqs(collection, KEY))
 
 
 def spoken(session: int) -> list[ConversationEvent]:
@@ -104,13 +104,13 @@ def spoken(session: int) -> list[ConversationEvent]:
 
 async def all_that_is_known(plant: Plant) -> dict[str, object]:
     """What a late session must bring, wherever it stands."""
-    memories = await all_memories(plant.house.stores.state, KEY)
+    memories = await all_memories(plant.pipeline.store, KEY)
     return {
         "memories": {memory.memory_id: memory.text for memory in memories},
         "places": sorted({(memory.session, memory.index) for memory in memories}),
-        "counted": (await read_memory_stats(plant.house.stores.state, KEY)).memories,
+        "counted": (await read_memory_stats(plant.pipeline.store, KEY)).memories,
         "segments": set(await plant.scan("compress", "segments")),
-        "segments counted": (await read_stats(plant.house.stores.state, KEY)).model_dump(),
+        "segments counted": (await read_stats(plant.pipeline.store, KEY)).model_dump(),
         "terms": await plant.scan(UPDATE, "terms"),
         "leaves": set(await plant.scan(TREE, LEAVES)),
         "vertices": set(await plant.scan(LINK, VERTICES)),
@@ -139,7 +139,7 @@ async def test_a_session_that_is_sent_back_is_known_everywhere(stage: str, sessi
     assert await plant.skipped() == {}
     assert await all_that_is_known(plant) == undisturbed
     assert len(plant.letters()) == 1
-    applied = {name: (await plant.house.stores.state.ledger(Scope(name, KEY))).applied for name in STAGES}
+    applied = {name: (await plant.pipeline.store.ledger(Scope(name, KEY))).applied for name in STAGES}
     assert set(applied.values()) == {SESSIONS}
 
 
@@ -149,10 +149,10 @@ async def test_it_is_decided_once_however_often_it_is_sent_back(stage: str):
     await plant.talk()
     await plant.retry()
     asked = {name: len(failing.asked) for name, failing in plant.stages.items()}
-    tables = {name: dict(table) for name, table in plant.house.stores.state._tables.items()}
+    tables = {name: dict(table) for name, table in plant.pipeline.store._tables.items()}
     await plant.retry()
     assert {name: len(failing.asked) for name, failing in plant.stages.items()} == asked
-    assert {name: dict(table) for name, table in plant.house.stores.state._tables.items()} == tables
+    assert {name: dict(table) for name, table in plant.pipeline.store._tables.items()} == tables
 
 
 async def test_only_the_stage_that_set_it_aside_decides_it():
@@ -162,20 +162,20 @@ async def test_only_the_stage_that_set_it_aside_decides_it():
     await plant.retry()
     again = {name for name, failing in plant.stages.items() if len(failing.asked) > before[name]}
     assert again == {"summarize", "update", "link", "tree"}
-    sent_back = [record for record in plant.house.log.records(Topic.SEGMENTS) if RETRY_HEADER in record.headers]
+    sent_back = [record for record in plant.pipeline.log.records(Topic.SEGMENTS) if RETRY_HEADER in record.headers]
     assert [record.headers[RETRY_HEADER] for record in sent_back] == [b"summarize:2"]
-    assert sum(LATE_HEADER in record.headers for record in plant.house.log.records(Topic.CHANGES)) == 1
+    assert sum(LATE_HEADER in record.headers for record in plant.pipeline.log.records(Topic.CHANGES)) == 1
 
 
 async def test_a_late_session_that_fails_again_is_set_aside_again_and_can_be_sent_back_again():
     plant = Plant("update")
     await plant.talk()
     record, letter = plant.letters()[0]
-    await plant.house.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
-    await plant.house.pump.run_until_idle()
+    await plant.pipeline.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
+    await plant.pipeline.run_until_idle()
     assert [one.number for _, one in plant.letters()] == [2, 2]
     assert 2 in (await plant.skipped())["update"]
-    skips = [event for event in plant.house.events(Topic.CHANGES) if event.type_tag() == "session_skipped"]
+    skips = [event for event in plant.pipeline.events(Topic.CHANGES) if event.type_tag() == "session_skipped"]
     assert len(skips) == 1
     await plant.retry()
     assert await plant.skipped() == {}
@@ -186,7 +186,7 @@ async def test_nothing_that_holds_gives_way_to_a_late_session():
     for stage in ("segment", "summarize", "update"):
         plant = Plant(stage)
         await plant.talk()
-        store = plant.house.stores.state
+        store = plant.pipeline.store
         before = {memory.memory_id for memory in await current_memories(store, KEY)}
         await plant.retry()
         after = {memory.memory_id for memory in await current_memories(store, KEY)}
@@ -199,22 +199,22 @@ async def test_what_comes_late_hangs_in_the_tree_as_the_session_it_is_and_change
     plant = Plant("tree")
     await plant.talk()
     await plant.retry()
-    nodes = await read_tree(plant.house.stores.state, KEY)
+    nodes = await read_tree(plant.pipeline.store, KEY)
     late = [node for node in nodes.values() if node.entry and node.created == 2]
     assert late
     assert {node.changed for node in late} == {SESSIONS}
-    points = plant.house.stores.index._points[Collection.TREE]
+    points = plant.pipeline.index._points[Collection.TREE]
     assert {(points[node.node_id].born, points[node.node_id].seq) for node in late} == {(2, SESSIONS)}
 
 
 async def test_an_intake_letter_that_is_sent_back_takes_a_place_of_its_own():
     plant = Plant()
-    house = House(SETTINGS, runner_settings=QUICK)
-    await house.say(utterance(1, "x" * 40_000))
-    (record,) = house.log.records(Topic.DEAD_LETTERS)
+    pipeline = make_pipeline(SETTINGS, runner_settings=QUICK)
+    await pipeline.produce(utterance(1, "x" * 40_000))
+    (record,) = pipeline.log.records(Topic.DEAD_LETTERS)
     letter, _ = read_dead_letter(record)
-    await house.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
-    await house.pump.run_until_idle()
-    offsets = [read_dead_letter(one)[0].offset for one in house.log.records(Topic.DEAD_LETTERS)]
+    await pipeline.log.publish([retry_message(letter, replace(record, topic=letter.topic))])
+    await pipeline.run_until_idle()
+    offsets = [read_dead_letter(one)[0].offset for one in pipeline.log.records(Topic.DEAD_LETTERS)]
     assert offsets == [0, 1]
     assert plant.letters() == []

@@ -40,7 +40,7 @@ from eunoe.workers.text.names import without_names
 from eunoe.workers.update import memories as kept
 from eunoe.workers.update.settings import UpdateSettings
 from tests.support.graphs import KEY, START, memory
-from tests.support.house import Clock, HashEmbedder, Stores
+from tests.support.in_memory import Clock, HashEmbedder, Stores
 
 SETTINGS = LinkSettings()
 ROW = STAGES["link"]

@@ -13,7 +13,7 @@ from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
 from eunoe.workers.link.writes import age_key
 from eunoe.workers.update.reads import all_memories
 from tests.support.graphs import KEY, START, memory
-from tests.support.house import House, ended, utterance
+from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.support.updates import Updates, formed, insight, proposed
 
 OLD, NEW = memory("1a", "Ann has two dogs."), memory("2a", "Ann has three dogs.")
@@ -98,11 +98,11 @@ async def test_a_sentence_that_repeats_an_insight_lends_it_its_suspicions():
     assert edges == [(old.memory_id, new.memory_id)]
 
 
-async def test_through_the_whole_house_a_suspicion_is_a_link():
-    house = House()
-    await house.say(utterance(1, "I have two dogs at home in Lyon."), ended())
-    await house.say(utterance(3, "I walked three dogs of the shelter in Lyon."), ended())
-    assert [(edge.relation, edge.suspicion) for edge in await all_edges(house.stores.state, KEY)] == [
+async def test_through_the_whole_pipeline_a_suspicion_is_a_link():
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, "I have two dogs at home in Lyon."), ended())
+    await pipeline.produce(utterance(3, "I walked three dogs of the shelter in Lyon."), ended())
+    assert [(edge.relation, edge.suspicion) for edge in await all_edges(pipeline.store, KEY)] == [
         (Relation.CHANGED, True)
     ]
-    assert not house.log.records(Topic.DEAD_LETTERS)
+    assert not pipeline.log.records(Topic.DEAD_LETTERS)

@@ -11,7 +11,7 @@ from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 
 
 async def test_what_is_short_stays_and_what_is_long_goes_to_a_thread():

@@ -11,7 +11,7 @@ from tests.papers.__main__ import app
 from tests.papers.operations import evaluate_file
 from tests.papers.replay import replay_file
 from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 
 
 def dialogue(first: str, last: str, contradicts: bool) -> dict[str, object]:

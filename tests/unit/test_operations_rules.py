@@ -9,7 +9,7 @@ from eunoe.schemas.memory import Memory
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, OperationPair
-from tests.support.house import START
+from tests.support.in_memory import START
 
 P, R, A, D = Operation.PASS, Operation.REPLACE, Operation.APPEND, Operation.DELETE
 

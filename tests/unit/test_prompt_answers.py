@@ -11,7 +11,7 @@ from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
 from tests.support import prompt_answers
-from tests.support.house import House, ended, utterance
+from tests.support.in_memory import ended, make_pipeline, utterance
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
 
@@ -23,15 +23,15 @@ async def _remember(script: PromptAnswers, word: str = "dog") -> tuple[str, dict
     """Digest, counts and state of three sessions with asks, and the text of the state."""
     async with ModelServer(ServerSettings(scripts={"*": script})) as server:
         model = OpenAIModel(OpenAISettings(Endpoint(model="m", base_url=server.base_url, key="k")))
-        house = House(language=model)
+        pipeline = make_pipeline(language=model)
         for number in range(1, 13):
             ask = Ask(request_id=f"r{number}") if number % 3 == 0 else None
             told = f"My {WORDS[number % 8] if number != 1 else word} is on my mind, {number} times."
-            await house.say(utterance(number, told, session_id=f"s{(number - 1) // 4}", ask=ask))
-        await house.say(ended("s2"))
+            await pipeline.produce(utterance(number, told, session_id=f"s{(number - 1) // 4}", ask=ask))
+        await pipeline.produce(ended("s2"))
         await model.aclose()
-        assert len(house.replies()) == 4
-    digest = await read_digest(house.stores.state, KEY, STAGES)
+        assert len(pipeline.replies()) == 4
+    digest = await read_digest(pipeline.store, KEY, STAGES)
     return digest.sha256, digest.counts, str(digest.state)
 
 

@@ -31,9 +31,10 @@ from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
-from tests.support.house import Clock, House, as_message, ended, utterance
+from tests.support.in_memory import Clock, ended, make_pipeline, utterance
 
 NAMES = [f"c{number}" for number in range(7)]
 BEFORE, AFTER = 3, 5
@@ -205,13 +206,13 @@ async def test_who_produces_into_the_new_log_too_early_is_noticed():
 
 
 async def test_the_new_generation_remembers_the_same_and_each_ask_is_answered_once():
-    old, new = House(partitions=BEFORE), House(generation="v2", partitions=AFTER, epoch=2)
+    old, new = make_pipeline(partitions=BEFORE), make_pipeline(generation="v2", partitions=AFTER, epoch=2)
     one = move(old.log, new.log)
 
     async def say(number: int) -> None:
         for name in NAMES:
             asked = Ask(request_id=f"{name}-{number}", record=number % 2 == 0)
-            await old.say(
+            await old.produce(
                 utterance(3 * number + 1, "I moved to Oslo and I work as a nurse now.", conversation=name),
                 utterance(3 * number + 2, "Where do I live?", conversation=name, ask=asked),
                 ended(conversation=name),
@@ -220,26 +221,26 @@ async def test_the_new_generation_remembers_the_same_and_each_ask_is_answered_on
     await say(0)
     await one.look()
     await one.copy()
-    await new.pump.run_until_idle()
+    await new.run_until_idle()
     assert new.replies() == []
     await say(1)
     await one.hand_over()
     await say(2)
     await one.copy()
-    await old.pump.run_until_idle()
+    await old.run_until_idle()
     assert one.seen
     await one.open()
     await one.forward()
-    await new.pump.run_until_idle()
+    await new.run_until_idle()
     await say(3)
     await one.forward()
-    await new.say(utterance(99, "Where do I live?", conversation="c1", ask=Ask(request_id="there", record=False)))
+    await new.produce(utterance(99, "Where do I live?", conversation="c1", ask=Ask(request_id="there", record=False)))
     assert old.log.records(Topic.DEAD_LETTERS) == new.log.records(Topic.DEAD_LETTERS) == []
     assert sorted(reply.request_id for reply in old.replies()) == sorted(f"{n}-{i}" for n in NAMES for i in (0, 1))
     answered = sorted(["there", *(f"{n}-{i}" for n in NAMES for i in (2, 3))])
     assert sorted(reply.request_id for reply in new.replies()) == answered
     for name in NAMES:
-        digests = [await read_digest(house.stores.state, f"default/{name}", STAGES) for house in (old, new)]
+        digests = [await read_digest(pipeline.store, f"default/{name}", STAGES) for pipeline in (old, new)]
         memories = [digest.state["update"]["tables"]["memories"] for digest in digests]
         assert memories[0] == memories[1] != {}
 

@@ -42,7 +42,7 @@ from tests.papers.teafarm_command import unmade
 from tests.papers.upkeep import evaluate_upkeep
 from tests.papers.variants import variants
 from tests.papers.without import NOBODY, Unquestioning, Unrefining
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 from tests.support.model_server.server import PLAUSIBLE, ModelServer, ServerSettings
 from tests.unit.test_retrieval_evaluation import sample
 

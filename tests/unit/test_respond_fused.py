@@ -36,7 +36,7 @@ from eunoe.workers.update.memories import MEMORIES, STATS, MemoryStats
 from eunoe.workers.update.memories import NAME as UPDATE
 from eunoe.workers.update.memories import build_point as memory_point
 from eunoe.workers.update.settings import UpdateSettings
-from tests.support.house import HashEmbedder, House, ended, utterance
+from tests.support.in_memory import HashEmbedder, ended, make_pipeline, utterance
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "default/c"
@@ -371,9 +371,11 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
 
 
 async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the_same():
-    house = House()
-    await house.say(utterance(1, "I moved to Lyon last week with my dog Rex."), utterance(2, "Wow, great!"), ended())
-    key, store = KEY, house.stores.state
+    pipeline = make_pipeline()
+    await pipeline.produce(
+        utterance(1, "I moved to Lyon last week with my dog Rex."), utterance(2, "Wow, great!"), ended()
+    )
+    key, store = KEY, pipeline.store
     speakers = (await read_stats(store, key)).speakers
     segments = await read_segments(store, key, [derive_id(key, 1, COMPRESS, index) for index in range(9)])
     stored = await read_readings(store, key, [segment.segment_id for segment in segments])
@@ -412,16 +414,16 @@ def test_parses_are_equal_bounded_and_kept(monkeypatch):
     assert asked == ["1", "2", "3", "2"]  # 2 was forgotten: 1 was used after it
 
 
-# ---- the whole house
+# ---- the whole pipeline
 
 
 async def answered(question: str) -> Reply:
-    house = House()
+    pipeline = make_pipeline()
     told = ("I live in Paris.", "We had soup with leeks.", "I live in Lyon.", "The garden is green.")
     for number, text in enumerate(told):
-        await house.say(utterance(2 * number + 1, text), utterance(2 * number + 2, "I see."), ended())
-    await house.say(utterance(9, question, ask=Ask(request_id="r1", speak_as="Ben")))
-    (reply,) = house.replies()
+        await pipeline.produce(utterance(2 * number + 1, text), utterance(2 * number + 2, "I see."), ended())
+    await pipeline.produce(utterance(9, question, ask=Ask(request_id="r1", speak_as="Ben")))
+    (reply,) = pipeline.replies()
     assert reply.strategy is Strategy.FUSED
     return reply
 

@@ -17,7 +17,7 @@ from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.segments import GAP, Excerpt, lay_out_excerpts, least_tokens, shorter
 from eunoe.workers.respond.settings import Refine
 from eunoe.workers.text.tokens import count_tokens
-from tests.support.house import START, HashEmbedder, House, ended, utterance
+from tests.support.in_memory import START, HashEmbedder, ended, make_pipeline, utterance
 
 TEXTS = st.text(min_size=1, max_size=60).filter(str.strip)
 
@@ -96,32 +96,34 @@ def test_ranks_are_fused_and_ties_go_by_id():
 
 
 async def test_a_reply_names_what_it_rests_on_and_a_cited_reply_resolves_to_it():
-    house = House()
-    await house.say(utterance(1, "My greyhound is called Pepper."), utterance(2, "Lovely."), ended())
-    await house.say(utterance(3, "What is the greyhound called?", ask=Ask(request_id="r1")))
-    (first,) = house.replies()
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, "My greyhound is called Pepper."), utterance(2, "Lovely."), ended())
+    await pipeline.produce(utterance(3, "What is the greyhound called?", ask=Ask(request_id="r1")))
+    (first,) = pipeline.replies()
     assert (first.cited, first.known_session) == (("u1",), 1)
     said = utterance(4, "Your greyhound is called Pepper, I believe.", speaker="agent", reply_id=first.reply_id)
-    await house.say(said, ended())
-    stored = await house.stores.state.scan("compress", "default/c", "segments")
+    await pipeline.produce(said, ended())
+    stored = await pipeline.store.scan("compress", "default/c", "segments")
     denoised = [Segment.from_json(text).denoised for text in stored.values()]
     assert not any("I believe" in text for text in denoised)
 
 
 async def test_an_ask_s_own_budget_is_kept():
-    house = House()
-    await house.say(*(utterance(n, f"the harbour has boat number {n}") for n in range(1, 9)), ended())
-    await house.say(utterance(20, "which boat is in the harbour?", ask=Ask(request_id="r", budget_tokens=30)))
-    (reply,) = house.replies()
+    pipeline = make_pipeline()
+    await pipeline.produce(*(utterance(n, f"the harbour has boat number {n}") for n in range(1, 9)), ended())
+    await pipeline.produce(utterance(20, "which boat is in the harbour?", ask=Ask(request_id="r", budget_tokens=30)))
+    (reply,) = pipeline.replies()
     assert 0 < reply.context_tokens <= 30
 
 
 async def test_a_question_that_was_asked_before_is_no_answer():
-    house = House()
+    pipeline = make_pipeline()
     ask = {"speaker": "Ann", "ask": Ask(request_id="r1", record=True)}
-    await house.say(utterance(1, "I live in the old harbour house."), utterance(3, "Where do I live?", **ask), ended())
-    await house.say(utterance(5, "Where do I live?", ask=Ask(request_id="r2", record=False)))
-    assert [reply.cited for reply in house.replies()] == [("u1",), ("u1",)]
+    await pipeline.produce(
+        utterance(1, "I live in the old harbour house."), utterance(3, "Where do I live?", **ask), ended()
+    )
+    await pipeline.produce(utterance(5, "Where do I live?", ask=Ask(request_id="r2", record=False)))
+    assert [reply.cited for reply in pipeline.replies()] == [("u1",), ("u1",)]
 
 
 async def test_notes_stand_beside_rows_that_are_no_timelines():

@@ -21,7 +21,7 @@ from eunoe.workers.respond.settings import Refine, RespondSettings
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.stage import CITED, NAME, Cited, RespondStage, error_reply
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "default/c"

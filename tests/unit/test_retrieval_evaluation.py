@@ -13,7 +13,7 @@ from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.workers.text.tokens import count_tokens
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 
 SESSIONS = [
     [("Ann", "I adopted a dog called Biscuit."), ("Bob", "How lovely, what breed?"), ("Ann", "A small terrier.")],

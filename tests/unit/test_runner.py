@@ -29,7 +29,7 @@ from eunoe.workers.runner.inbound import LogPlace, NewerSchema
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec, skip_session
-from tests.support.house import START, House, Stores, ended, utterance
+from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
 
 QUICK = RunnerSettings(attempts=2, retry_limit_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
 
@@ -265,8 +265,10 @@ async def test_an_ask_that_fails_is_answered_with_its_error():
         async def decide(self, work: Work) -> Outcome:
             raise RuntimeError("no words")
 
-    house = House(runner_settings=QUICK, wrap=lambda name, stage: Broken(stage) if name == "respond" else stage)
-    await house.say(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
-    (reply,) = house.replies()
+    pipeline = make_pipeline(
+        runner_settings=QUICK, wrap=lambda name, stage: Broken(stage) if name == "respond" else stage
+    )
+    await pipeline.produce(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
+    (reply,) = pipeline.replies()
     assert isinstance(reply, Reply)
     assert (reply.text, reply.error) == ("", "RuntimeError: no words")

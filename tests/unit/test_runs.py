@@ -16,6 +16,7 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import IntakeStage
 from eunoe.workers.registry import STAGES
@@ -27,7 +28,7 @@ from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
-from tests.support.house import START, Clock, Stores, as_message, ended, utterance
+from tests.support.in_memory import START, Clock, Stores, ended, utterance
 from tests.unit.test_runner import Lease
 
 INTAKE, ROW, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)

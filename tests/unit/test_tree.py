@@ -13,7 +13,7 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.retrieve import ancestors_of
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.tree import LeafEntry, WorkingTree, base_threshold, best_child, insert, mark_ended, threshold
-from tests.support.house import START
+from tests.support.in_memory import START
 from tests.support.tree import check_tree
 
 SMALL = TreeSettings(fan_out=3)

@@ -21,7 +21,7 @@ from eunoe.workers.tree.prompt import (
     usable,
 )
 from eunoe.workers.tree.settings import TreeSettings
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 from tests.support.tree import FakeModel
 
 SETTINGS = TreeSettings(extract_tokens=20, aggregate_tokens=12)

@@ -6,7 +6,7 @@ import pytest
 
 from eunoe.schemas.errors import Refused
 from tests.papers.multihop import ALL, RETRIEVERS, Found, evaluate_multihop, read_multihop, within
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 
 FACTS = [
     ["u1", "The bakery opened in March", "t", "2023-03-02T00:00:00+00:00"],

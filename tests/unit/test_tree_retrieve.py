@@ -8,7 +8,7 @@ from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.reads import TreeRecall, read_tree
 from eunoe.workers.tree.retrieve import LeafScores, ancestors_of, collapse, rank_leaves
 from eunoe.workers.tree.settings import TreeRecallSettings
-from tests.support.house import HashEmbedder
+from tests.support.in_memory import HashEmbedder
 from tests.support.tree import KEY, FakeModel, Grove, changed, memory
 
 SETTINGS = TreeRecallSettings()

@@ -23,7 +23,7 @@ from eunoe.workers.tree.entries import SegmentEntries
 from eunoe.workers.tree.nodes import ROOT
 from eunoe.workers.tree.reads import entries_below, read_tree, read_tree_stats
 from eunoe.workers.tree.settings import TreeSettings
-from tests.support.house import START, Clock
+from tests.support.in_memory import START, Clock
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
 
 TOPICS = ("garden roses tulips soil", "train ticket Oslo night", "violin lesson concert bow", "bread oven flour yeast")

@@ -1,4 +1,4 @@
-"""Twelve planned changes through the whole house: what holds in the end, how it came about, and what replies cite."""
+"""Twelve planned changes through the pipeline: what holds in the end, how it came about, and what replies cite."""
 
 from collections import Counter
 
@@ -8,11 +8,12 @@ from eunoe.schemas.events import Reply, Strategy
 from eunoe.schemas.memory import MemoryOrigin, MemoryStatus
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.reads import all_memories, all_steps, current_memories, history_of, memories_at
 from tests.support.changes import FUSED, INSIGHTS, MEMORIES, SESSIONS, Planned, events, probe
-from tests.support.house import House
+from tests.support.in_memory import make_pipeline
 
 KEY = "default/c"
 EVERY_TURN = StageSettings(intake=IntakeSettings(blend_unasked=True), blend=BlendSettings(wait_s=None))
@@ -98,22 +99,22 @@ HISTORIES = {
 }
 
 
-async def told() -> tuple[House, Planned]:
+async def told() -> tuple[InMemoryPipeline, Planned]:
     model = Planned()
-    house = House(EVERY_TURN, language=model)
-    await house.say(*events())
-    return house, model
+    pipeline = make_pipeline(EVERY_TURN, language=model)
+    await pipeline.produce(*events())
+    return pipeline, model
 
 
 async def test_in_the_end_exactly_what_holds_is_current():
-    house, _ = await told()
-    assert not house.log.records(Topic.DEAD_LETTERS)
-    current = await current_memories(house.stores.state, KEY)
+    pipeline, _ = await told()
+    assert not pipeline.log.records(Topic.DEAD_LETTERS)
+    current = await current_memories(pipeline.store, KEY)
     assert sorted(memory.text for memory in current) == sorted(CURRENT)
     origins = {memory.text: memory.origin for memory in current}
     assert [text for text, origin in origins.items() if origin is MemoryOrigin.INSIGHT] == CURRENT[-2:]
     assert origins[FUSED] is MemoryOrigin.FUSION
-    everything = await all_memories(house.stores.state, KEY)
+    everything = await all_memories(pipeline.store, KEY)
     ended = Counter(memory.status for memory in everything)
     assert (ended[MemoryStatus.CURRENT], ended[MemoryStatus.RETIRED]) == (10, 2)
     assert len(everything) == ended.total() == len(MEMORIES) + len(INSIGHTS) + 1
@@ -122,17 +123,17 @@ async def test_in_the_end_exactly_what_holds_is_current():
 
 @pytest.mark.parametrize("text", HISTORIES)
 async def test_each_history_is_as_it_was_planned(text: str):
-    house, _ = await told()
-    first = {memory.text: memory.memory_id for memory in reversed(await all_memories(house.stores.state, KEY))}
-    history = await history_of(house.stores.state, KEY, first[text])
+    pipeline, _ = await told()
+    first = {memory.text: memory.memory_id for memory in reversed(await all_memories(pipeline.store, KEY))}
+    history = await history_of(pipeline.store, KEY, first[text])
     assert [(entry.session, entry.kind.value, entry.memory.text) for entry in history] == HISTORIES[text]
     assert all(entry.because for entry in history if entry.kind.value != "added")
 
 
 async def test_what_held_then_can_still_be_seen():
-    house, _ = await told()
-    (third,) = (steps for steps in await all_steps(house.stores.state, KEY) if steps.session == 3)
-    then = await memories_at(house.stores.state, KEY, third.known_from)
+    pipeline, _ = await told()
+    (third,) = (steps for steps in await all_steps(pipeline.store, KEY) if steps.session == 3)
+    then = await memories_at(pipeline.store, KEY, third.known_from)
     held = {memory.text for memory in then if memory.status is MemoryStatus.CURRENT}
     assert {"Mia lives in Oslo.", "Mia plans to travel to Lisbon in June.", "Mia drives an old Fiat."} <= held
     assert not held & {"Mia lives in Lyon.", "Mia lives in Bergen.", "Mia has the flu.", "Mia is engaged to Paul."}
@@ -148,9 +149,9 @@ async def test_a_turn_costs_two_questions_of_blend_and_a_session_one_of_update()
 
 
 async def reply_to(text: str, **more: object) -> Reply:
-    house, _ = await told()
-    await house.say(probe("p", text, **more))
-    (reply,) = (reply for reply in house.replies() if reply.request_id == "p")
+    pipeline, _ = await told()
+    await pipeline.produce(probe("p", text, **more))
+    (reply,) = (reply for reply in pipeline.replies() if reply.request_id == "p")
     assert (reply.error, reply.made_by.fallback) == (None, False)
     return reply
 

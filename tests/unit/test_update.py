@@ -35,7 +35,7 @@ from eunoe.workers.update.reads import (
 )
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
-from tests.support.house import START, HashEmbedder, House, Stores, ended, utterance
+from tests.support.in_memory import START, HashEmbedder, Stores, ended, make_pipeline, utterance
 
 ROW = replace(STAGES["update"], in_order=())
 """The stage; a session that comes before its predecessor waits here: nothing before it was lost."""
@@ -212,9 +212,9 @@ async def test_counts_are_those_of_all_memories(sessions: list[list[str]]):
     assert known == {term: count for term, count in counted.items() if count}
 
 
-async def test_what_people_say_becomes_memory_through_the_whole_house():
-    house = House()
-    await house.say(
+async def test_what_people_say_becomes_memory_through_the_whole_pipeline():
+    pipeline = make_pipeline()
+    await pipeline.produce(
         utterance(1, "I moved to Lyon with my sister Clara."),
         utterance(2, "I moved to Oslo with my brother Tom.", reply_id="r1"),
         ended(),
@@ -223,13 +223,13 @@ async def test_what_people_say_becomes_memory_through_the_whole_house():
         utterance(5, "I quit my job at the bakery in Lyon."),
         ended(),
     )
-    memories = await all_memories(house.stores.state, KEY)
+    memories = await all_memories(pipeline.store, KEY)
     assert [(memory.session, memory.text) for memory in memories] == [
         (1, "Ann moved to Lyon with their sister Clara."),
         (3, "Ann quit their job at the bakery in Lyon."),
     ]
     assert [memory.evidence[0].utterance_id for memory in memories] == ["u1", "u5"]
-    told = [event for event in house.events(Topic.CHANGES) if isinstance(event, MemoriesChanged)]
+    told = [event for event in pipeline.events(Topic.CHANGES) if isinstance(event, MemoriesChanged)]
     assert [(event.session, len(event.added)) for event in told] == [(1, 1), (2, 0), (3, 1)]
 
 
@@ -238,11 +238,11 @@ async def test_a_session_that_failed_on_its_way_is_passed_over():
         async def decide(self, work: Work) -> object:
             raise ValueError("no")
 
-    house = House(wrap=lambda name, stage: Failing() if name == "summarize" else stage)
-    await house.say(utterance(1, "I moved to Lyon with my sister Clara."), ended())
-    assert await all_memories(house.stores.state, KEY) == []
-    assert [event.session for event in house.events(Topic.CHANGES)] == [1]  # type: ignore[attr-defined]
-    assert (await read_memory_stats(house.stores.state, KEY)).session == 1
+    pipeline = make_pipeline(wrap=lambda name, stage: Failing() if name == "summarize" else stage)
+    await pipeline.produce(utterance(1, "I moved to Lyon with my sister Clara."), ended())
+    assert await all_memories(pipeline.store, KEY) == []
+    assert [event.session for event in pipeline.events(Topic.CHANGES)] == [1]  # type: ignore[attr-defined]
+    assert (await read_memory_stats(pipeline.store, KEY)).session == 1
 
 
 TALK = st.lists(

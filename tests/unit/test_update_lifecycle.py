@@ -13,7 +13,7 @@ from eunoe.workers.update.lifecycle import Cause, ForbiddenTransition, Lifecycle
 from eunoe.workers.update.memories import insight_id, summary_memories
 from eunoe.workers.update.operator import Operation
 from eunoe.workers.update.reads import all_memories, all_steps, current_memories, history_of, memories_at
-from tests.support.house import START
+from tests.support.in_memory import START
 from tests.support.updates import KEY, Updates, formed, insight, proposed, replayed
 
 OLD, NEW = summary_memories(formed(1, "Ann a.", "Ann b."))

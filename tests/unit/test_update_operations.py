@@ -18,7 +18,7 @@ from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.prompt import OperationAnswer, OperationsAnswer
 from eunoe.workers.update.reads import all_memories, history_of
 from eunoe.workers.update.settings import UpdateSettings
-from tests.support.house import START
+from tests.support.in_memory import START
 from tests.support.updates import KEY, MADE, Gathered, ScriptedModel, Updates, formed, insight, proposed
 
 NEW, REDUNDANT, UPDATED = InsightKind.NEW, InsightKind.REDUNDANT, InsightKind.UPDATED

@@ -128,16 +128,16 @@ async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> D
 
     Raises what `Deriver.derive` raises.
     """
-    bench = deriver.set_up()
-    await bench.store.swap(key, TABLES, kept.standing, Ledger())
-    await bench.index.upsert(kept.points)
+    pipeline = deriver.set_up()
+    await pipeline.store.swap(key, TABLES, kept.standing, Ledger())
+    await pipeline.index.upsert(kept.points)
     if kept.timer is not None:
-        await bench.log_positions.schedule(0, key, kept.timer)
+        await pipeline.log_positions.schedule(0, key, kept.timer)
     for record in _in_order(kept.head, told):
         headers = tuple(record.headers.items())
-        bench.log.append(Message(record.topic, record.key, record.value, headers))
-        await bench.pump.run_until_idle()
-    made = await bench.made(key)
+        pipeline.log.append(Message(record.topic, record.key, record.value, headers))
+        await pipeline.run_until_idle()
+    made = await Derived.of(pipeline, key)
     # a turn that was answered when it was asked must not reach the generation's responder
     records = tuple(record for record in made.records if record.topic != Topic.REPLY_CONTEXTS)
     return replace(made, records=records)
