@@ -277,13 +277,6 @@ def test_the_examples_for_clients_are_valid_events() -> None:
     assert f"`{events[0].key}`" in (DEPLOY / "docs" / "clients.md").read_text()
 
 
-@pytest.mark.parametrize("document", ["clients.md", "operations.md", "producers.md", "guarantees.md"])
-def test_the_settings_that_documents_name_exist(document: str) -> None:
-    for name in re.findall(r"EUNOE_[A-Z_]+\*?", (DEPLOY / "docs" / document).read_text()):
-        start = name.removesuffix("*")
-        assert name in settings() or (name != start and any(one.startswith(start) for one in settings())), name
-
-
 # ---- what is watched
 
 
