@@ -1,0 +1,1 @@
+"""Stage `wordcount`, an example: what a new stage consists of."""
