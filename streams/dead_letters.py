@@ -24,6 +24,8 @@ DEAD_LETTER_HEADER: Final = "eunoe-dead-letter"
 """`DeadLetter` as JSON."""
 MAX_ERROR_CHARS: Final = 2000
 MAX_KEY_CHARS: Final = 500
+KEYLESS_PARTITION: Final = 0
+"""The partition of dead letters without a key: no order is kept among them."""
 KEPT_BYTES: Final = 4096
 """What is kept of a value that is too large."""
 
@@ -87,7 +89,9 @@ def closing_message(filed: Filed, how: Closing, at: datetime) -> Message:
         how=how,
         at=at,
     )
-    return Message(Topic.DEAD_LETTERS, filed.record.key, b"", ((CLOSED_HEADER, closed.to_json()),))
+    key = filed.record.key
+    partition = KEYLESS_PARTITION if key is None else None
+    return Message(Topic.DEAD_LETTERS, key, b"", ((CLOSED_HEADER, closed.to_json()),), partition)
 
 
 def read_closed(record: Record) -> LetterClosed | None:
@@ -186,7 +190,11 @@ async def distinct_letters(records: AsyncIterable[Record]) -> AsyncIterator[tupl
 
 def _message(key: bytes | None, value: bytes, own: tuple[tuple[str, bytes], ...], letter: DeadLetter) -> Message:
     return Message(
-        topic=Topic.DEAD_LETTERS, key=key, value=value, headers=(*own, (DEAD_LETTER_HEADER, letter.to_json()))
+        topic=Topic.DEAD_LETTERS,
+        key=key,
+        value=value,
+        headers=(*own, (DEAD_LETTER_HEADER, letter.to_json())),
+        partition=KEYLESS_PARTITION if key is None else None,
     )
 
 

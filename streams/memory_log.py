@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from eunoe.schemas.errors import EunoeError
 from eunoe.streams.group.dispatcher import Handler
-from eunoe.streams.publisher import MessageTooLarge, size_of
+from eunoe.streams.publisher import check_message
 from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
@@ -46,11 +46,7 @@ class MemoryLog:
         Raises `MessageTooLarge` before anything is appended, ``ValueError`` for an unknown topic or partition.
         """
         for message in messages:
-            limit = TOPICS[Topic(message.topic)].max_bytes
-            if size_of(message) > limit:
-                raise MessageTooLarge(
-                    f"a message to {message.topic} has {size_of(message)} bytes, the limit is {limit}"
-                )
+            check_message(message)
         for message in messages:
             self.append(message)
 

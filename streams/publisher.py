@@ -43,6 +43,14 @@ def size_of(message: Message) -> int:
     return _BATCH_OVERHEAD + _RECORD_OVERHEAD + len(message.key or b"") + len(message.value) + headers
 
 
+def check_message(message: Message) -> None:
+    """Raise `MessageTooLarge` over the topic's limit, ``ValueError`` without a key where no partition is named."""
+    if message.key is None and message.partition is None:
+        raise ValueError(f"a message to {message.topic} without a key needs a partition")
+    if excess := excess_of(message):
+        raise MessageTooLarge(excess)
+
+
 def excess_of(message: Message) -> str | None:
     """Why a message is over its topic's limit; `None` where it fits."""
     limit, size = TOPICS[Topic(message.topic)].max_bytes, size_of(message)
@@ -89,7 +97,8 @@ class KafkaPublisher:
         Raises `Unavailable` when they do not answer within the request timeout (some may have come through), `Refused`
         for a topic that is missing or forbidden, `MessageTooLarge` before anything is sent.
         """
-        self._check(messages)
+        for message in messages:
+            check_message(message)
         try:
             async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]
@@ -128,13 +137,6 @@ class KafkaPublisher:
         wanted = {message.topic for message in messages}
         found = await list_topics(self._kafka, self._names)
         return [status.name for status in found if status.topic in wanted and not status.partitions]
-
-    def _check(self, messages: Sequence[Message]) -> None:
-        for message in messages:
-            if message.key is None and message.partition is None:
-                raise ValueError(f"a message to {message.topic} without a key needs a partition")
-            if excess := excess_of(message):
-                raise MessageTooLarge(excess)
 
     async def _send(self, message: Message) -> "asyncio.Future[Any]":
         producer = self._producer

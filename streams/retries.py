@@ -55,7 +55,7 @@ def retry_message(letter: DeadLetter, original: Record) -> Message:
     """The message that sends a dead letter's record back, to the stage that set it aside.
 
     ``original`` holds the whole bytes, the key and the headers of the record. It takes a place of its own in the log,
-    in the partition of its key.
+    in the partition of its key, without one in that in which it stood.
     """
     number = "" if letter.number is None else f":{letter.number}"
     own = tuple(
@@ -66,4 +66,5 @@ def retry_message(letter: DeadLetter, original: Record) -> Message:
         key=original.key,
         value=original.value,
         headers=(*own, (RETRY_HEADER, f"{letter.stage}{number}".encode())),
+        partition=letter.partition if original.key is None else None,
     )

@@ -16,14 +16,14 @@ class Asking:
 
     answered: list[str] = field(default_factory=list)
 
-    async def more(self, count: int, timeout_s: float = 120.0) -> None:
-        """Wait until so many more are answered."""
+    async def more(self, count: int, timeout_s: float = 120.0, after: str = "") -> None:
+        """Wait until so many more are answered; a failure names what came before."""
         wanted = len(self.answered) + count
 
         async def there() -> bool:
             return len(self.answered) >= wanted
 
-        await until(there, timeout_s)
+        await until(there, timeout_s, lambda: f"after {after}: {len(self.answered)} of {wanted} answered")
 
 
 @asynccontextmanager

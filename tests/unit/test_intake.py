@@ -192,7 +192,7 @@ async def test_bad_records_become_dead_letters_as_they_came(value: bytes, reason
 async def test_keys_and_partitions_are_checked():
     pipeline = make_pipeline()
     value = utterance(1).to_json()
-    await produce_raw(pipeline, value, None)
+    await produce_raw(pipeline, value, None, partition=0)
     await produce_raw(pipeline, value, b"default/other")
     await pipeline.produce(utterance(2))
     home = pipeline.log.records(Topic.CONVERSATIONS)[-1].partition

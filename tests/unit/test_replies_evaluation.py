@@ -321,7 +321,7 @@ def test_what_needs_a_model_says_so(data, tmp_path):
     assert isinstance(result.exception, Refused)
     assert "OPENAI_BASE_URL" in str(result.exception)
     result = run("replies", "--data", data, "--judge", "m")
-    assert "judges need a language model" in str(result.exception)
+    assert "needs a language model" in str(result.exception)
     result = run("replies", "--data", data, "--memory", "nothing")
     assert result.exit_code == 2
     assert all(way in result.output for way in WAYS[:2])

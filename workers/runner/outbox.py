@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Decision, Outbox, OutMessage, Rejection, Sco
 from eunoe.schemas.events import ConversationEvent, RecordedAnswer
 from eunoe.schemas.ports import LogPositions, StateStore, VectorIndex
 from eunoe.streams.codec import encode
-from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.dead_letters import KEYLESS_PARTITION, dead_letter
 from eunoe.streams.publisher import excess_of
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
@@ -71,6 +71,7 @@ def _message(out: OutMessage) -> Message:
         key=None if out.key is None else out.key.encode(),
         value=out.value,
         headers=tuple((name, value.encode("latin-1")) for name, value in out.headers),
+        partition=KEYLESS_PARTITION if out.key is None else None,  # only a dead letter may have no key
     )
 
 
