@@ -35,7 +35,7 @@ async def warn_of_weak_durability(client: RedisClient) -> None:
     """
     redis = RedisConnection(client)
     try:
-        with redis.watched():
+        with redis.translating_faults():
             configs = await _settings_of(client, redis.host)
     except RedisError as fault:  # managed Redis often forbids CONFIG
         log.debug("Redis at %s does not show its settings: %s", redis.host, fault)

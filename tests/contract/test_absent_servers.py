@@ -198,7 +198,7 @@ async def test_a_generation_is_dropped_and_no_other(index: QdrantIndex, client: 
 async def test_a_collection_of_somebody_else_is_refused(index: QdrantIndex, client: QdrantRest, keys: Keys) -> None:
     params = models.VectorParams(size=2, distance=models.Distance.COSINE)
     await client.create_collection(keys.collection(Collection.SEGMENTS), vectors_config={"dense": params})
-    with pytest.raises(Refused, match="does not say which embedder"):
+    with pytest.raises(Refused, match="does not name its embedder"):
         await index.prepare("words-1", 2)
 
 

@@ -16,7 +16,7 @@ from eunoe.schemas.ports import Search
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.wire import LARGE
+from eunoe.workers.stores.wire import STREAMED_BYTES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 
@@ -103,7 +103,7 @@ async def test_searches_of_a_collection_are_one_request(index: QdrantIndex, doub
 
 
 async def test_a_large_body_arrives_whole(index: QdrantIndex, double: Double) -> None:
-    many = POINT.model_copy(update={"text": "a" * 3 * LARGE})
+    many = POINT.model_copy(update={"text": "a" * 3 * STREAMED_BYTES})
     await index.upsert([many])
     assert double.asked[0][2]["points"][0]["payload"]["text"] == many.text
 

@@ -7,7 +7,7 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoScriptError
 
-from eunoe.workers.stores.together import UNDER_WAY, CommandPipeline
+from eunoe.workers.stores.together import MAX_ROUND_TRIPS, CommandPipeline
 
 
 class Pipeline:
@@ -92,10 +92,10 @@ async def test_while_round_trips_are_under_way_the_next_one_gathers():
         asks.append(asyncio.create_task(gathered.command(("GET", str(number)))))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-    assert len(client.trips) == UNDER_WAY
+    assert len(client.trips) == MAX_ROUND_TRIPS
     client.gate.set()
     assert await asyncio.gather(*asks) == [str(number) for number in range(20)]
-    assert len(client.trips) == UNDER_WAY + 1
+    assert len(client.trips) == MAX_ROUND_TRIPS + 1
 
 
 async def test_who_gave_up_is_not_asked_for_and_harms_nobody():

@@ -1,1 +1,1 @@
-"""Redis and Qdrant behind small ports, each with its in-memory twin."""
+"""Redis and Qdrant behind small ports, with in-memory implementations."""

@@ -1,4 +1,4 @@
-"""Where answers of language models are kept by request hash, so that asking the same again costs nothing."""
+"""Caches of language models' answers by request hash, so that a repeated question costs nothing."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -12,19 +12,19 @@ from eunoe.workers.stores.keys import Keys
 
 
 class AnswerCache(Protocol):
-    """Answers by the hash of their request. They belong to no generation: a rebuild reads them too."""
+    """Answers by the hash of their request. They are shared by all generations: a rebuild reads them too."""
 
     async def get(self, request_hash: str) -> str | None:
-        """The answer's text; None where there is none (any more). Raises `Unavailable`."""
+        """The answer's text; `None` where there is none, or none any more. Raises `Unavailable`."""
         ...
 
     async def put(self, request_hash: str, text: str) -> None:
-        """Keep an answer; a later one of the same hash takes its place. Raises `Unavailable`."""
+        """Store an answer in place of an earlier one of the same hash. Raises `Unavailable`."""
         ...
 
 
 class RedisAnswers:
-    """`AnswerCache` on Redis. ``ttl_s``: seconds that an answer is kept; None: for ever."""
+    """`AnswerCache` on Redis. ``ttl_s``: the time to live of an answer in seconds; `None` means no limit."""
 
     def __init__(self, client: RedisClient, keys: Keys, *, ttl_s: int | None = None) -> None:
         self._client = client
@@ -33,18 +33,18 @@ class RedisAnswers:
         self._lifetime = () if ttl_s is None else ("EX", ttl_s)
 
     async def get(self, request_hash: str) -> str | None:
-        """The answer's text; None where there is none (any more)."""
+        """The answer's text; `None` where there is none, or none any more."""
         found = await self._redis.command("GET", self._keys.answer(request_hash))
         return None if found is None else as_text(found)
 
     async def put(self, request_hash: str, text: str) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         await self._redis.command("SET", self._keys.answer(request_hash), text, *self._lifetime)
 
     async def fill(self, texts: Mapping[str, str]) -> None:
-        """Keep many answers in one round trip."""
+        """Store many answers in one round trip. Raises `Unavailable`."""
         if texts:
-            with self._redis.watched():
+            with self._redis.translating_faults():
                 pipeline = self._client.pipeline(transaction=False)
                 for request, text in texts.items():
                     pipeline.execute_command("SET", self._keys.answer(request), text, *self._lifetime)
@@ -52,33 +52,33 @@ class RedisAnswers:
 
 
 class MemoryAnswers:
-    """The twin: kept as long as this object."""
+    """In-memory `AnswerCache`."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     async def get(self, request_hash: str) -> str | None:
-        """The answer's text; None where there is none."""
+        """The answer's text; `None` where there is none."""
         return self._texts.get(request_hash)
 
     async def put(self, request_hash: str, text: str) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         self._texts[request_hash] = text
 
 
 class LoggedAnswers:
-    """`AnswerCache` over the topic of answers, which keeps them, and a look-up, which finds them."""
+    """`AnswerCache` that publishes answers to their topic, which is durable, and reads them from another cache."""
 
     def __init__(self, lookup: AnswerCache, publisher: Publisher) -> None:
         self._lookup = lookup
         self._publisher = publisher
 
     async def get(self, request_hash: str) -> str | None:
-        """The answer's text; None where there is none (any more)."""
+        """The answer's text; `None` where there is none, or none any more."""
         return await self._lookup.get(request_hash)
 
     async def put(self, request_hash: str, text: str) -> None:
-        """Keep an answer: first where it lasts. Raises `Unavailable` when broker or look-up are away."""
+        """Publish an answer, then cache it. Raises `Unavailable` while the broker or the cache is."""
         answer = RecordedAnswer(request=request_hash, text=text)
         message = Message(topic=Topic.ANSWERS, key=answer.request.encode(), value=encode(answer))
         await self._publisher.publish([message])
@@ -86,16 +86,16 @@ class LoggedAnswers:
 
 
 class WriteOnlyAnswers:
-    """`AnswerCache` that keeps what it is given and finds nothing: every question is asked anew."""
+    """`AnswerCache` that stores answers but finds none: every question goes to the model again."""
 
     def __init__(self, kept: AnswerCache) -> None:
-        self._kept = kept
+        self._cache = kept
 
     async def get(self, request_hash: str) -> str | None:
-        """None."""
+        """Always `None`."""
         del request_hash
         return None
 
     async def put(self, request_hash: str, text: str) -> None:
-        """Keep an answer."""
-        await self._kept.put(request_hash, text)
+        """Store an answer."""
+        await self._cache.put(request_hash, text)

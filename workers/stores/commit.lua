@@ -1,12 +1,12 @@
--- One decision of a stage, all or nothing.
--- KEYS: 1 ledger, 2 numbers of parked sessions, 3 what is parked of one of them, 4 … tables
--- ARGV: 1 expect, 2 applied, 3 token of this commit, 4 outbox or '', 5 its number or '', 6 '1' to remember as skipped,
---       7 number to unpark or '', 8 milliseconds to live or '', 9 late sessions to expect, 10 number of a late session
---       or '', then per write: kind, table's place in KEYS, id, text
--- Numbers are compared as text: a position of the log may not fit a Lua number.
+-- Commits one decision of a stage atomically; returns 0 where the fence refuses it.
+-- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of one session, 4 … tables
+-- ARGV: 1 expected applied number, 2 new applied number, 3 token of this commit, 4 outbox or '', 5 its number or '',
+--       6 '1' to record as skipped, 7 session to unpark or '', 8 time to live in ms or '', 9 expected late sessions,
+--       10 number of a late session or '', then per write: kind, index of the table in KEYS, id, text
+-- Numbers are compared as text: a log position may not fit a Lua number.
 local ledger = KEYS[1]
 local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'lates')
--- the same commit again: its answer was lost on the way, and the client has repeated it
+-- the same commit again: the client repeats it when the answer was lost
 if now[2] == ARGV[3] then
   return 1
 end

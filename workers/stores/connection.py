@@ -1,4 +1,4 @@
-"""Talking to Redis: commands, scripts, and the faults that mean that the server is away."""
+"""Connection to Redis: commands, Lua scripts, and faults that mean an unavailable server."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from eunoe.workers.stores.together import CommandPipeline
 
 RedisClient = Redis | RedisCluster
 
-# a refused password and "max number of clients" are ConnectionErrors too: a server that lets us not in is away
+# ConnectionErrors also cover a refused password and "max number of clients": such a server is unavailable to us
 _AWAY = (
     faults.ConnectionError,
     faults.TimeoutError,
@@ -32,7 +32,7 @@ _AWAY_CLUSTER = ("cannot be connected", "not covered", "could not agree")
 
 
 def is_away(fault: Exception) -> bool:
-    """True where a fault of redis-py says that the server cannot serve now; nothing is known of the request then."""
+    """Whether a fault of redis-py means that the server cannot serve now; the request may have been applied or not."""
     if isinstance(fault, _AWAY) or is_closed(fault):
         return True
     if isinstance(fault, faults.ResponseError):
@@ -41,36 +41,37 @@ def is_away(fault: Exception) -> bool:
 
 
 def is_closed(fault: Exception) -> bool:
-    """True where uvloop says that a connection was closed under a request; asyncio's own loops raise OSErrors then."""
+    """Whether uvloop reports a connection that closed during a request; asyncio's own loops raise ``OSError``."""
     return isinstance(fault, RuntimeError) and "handler is closed" in str(fault)
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script and the hash that Redis knows it by."""
+    """A Lua script and its SHA-1, by which Redis caches it."""
 
     source: str
     sha: str
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """The script ``<name>.lua`` of this package."""
+        """Read the script ``<name>.lua`` of this package."""
         source = resources.files("eunoe.workers.stores").joinpath(f"{name}.lua").read_text("utf-8")
         return cls(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
 class RedisConnection:
-    """A client whose faults are ours: `Unavailable`, with the host, where the server is away."""
+    """A client that raises `Unavailable`, with the host, while the server is away."""
 
     def __init__(self, client: RedisClient) -> None:
         self.client = client
-        # a cluster's nodes are several servers: there each command goes by itself
-        self._ask = client.execute_command if isinstance(client, RedisCluster) else _gathering(client)
+        # no shared pipeline in a cluster: its keys lie on several servers
+        self._ask = client.execute_command if isinstance(client, RedisCluster) else _pipelined(client)
 
     @property
     def host(self) -> str:
-        """``host:port`` of the server (of a cluster: of the nodes to begin with; of sentinels: the master's name and
-        theirs), without user and password.
+        """``host:port`` of the server, without user and password.
+
+        For a cluster, the start-up nodes; for sentinels, the master's name and their addresses.
         """
         if isinstance(self.client, RedisCluster):
             return ",".join(self.client.nodes_manager.startup_nodes)
@@ -81,8 +82,8 @@ class RedisConnection:
         return str(settings.get("path") or _address(self.client))
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Turns the faults of an absent server into `Unavailable`; everything else passes."""
+    def translating_faults(self) -> Iterator[None]:
+        """Raise `Unavailable` for faults of an absent server; let all others pass."""
         try:
             yield
         except (faults.RedisError, faults.RedisClusterException, RuntimeError) as fault:
@@ -92,23 +93,26 @@ class RedisConnection:
             raise Unavailable(f"{server}: {type(fault).__name__}: {fault!s:.300}", server) from fault
 
     async def command(self, *words: str | int) -> Any:  # noqa: ANN401 - each command has its own reply
-        """One command; its round trip may be shared with others."""
-        with self.watched():
+        """Run one command; its round trip may be shared with others. Raises `Unavailable`."""
+        with self.translating_faults():
             return await self._ask(*words)
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
-        """One script, which Redis runs as one transaction; asked for twice when Redis does not know it yet."""
+        """Run one script, which Redis executes atomically; its source is sent only if Redis does not have it cached.
+
+        Raises `Unavailable`.
+        """
         words = (len(keys), *keys, *arguments)
-        with self.watched():
+        with self.translating_faults():
             try:
                 return await self._ask("EVALSHA", script.sha, *words)
             except faults.NoScriptError:
                 return await self._ask("EVAL", script.source, *words)
 
 
-def _gathering(client: Redis) -> Callable[..., Awaitable[Any]]:
-    gathered = CommandPipeline(client)
-    return lambda *words: gathered.command(words)
+def _pipelined(client: Redis) -> Callable[..., Awaitable[Any]]:
+    pipeline = CommandPipeline(client)
+    return lambda *words: pipeline.command(words)
 
 
 def _address(client: Redis) -> str:
@@ -122,5 +126,5 @@ def as_text(value: str | bytes) -> str:
 
 
 def as_table(reply: Mapping[str | bytes, str | bytes]) -> dict[str, str]:
-    """A hash as texts."""
+    """A reply to HGETALL as text."""
     return {as_text(name): as_text(value) for name, value in reply.items()}

@@ -1,4 +1,4 @@
-"""Which generations of the memory there are, what each was made with, and which of them readers see."""
+"""Registry of generations of the memory: their settings and state, and the live one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,20 +12,20 @@ from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_tab
 from eunoe.workers.stores.keys import closed_logs_key, generations_key, pointer_key
 
 FIRST = "v1"
-"""The generation of a deployment that never rebuilt anything."""
+"""The generation of a deployment that has never been rebuilt."""
 
 
 class GenerationState(StrEnum):
-    """How far the making of a generation is."""
+    """The state of a generation that a rebuild makes."""
 
     BUILDING = "building"
-    """A rebuild is at work, or was stopped in the middle: continue it."""
+    """A rebuild runs, or was interrupted and can be continued."""
     PARTIAL = "partial"
-    """Some conversations, some stages, or up to a time only: to look at, never to be promoted."""
+    """Holds some conversations or stages only, or a state of the past; for inspection, never promoted."""
     BUILT = "built"
-    """Whole up to where the log ended then; its workers go on from there."""
+    """Complete up to the end of the log at that time; its workers continue from there."""
     MOVING = "moving"
-    """Asks are being handed over to it in a log with other partitions: go on with `eunoe topics repartition`."""
+    """Taking over from another log with other partitions; continue with `eunoe topics repartition`."""
 
 
 class Generation(Value):
@@ -35,17 +35,17 @@ class Generation(Value):
     state: GenerationState
     made_at: Time
     source: str
-    """The generation that was live when it was begun."""
+    """The generation that was live when the rebuild began."""
     changes: dict[str, str] = Field(default_factory=dict)
-    """The settings in which it differs, as given: ``link.j`` → ``5``; every process of it takes them from here."""
+    """The settings in which it differs, as given: ``link.j`` → ``5``; all its processes read them from here."""
     plan: dict[str, str] = Field(default_factory=dict)
-    """What was left out, in words that continue the same rebuild."""
+    """The rebuild's options, with which it can be continued."""
     log: int = Field(default=0, ge=0)
     """The number of the log that it reads."""
 
 
 class ClosedLog(Value):
-    """Where a log ends for good."""
+    """The ends of a retired log."""
 
     ends: dict[int, int]
     """Partition → the first offset that is refused."""
@@ -53,146 +53,146 @@ class ClosedLog(Value):
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Who answers."""
+    """The generations that answer."""
 
     first: str | None = None
-    """The generation that answers before any was promoted; None: no worker ever ran."""
+    """The generation that answers before the first promotion; `None` means that no worker ever ran."""
     live: str | None = None
-    """The generation that readers see."""
+    """The generation that readers use."""
 
 
 class Generations(Protocol):
-    """The book of generations. Every method raises `Unavailable` when the store is."""
+    """Registry of generations. Every method raises `Unavailable` while the store is."""
 
     async def pointer(self) -> Pointer:
-        """Who answers now."""
+        """The generations that answer now."""
         ...
 
     async def begin(self, name: str) -> Pointer:
-        """Where no generation was ever live, ``name`` is from now on; returns who answers."""
+        """Make ``name`` live unless a generation already is; returns the pointer."""
         ...
 
     async def promote(self, name: str) -> None:
-        """Let readers see another generation."""
+        """Make another generation live."""
         ...
 
     async def find(self, name: str) -> Generation | None:
-        """What a rebuild wrote of a generation; None where none made it."""
+        """The record of a generation; `None` where no rebuild made it."""
         ...
 
     async def all(self) -> list[Generation]:
-        """All that rebuilds made, by name."""
+        """All generations that rebuilds made, by name."""
         ...
 
     async def write(self, generation: Generation) -> None:
-        """Enter a generation, or what has become of it."""
+        """Record a generation or its new state."""
         ...
 
     async def forget(self, name: str) -> None:
-        """Strike out a generation."""
+        """Delete the record of a generation."""
         ...
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
-        """Say that a log is left: what stands at these offsets of its partitions, or behind, is refused."""
+        """Retire a log: records at or after these offsets of its partitions are refused."""
         ...
 
     async def closed_log(self, log: int) -> dict[int, int] | None:
-        """Partition → the first offset that is refused; None for a log that is not left."""
+        """Partition → the first offset that is refused; `None` for a log that is not retired."""
         ...
 
 
 class RedisGenerations:
-    """`Generations` in two hashes."""
+    """`Generations` on Redis, in three hashes."""
 
     def __init__(self, client: RedisClient, prefix: str) -> None:
         self._redis = RedisConnection(client)
         self._pointer = pointer_key(prefix)
-        self._book = generations_key(prefix)
+        self._generations = generations_key(prefix)
         self._closed = closed_logs_key(prefix)
 
     async def pointer(self) -> Pointer:
-        """Who answers now."""
+        """The generations that answer now."""
         return Pointer(**as_table(await self._redis.command("HGETALL", self._pointer)))
 
     async def begin(self, name: str) -> Pointer:
-        """Where no generation was ever live, ``name`` is from now on."""
+        """Make ``name`` live unless a generation already is."""
         await self._redis.command("HSETNX", self._pointer, "first", name)
         await self._redis.command("HSETNX", self._pointer, "live", name)
         return await self.pointer()
 
     async def promote(self, name: str) -> None:
-        """Let readers see another generation."""
+        """Make another generation live."""
         await self._redis.command("HSET", self._pointer, "live", name)
 
     async def find(self, name: str) -> Generation | None:
-        """What a rebuild wrote of a generation."""
-        found = await self._redis.command("HGET", self._book, name)
+        """The record of a generation."""
+        found = await self._redis.command("HGET", self._generations, name)
         return None if found is None else Generation.from_json(found)
 
     async def all(self) -> list[Generation]:
-        """All that rebuilds made, by name."""
-        found = as_table(await self._redis.command("HGETALL", self._book))
+        """All generations that rebuilds made, by name."""
+        found = as_table(await self._redis.command("HGETALL", self._generations))
         return [Generation.from_json(text) for _, text in sorted(found.items())]
 
     async def write(self, generation: Generation) -> None:
-        """Enter a generation, or what has become of it."""
-        await self._redis.command("HSET", self._book, generation.name, generation.model_dump_json())
+        """Record a generation or its new state."""
+        await self._redis.command("HSET", self._generations, generation.name, generation.model_dump_json())
 
     async def forget(self, name: str) -> None:
-        """Strike out a generation."""
-        await self._redis.command("HDEL", self._book, name)
+        """Delete the record of a generation."""
+        await self._redis.command("HDEL", self._generations, name)
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
-        """Say that a log is left; what was said first holds."""
+        """Retire a log; a second call changes nothing."""
         await self._redis.command("HSETNX", self._closed, str(log), ClosedLog(ends=dict(ends)).model_dump_json())
 
     async def closed_log(self, log: int) -> dict[int, int] | None:
-        """Partition → the first offset that is refused; None for a log that is not left."""
+        """Partition → the first offset that is refused; `None` for a log that is not retired."""
         found = await self._redis.command("HGET", self._closed, str(log))
         return None if found is None else ClosedLog.from_json(found).ends
 
 
 class MemoryGenerations:
-    """The twin: kept as long as this object."""
+    """In-memory `Generations`."""
 
     def __init__(self) -> None:
         self._pointer = Pointer()
-        self._book: dict[str, Generation] = {}
+        self._generations: dict[str, Generation] = {}
         self._closed: dict[int, dict[int, int]] = {}
 
     async def pointer(self) -> Pointer:
-        """Who answers now."""
+        """The generations that answer now."""
         return self._pointer
 
     async def begin(self, name: str) -> Pointer:
-        """Where no generation was ever live, ``name`` is from now on."""
+        """Make ``name`` live unless a generation already is."""
         self._pointer = Pointer(self._pointer.first or name, self._pointer.live or name)
         return self._pointer
 
     async def promote(self, name: str) -> None:
-        """Let readers see another generation."""
+        """Make another generation live."""
         self._pointer = replace(self._pointer, live=name)
 
     async def find(self, name: str) -> Generation | None:
-        """What a rebuild wrote of a generation."""
-        return self._book.get(name)
+        """The record of a generation."""
+        return self._generations.get(name)
 
     async def all(self) -> list[Generation]:
-        """All that rebuilds made, by name."""
-        return [self._book[name] for name in sorted(self._book)]
+        """All generations that rebuilds made, by name."""
+        return [self._generations[name] for name in sorted(self._generations)]
 
     async def write(self, generation: Generation) -> None:
-        """Enter a generation, or what has become of it."""
-        self._book[generation.name] = generation
+        """Record a generation or its new state."""
+        self._generations[generation.name] = generation
 
     async def forget(self, name: str) -> None:
-        """Strike out a generation."""
-        self._book.pop(name, None)
+        """Delete the record of a generation."""
+        self._generations.pop(name, None)
 
     async def close_log(self, log: int, ends: Mapping[int, int]) -> None:
-        """Say that a log is left; what was said first holds."""
+        """Retire a log; a second call changes nothing."""
         self._closed.setdefault(log, dict(ends))
 
     async def closed_log(self, log: int) -> dict[int, int] | None:
-        """Partition → the first offset that is refused; None for a log that is not left."""
+        """Partition → the first offset that is refused; `None` for a log that is not retired."""
         return self._closed.get(log)

@@ -1,20 +1,20 @@
-"""From scores to hits, the same for every index: rounded, best first, ties by id. Pure."""
+"""Turns scores into hits, equally for every index: rounded, best first, ties by id."""
 
 from collections.abc import Iterable
 
 from eunoe.schemas.ports import Hit
 
 DIGITS = 6
-"""Digits of a score that count: engines sum floats in different orders."""
+"""Decimal digits of a score; engines sum floats in different orders, so further digits differ."""
 
 
 def best_hits(scores: Iterable[tuple[str, float]], limit: int) -> list[Hit]:
-    """The ``limit`` best of (id, score) pairs: rounded scores descending, equal ones by id ascending."""
-    # adding zero makes -0.0 the zero it equals
+    """The ``limit`` best of (id, score) pairs, by rounded score descending and id ascending."""
+    # adding zero turns -0.0 into 0.0
     hits = (Hit(id=id_, score=round(score, DIGITS) + 0.0) for id_, score in scores)
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: max(0, limit)]
 
 
 def cut_is_tied(hits: list[Hit], limit: int) -> bool:
-    """True when the last of the hits fetched scores like the last one wanted: others outside may score so too."""
+    """Whether the last hit fetched scores like the last one wanted, so that hits not fetched may score the same."""
     return 0 < limit <= len(hits) and hits[-1].score == hits[limit - 1].score

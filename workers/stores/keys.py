@@ -1,8 +1,8 @@
-"""Every Redis key and every Qdrant collection name is made here.
+"""Builds every Redis key and every Qdrant collection name.
 
-A key is ``<prefix>:<generation>:{<conversation key>}:<what>``. The braces are the hash tag of Redis Cluster: all
-keys of a conversation lie in one slot, so that a script may touch them together. Parts that others chose are
-percent-encoded, which leaves ``: / @ !`` to separate: no two different things share a key.
+A key is ``<prefix>:<generation>:{<conversation key>}:<name>``. The braces are the hash tag of Redis Cluster: all
+keys of a conversation lie in one slot, so that one script may touch them together. Parts that clients chose are
+percent-encoded; the separators ``: / @ !`` therefore keep keys distinct.
 """
 
 import re
@@ -19,8 +19,8 @@ _GENERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 class Keys:
     """The names of one generation.
 
-    ``prefix`` tells deployments on one server apart: letters, digits, ``. _ -``. ``generation`` is a full set of
-    derived state: letters, digits, ``_ -``. Raises ``ValueError`` for other characters: they would open a hash tag or
+    ``prefix`` distinguishes deployments on one server: letters, digits, ``. _ -``. ``generation`` names a full set of
+    derived state: letters, digits, ``_ -``. Raises ``ValueError`` for other characters: they could open a hash tag or
     match another generation's keys.
     """
 
@@ -39,7 +39,7 @@ class Keys:
         return f"{self.prefix}:{self.generation}:{{{tag}}}"
 
     def ledger(self, scope: Scope) -> str:
-        """The hash that says where a stage stands."""
+        """The hash of a stage's ledger: the last number applied, and the unsent outbox."""
         request_id = f"@{_part(scope.request_id)}" if scope.request_id else ""
         return f"{self._tagged(scope.key)}:{_part(scope.stage)}{request_id}"
 
@@ -48,7 +48,7 @@ class Keys:
         return f"{self._tagged(key)}:{_part(stage)}/{_part(table)}"
 
     def parked_numbers(self, scope: Scope) -> str:
-        """The sorted set of the sessions of which something is parked."""
+        """The sorted set of sessions with parked events."""
         return f"{self.ledger(scope)}!parked"
 
     def parked(self, scope: Scope, number: int) -> str:
@@ -56,11 +56,11 @@ class Keys:
         return f"{self.ledger(scope)}!parked/{number}"
 
     def positions(self) -> str:
-        """The hash partition → handled position. Its tag has no slash, so it is no conversation's."""
+        """The hash partition → handled position. Its tag has no slash and so belongs to no conversation."""
         return f"{self._tagged('log')}:positions"
 
     def timers(self, partition: int) -> str:
-        """The sorted set of a partition's timers: microseconds of ``since`` → conversation key."""
+        """The sorted set of a partition's timers: conversation keys by the microseconds of ``since``."""
         return f"{self._tagged(f'log-{partition}')}:timers"
 
     def timer_documents(self, partition: int) -> str:
@@ -68,11 +68,11 @@ class Keys:
         return f"{self._tagged(f'log-{partition}')}:timers/documents"
 
     def promotions(self, partition: int) -> str:
-        """The hash position → generation that answers from there on."""
+        """The hash position → generation that answers after that position."""
         return f"{self._tagged(f'log-{partition}')}:promotions"
 
     def answer(self, request_hash: str) -> str:
-        """A model's answer; belongs to no generation, whose name cannot begin with ``_``."""
+        """A model's answer; shared by all generations, whose names cannot begin with ``_``."""
         return f"{self.prefix}:_answers:{_part(request_hash)}"
 
     def generation_pattern(self) -> str:
@@ -80,7 +80,7 @@ class Keys:
         return f"{self.prefix}:{self.generation}:*"
 
     def conversation_of(self, key: str) -> str | None:
-        """The conversation that a Redis key of this generation belongs to; None for one that belongs to none."""
+        """The conversation of a Redis key of this generation; `None` for a key of the log."""
         tag = key.removeprefix(f"{self.prefix}:{self.generation}:{{").partition("}")[0]
         return tag if "/" in tag and key.startswith(self._tagged(tag)) else None
 
@@ -90,17 +90,17 @@ class Keys:
 
 
 def pointer_key(prefix: str) -> str:
-    """The hash that says which generation is live. No generation's name begins with ``_``."""
+    """The hash that names the live generation. No generation's name begins with ``_``."""
     return f"{prefix}:_live"
 
 
 def generations_key(prefix: str) -> str:
-    """The hash name → what a rebuild wrote of that generation."""
+    """The hash name → record of a generation that a rebuild made."""
     return f"{prefix}:_generations"
 
 
 def closed_logs_key(prefix: str) -> str:
-    """The hash number of a log → where its partitions end for good, once clients were told to leave it."""
+    """The hash number of a log → the ends of its partitions, once the log is retired."""
     return f"{prefix}:_closed-logs"
 
 

@@ -1,4 +1,5 @@
--- KEYS: 1 ledger. ARGV: 1 number of the outbox that was sent. A later outbox stays.
+-- Deletes an outbox that was sent; a later outbox stays.
+-- KEYS: 1 ledger. ARGV: 1 number of the outbox that was sent
 if redis.call('HGET', KEYS[1], 'outbox_number') ~= ARGV[1] then
   return 0
 end

@@ -1,4 +1,4 @@
-"""Twins of the stores in this process's memory: the same rules, no server, gone at the end."""
+"""In-memory implementations of the stores, with the rules of the servers."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ Table = dict[str, str]
 
 @dataclass(slots=True)
 class _StoredLedger:
-    """A ledger as it is kept."""
+    """A ledger as stored."""
 
     applied: int = 0
     skipped: set[int] = field(default_factory=set)
@@ -29,48 +29,51 @@ class _StoredLedger:
 
 
 class MemoryStore:
-    """`StateStore`, `ConversationList`, `ParkingLot`. ``lane_ttl_s``: how long a lane's ledger is kept, in seconds."""
+    """`StateStore`, `ConversationList`, `ParkingLot` and `Transplants`.
+
+    ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
+    """
 
     def __init__(self, *, request_ttl_s: float = 86_400, clock: Callable[[], float] = monotonic) -> None:
         self._request_ttl_s = request_ttl_s
         self._clock = clock
-        self._books: dict[Scope, _StoredLedger] = {}
+        self._ledgers: dict[Scope, _StoredLedger] = {}
         self._expiry: OrderedDict[Scope, float] = OrderedDict()
         self._tables: defaultdict[tuple[str, str, str], Table] = defaultdict(dict)
         self._parked: defaultdict[Scope, dict[int, Table]] = defaultdict(dict)
 
     async def ledger(self, scope: Scope) -> Ledger:
-        """Where the stage stands; a new ledger where it never was."""
-        book = self._book(scope)
-        outbox = None if book.outbox is None else Outbox.from_json(book.outbox)
-        return Ledger(applied=book.applied, skipped=frozenset(book.skipped), outbox=outbox, lates=book.lates)
+        """The ledger of a stage; an empty one before its first commit."""
+        stored = self._stored(scope)
+        outbox = None if stored.outbox is None else Outbox.from_json(stored.outbox)
+        return Ledger(applied=stored.applied, skipped=frozenset(stored.skipped), outbox=outbox, lates=stored.lates)
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Do the transaction; False when the fence holds."""
-        book = self._book(scope)
-        if (book.applied, book.lates) != (commit.expect, commit.lates) or book.outbox is not None:
+        """Run the transaction; returns whether the fence let it pass."""
+        stored = self._stored(scope)
+        if (stored.applied, stored.lates) != (commit.expect, commit.lates) or stored.outbox is not None:
             return False
-        if commit.late is not None and commit.late not in book.skipped:
+        if commit.late is not None and commit.late not in stored.skipped:
             return False
         self._write(scope, commit)
-        book.applied = commit.applied
+        stored.applied = commit.applied
         if commit.late is not None:
-            book.lates += 1
-            book.skipped.discard(commit.late)
+            stored.lates += 1
+            stored.skipped.discard(commit.late)
         if commit.outbox is not None:
-            book.outbox, book.outbox_number = commit.outbox.model_dump_json(), commit.outbox.number
+            stored.outbox, stored.outbox_number = commit.outbox.model_dump_json(), commit.outbox.number
         if commit.skip:
-            book.skipped.add(commit.applied if commit.late is None else commit.late)
+            stored.skipped.add(commit.applied if commit.late is None else commit.late)
         if commit.unpark is not None:
             self._parked[scope].pop(commit.unpark, None)
-        self._keep(scope, book)
+        self._save(scope, stored)
         return True
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
-        book = self._book(scope)
-        if book.outbox is not None and book.outbox_number == number:
-            book.outbox = None
+        stored = self._stored(scope)
+        if stored.outbox is not None and stored.outbox_number == number:
+            stored.outbox = None
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
         """The documents of a table by id, in the order asked."""
@@ -83,26 +86,26 @@ class MemoryStore:
 
     async def conversations(self) -> list[str]:
         """The keys of all conversations, sorted."""
-        known = {scope.key for scope in (*self._books, *self._parked)}
+        known = {scope.key for scope in (*self._ledgers, *self._parked)}
         return sorted(known | {key for (_, key, _), rows in self._tables.items() if rows})
 
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
-        """Keep an event once; False when its session is applied already."""
-        if self._book(scope).applied >= number:
+        """Store an event once; returns whether its session is still to be applied."""
+        if self._stored(scope).applied >= number:
             return False
         self._parked[scope].setdefault(number, {}).setdefault(slot, text)
         return True
 
     async def parked(self, scope: Scope, number: int) -> dict[str, str]:
-        """What is parked of a session: slot → event."""
+        """The parked events of a session: slot → event."""
         return dict(self._parked.get(scope, {}).get(number, {}))
 
     async def parked_numbers(self, scope: Scope) -> list[int]:
-        """The sessions of which something is parked, ascending."""
+        """The sessions with parked events, ascending."""
         return sorted(self._parked.get(scope, {}))
 
     async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
-        """What is kept of a conversation; raises ``ValueError`` where something is unsent."""
+        """The stored state of a conversation; raises ``ValueError`` where an outbox is unsent."""
         ledgers = {stage: await self.ledger(Scope(stage, key)) for stage in tables}
         if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
             raise ValueError(f"{key}: unsent decisions of {', '.join(unsent)}")
@@ -113,14 +116,14 @@ class MemoryStore:
     async def swap(
         self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
     ) -> bool:
-        """Put ``standing`` in the place of all that is kept of a conversation."""
+        """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected."""
         first, *_ = tables
         now = await self.ledger(Scope(first, key))
         if (now.applied, now.outbox) != (expect.applied, expect.outbox):
             return False
         for stage, names in tables.items():
             ledger = standing.ledgers.get(stage, Ledger())
-            self._books[Scope(stage, key)] = _StoredLedger(ledger.applied, set(ledger.skipped), lates=ledger.lates)
+            self._ledgers[Scope(stage, key)] = _StoredLedger(ledger.applied, set(ledger.skipped), lates=ledger.lates)
             self._parked[Scope(stage, key)] = {
                 number: dict(slots) for number, slots in standing.parked.get(stage, {}).items()
             }
@@ -128,15 +131,15 @@ class MemoryStore:
                 self._tables[stage, key, table] = dict(standing.tables.get((stage, table), {}))
         return True
 
-    def _book(self, scope: Scope) -> _StoredLedger:
+    def _stored(self, scope: Scope) -> _StoredLedger:
         now = self._clock()
         while self._expiry and next(iter(self._expiry.values())) <= now:
             expired, _ = self._expiry.popitem(last=False)
-            del self._books[expired]
-        return self._books.get(scope, _StoredLedger())
+            del self._ledgers[expired]
+        return self._ledgers.get(scope, _StoredLedger())
 
-    def _keep(self, scope: Scope, book: _StoredLedger) -> None:
-        self._books[scope] = book
+    def _save(self, scope: Scope, stored: _StoredLedger) -> None:
+        self._ledgers[scope] = stored
         if scope.request_id:
             self._expiry[scope] = self._clock() + self._request_ttl_s
             self._expiry.move_to_end(scope)
@@ -154,7 +157,7 @@ class MemoryStore:
 
 
 class MemoryLogPositions:
-    """`LogBook`."""
+    """In-memory `LogPositions`."""
 
     def __init__(self) -> None:
         self._positions: dict[int, int] = {}
@@ -162,11 +165,11 @@ class MemoryLogPositions:
         self._promotions: defaultdict[int, dict[int, str]] = defaultdict(dict)
 
     async def position(self, partition: int) -> int | None:
-        """The position that was handled last; None: none yet."""
+        """The position that was handled last; `None` means none yet."""
         return self._positions.get(partition)
 
     async def remember(self, partition: int, position: int) -> None:
-        """Record the handled position; it never goes back."""
+        """Record the handled position; a smaller one is ignored."""
         self._positions[partition] = max(position, self._positions.get(partition, position))
 
     async def schedule(self, partition: int, key: str, timer: Timer) -> None:
@@ -177,35 +180,35 @@ class MemoryLogPositions:
             self._timers[partition][key] = timer
 
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
-        """Timers of sessions that are quiet since ``since`` or longer, the oldest first, equal ones by key."""
+        """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
         quiet = (DueTimer(key, timer) for key, timer in self._timers[partition].items() if timer.since <= since)
         return sorted(quiet, key=lambda due: (due.timer.since, due.key))[: max(0, limit)]
 
     async def promote(self, partition: int, position: int, generation: str) -> None:
-        """Record that ``generation`` answers what stands behind ``position``."""
+        """Record that ``generation`` answers asks after ``position``."""
         self._promotions[partition][position] = generation
 
     async def answering(self, partition: int, position: int | None = None) -> str | None:
-        """The generation that answers what stands at a position (None: at the end)."""
+        """The generation that answers at a position; `None` means the end of the log."""
         return last_promoted(self._promotions[partition], position)
 
 
 class MemoryIndex:
-    """`VectorIndex`, exact: it compares with every point of the conversation."""
+    """In-memory `VectorIndex`: compares a query with every point of the conversation."""
 
     def __init__(self) -> None:
         self._made_by: tuple[str, int] | None = None
         self._points: defaultdict[Collection, dict[str, Point]] = defaultdict(dict)
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
-        """Note the embedder; raises `Refused` where another one was here first."""
+        """Record the embedder; raises `Refused` where it differs from the first one."""
         if self._made_by is None:
             self._made_by = (embedder, dimensions)
         if self._made_by != (embedder, dimensions):
             raise Refused(f"the index was made with {self._made_by}, not with {(embedder, dimensions)}: rebuild it")
 
     async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points; one with a smaller ``seq`` than the one there is ignored."""
+        """Write points; one with a smaller ``seq`` than the stored one is ignored."""
         for point in points:
             self._check_length(point)
             there = self._points[point.collection].get(point.id)
@@ -229,7 +232,7 @@ class MemoryIndex:
         return sorted((p for p in self._points[collection].values() if p.key == key), key=lambda point: point.id)
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
-        """Remove points of a conversation; those that are not there, or another's, are left alone."""
+        """Remove points of a conversation; missing ones and those of another conversation are ignored."""
         for id_ in ids:
             if (found := self._points[collection].get(id_)) is not None and found.key == key:
                 del self._points[collection][id_]
@@ -259,7 +262,7 @@ def _dense_scores(points: Sequence[Point], query: bytes) -> list[tuple[str, floa
 
 
 def _sparse_scores(points: Sequence[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:
-    """Only points that share a term with the query, as Qdrant does it."""
+    """The scores of the points that share a term with the query, as in Qdrant."""
     found = []
     for point in points:
         if query.keys().isdisjoint(point.sparse.indices):

@@ -1,5 +1,7 @@
--- KEYS: 1 ledger, 2 numbers of parked sessions, 3 what is parked of this one. ARGV: 1 number, 2 slot, 3 event
--- Whole numbers as text: the longer one is the greater.
+-- Parks an event once; returns 0 where its session is applied already.
+-- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of this session
+-- ARGV: 1 session number, 2 slot, 3 event
+-- Integers are compared as text: the longer one is the greater.
 local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end

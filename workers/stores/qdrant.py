@@ -1,8 +1,8 @@
-"""The vector index on Qdrant, or on anything that speaks its REST API.
+"""Vector index on Qdrant, or on any server with its REST API.
 
-One collection per kind of points; the conversation is a tenant-indexed payload field (Qdrant's way of many small
-tenants in one collection), and every search is exact over the points of one conversation.
-Needs a server of version 1.16 or newer: those keep a collection's metadata and know conditional upserts.
+There is one collection per kind of points. The conversation is a tenant-indexed payload field, Qdrant's way to hold
+many small tenants in one collection. Every search is exact over the points of one conversation. The server must be
+version 1.16 or newer, which stores a collection's metadata and supports conditional upserts.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, QdrantRest
 
 BATCH = 256
-"""Points in one request."""
+"""Points in one write request."""
 PAGE = 1_000
 """Points in one page of a listing."""
 SPARE = 8
-"""Hits fetched beyond the limit, so that ties at the cut are seen."""
-MOST = 100_000
-"""Hits fetched at most; among more equal scores than that the server chooses."""
+"""Hits fetched beyond the limit, to detect ties at the cut."""
+MAX_FETCHED = 100_000
+"""Hits fetched at most; among more equal scores the server's order decides."""
 
-# a wrong key, a missing collection, a full or failing server: never a record's fault
+# a wrong key, a missing collection, a full or failing server: not the fault of a record
 _AWAY_STATUS = frozenset({401, 403, 404, 408, 429})
 _PER_TENANT = models.HnswConfigDiff(m=0, payload_m=16)
 _RANGED = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False)
@@ -46,7 +46,7 @@ _PAYLOAD_INDEXES: Mapping[str, models.PayloadSchemaParams] = {
 
 
 class QdrantIndex:
-    """`VectorIndex`."""
+    """`VectorIndex` on Qdrant."""
 
     def __init__(self, client: QdrantRest, keys: Keys) -> None:
         self._client = client
@@ -54,13 +54,13 @@ class QdrantIndex:
         self._host = urlsplit(client.address).netloc.rpartition("@")[2]
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
-        """Create what is missing; raises `Refused` where a collection was made with another embedder."""
-        with self._watched():
+        """Create missing collections; raises `Refused` where one was made with another embedder."""
+        with self._translating_faults():
             for collection in Collection:
                 await self._prepare(self._keys.collection(collection), embedder, dimensions)
 
     async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points and wait; one with a smaller ``seq`` than the one there is ignored."""
+        """Write points and wait; one with a smaller ``seq`` than the stored one is ignored."""
         groups: defaultdict[tuple[int, Collection], dict[str, Point]] = defaultdict(dict)
         for point in points:
             groups[point.seq, point.collection][point.id] = point
@@ -68,7 +68,7 @@ class QdrantIndex:
             await self._write(collection, list(group.values()), seq)
 
     async def load(self, points: Sequence[Point]) -> None:
-        """Write points, whatever is there, and wait: for a generation on which nobody works."""
+        """Write points unconditionally and wait; only for a generation without workers."""
         groups: defaultdict[Collection, list[Point]] = defaultdict(list)
         for point in points:
             groups[point.collection].append(point)
@@ -76,15 +76,15 @@ class QdrantIndex:
             await self._write(collection, rows, None)
 
     async def _write(self, collection: Collection, rows: Sequence[Point], seq: int | None) -> None:
-        """``seq``: what is newer than that stays; None: nothing does."""
-        with self._watched():
+        """Write points of one collection. Stored points newer than ``seq`` stay; `None` means that none does."""
+        with self._translating_faults():
             for at in range(0, len(rows), BATCH):
                 await self._client.write_points(self._keys.collection(collection), rows[at : at + BATCH], seq)
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first.
 
-        One request per collection; a further one for the searches where as many points score alike as were fetched.
+        Makes one request per collection, and more where ties may reach beyond the hits fetched.
         """
         found: list[list[Hit]] = [[] for _ in searches]
         fetch = {place: search.limit + SPARE for place, search in enumerate(searches) if _asks(search)}
@@ -93,9 +93,9 @@ class QdrantIndex:
             for place, hits in answers.items():
                 found[place] = hits[: searches[place].limit]
             fetch = {
-                place: min(fetch[place] * 4, MOST)
+                place: min(fetch[place] * 4, MAX_FETCHED)
                 for place, hits in answers.items()
-                if fetch[place] <= len(hits) < MOST and cut_is_tied(hits, searches[place].limit)
+                if fetch[place] <= len(hits) < MAX_FETCHED and cut_is_tied(hits, searches[place].limit)
             }
         return found
 
@@ -111,7 +111,7 @@ class QdrantIndex:
         """Every point of a conversation: id → a field of its payload."""
         found: dict[str, Any] = {}
         page: Any = None
-        with self._watched():
+        with self._translating_faults():
             while True:
                 records, page = await self._client.scroll(
                     self._keys.collection(collection),
@@ -125,10 +125,10 @@ class QdrantIndex:
                     return found
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
-        """Every point of a conversation, by id, with its vectors as the engine keeps them."""
+        """Every point of a conversation, by id, with its vectors as stored."""
         found: list[Point] = []
         page: Any = None
-        with self._watched():
+        with self._translating_faults():
             while True:
                 records, page = await self._client.scroll(
                     self._keys.collection(collection),
@@ -143,8 +143,8 @@ class QdrantIndex:
                     return sorted(found, key=lambda point: point.id)
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
-        """Remove points of a conversation and wait; those that are not there, or another's, are left alone."""
-        with self._watched():
+        """Remove points of a conversation and wait; missing ones and those of another conversation are ignored."""
+        with self._translating_faults():
             for at in range(0, len(ids), BATCH):
                 chosen = models.Filter(
                     must=[*_of(key).must, models.HasIdCondition(has_id=list(ids[at : at + BATCH]))]  # type: ignore[misc]
@@ -154,16 +154,16 @@ class QdrantIndex:
                 )
 
     async def drop_generation(self) -> None:
-        """Delete the collections of this generation, as many of them as there are."""
-        with self._watched():
+        """Delete the collections of this generation that exist."""
+        with self._translating_faults():
             for collection in Collection:
                 name = self._keys.collection(collection)
                 if await self._client.collection_exists(name):
                     await self._client.delete_collection(name)
 
     async def check(self, embedder: str, dimensions: int) -> None:
-        """Raises `Refused` where a collection is missing or was made with another embedder; creates nothing."""
-        with self._watched():
+        """Check the collections; raises `Refused` where one is missing or was made with another embedder."""
+        with self._translating_faults():
             for collection in Collection:
                 name = self._keys.collection(collection)
                 if not await self._client.collection_exists(name):
@@ -189,7 +189,7 @@ class QdrantIndex:
                 metadata={"embedder": embedder, "dimensions": dimensions},
             )
         except (UnexpectedResponse, ValueError):
-            if not await self._client.collection_exists(name):  # else another process was faster
+            if not await self._client.collection_exists(name):  # otherwise another process created it
                 raise
 
     async def _ask(self, searches: Sequence[Search], fetch: Mapping[int, int]) -> dict[int, list[Hit]]:
@@ -205,7 +205,7 @@ class QdrantIndex:
             )
             for collection, group in places.items()
         )
-        with self._watched():
+        with self._translating_faults():
             responses = await asyncio.gather(*requests)
         return {
             place: best_hits(scores, fetch[place])
@@ -214,8 +214,8 @@ class QdrantIndex:
         }
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Turns the faults of an absent server into `Unavailable`; everything else passes."""
+    def _translating_faults(self) -> Iterator[None]:
+        """Raise `Unavailable` for faults of an absent server; let all others pass."""
         try:
             yield
         except (UnexpectedResponse, ResponseHandlingException, ResourceExhaustedResponse) as fault:
@@ -226,7 +226,7 @@ class QdrantIndex:
 
 
 def is_away(fault: Exception) -> bool:
-    """True where a fault of qdrant-client says that the server cannot serve now."""
+    """Whether a fault of qdrant-client means that the server cannot serve now."""
     if isinstance(fault, UnexpectedResponse):
         status = fault.status_code or 0
         return status >= 500 or status in _AWAY_STATUS
@@ -245,13 +245,13 @@ def _check_embedder(name: str, metadata: Mapping[str, Any], embedder: str, dimen
     made_by, length = metadata.get("embedder"), metadata.get("dimensions")
     if made_by is None:
         raise Refused(
-            f"the Qdrant collection {name} does not say which embedder made it: it is not eunoe's,"
+            f"the Qdrant collection {name} does not name its embedder: it was not made by eunoe,"
             " or the server is older than 1.16; use another prefix, or a newer server"
         )
     if (made_by, length) != (embedder, dimensions):
         raise Refused(
             f"the Qdrant collection {name} was made with the embedder {made_by} ({length} dimensions),"
-            f" not with {embedder} ({dimensions}): set that one again, and to change it make memory again with"
+            f" not with {embedder} ({dimensions}): set the former again, or rebuild memory with the latter by"
             " `eunoe rebuild --into v2 --set embedding=…` (any new name for v2), then `eunoe promote v2`"
         )
 

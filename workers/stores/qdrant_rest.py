@@ -1,8 +1,8 @@
-"""A Qdrant client whose two frequent calls, writing points and searching, are written by hand.
+"""A Qdrant client with its own implementation of the two frequent calls, writing points and searching.
 
-qdrant-client builds, checks and writes a pydantic model of every point, opens a connection for every request to a
-server on its own machine, and reads an answer by trying all types that it could be: several milliseconds of processor
-time a request. Rare calls stay with it.
+qdrant-client validates a pydantic model of every point, opens a connection per request to a local server, and parses
+an answer by trying all possible types. That takes several milliseconds of processor time a request. Rare calls still
+use it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 
 class QdrantRest(AsyncQdrantClient):
-    """qdrant-client over REST, with `write_points` and `search_points` of its own."""
+    """The client of qdrant-client over REST, with faster `write_points` and `search_points`."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
         super().__init__(url=url, api_key=api_key, timeout=timeout_s, check_compatibility=False)
@@ -34,11 +34,11 @@ class QdrantRest(AsyncQdrantClient):
 
     @property
     def address(self) -> str:
-        """Its URL, with the port."""
+        """The server's URL, with the port."""
         return self._wire.address
 
     async def write_points(self, collection: str, points: Sequence[Point], unless_after: int | None) -> None:
-        """Write points and wait for it; one that is there stays where its ``seq`` is greater than ``unless_after``."""
+        """Write points and wait for it; a stored point whose ``seq`` is greater than ``unless_after`` stays."""
         body: dict[str, Any] = {"points": [_row(point) for point in points]}
         if unless_after is not None:
             body["update_filter"] = {"must": [{"key": "seq", "range": {"lte": unless_after}}]}
@@ -58,7 +58,7 @@ class QdrantRest(AsyncQdrantClient):
         await super().close(grpc_grace, **kwargs)
 
     async def _send(self, method: str, path: str, body: Json) -> Any:  # noqa: ANN401 - JSON
-        """The ``result`` of an answer; raises what qdrant-client raises."""
+        """The ``result`` of an answer; raises the exceptions of qdrant-client."""
         try:
             answer = await self._wire.send(method, path, body)
         except NoAnswer as fault:

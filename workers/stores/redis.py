@@ -1,7 +1,7 @@
-"""The state store, the parking lot and the log book on Redis (or Valkey), alone or as a cluster.
+"""State store, parking lot and log positions on Redis or Valkey, standalone or clustered.
 
-Each write is one script and touches keys of one hash tag only. A repeated request (the client repeats one whose
-answer was lost) does no harm: a commit knows itself by a token, the others come out the same.
+Each write is one script that touches keys of one hash tag only. The client repeats a request whose answer was lost;
+that is safe: a commit is recognized by its token, and all other scripts are idempotent.
 """
 
 import itertools
@@ -17,9 +17,9 @@ from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.promotions import last_promoted
 
 MAX_LISTED = 1_000
-"""Parked sessions that one listing shows at most."""
-SCANNED = 1_000
-"""Keys in one step of a walk over all."""
+"""Parked sessions that one listing returns at most."""
+SCAN_COUNT = 1_000
+"""The COUNT of one SCAN step."""
 
 _COMMIT = Script.load("commit")
 _MARK_SENT = Script.load("mark_sent")
@@ -34,21 +34,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RedisStore:
-    """`StateStore`, `ConversationList`, `ParkingLot`. ``lane_ttl_s``: how long a lane's ledger is kept, in seconds."""
+    """`StateStore`, `ConversationList` and `ParkingLot`.
+
+    ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
+    """
 
     def __init__(self, client: RedisClient, keys: Keys, *, request_ttl_s: int = 86_400) -> None:
         self._redis = RedisConnection(client)
         self._keys = keys
         self._request_ttl_ms = request_ttl_s * 1000
-        # one draw for all commits of this process: each would let go of the interpreter, and wait to have it back
+        # one random draw for all commits of this process: each draw would release the interpreter lock
         self._tokens = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
 
     async def ledger(self, scope: Scope) -> Ledger:
-        """Where the stage stands; one round trip."""
+        """The ledger of a stage; takes one round trip."""
         return _ledger(as_table(await self._redis.command("HGETALL", self._keys.ledger(scope))))
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Do the transaction; False when the fence holds."""
+        """Run the transaction; returns whether the fence let it pass."""
         tables = sorted({write.table for write in commit.writes})
         keys = [
             self._keys.ledger(scope),
@@ -78,27 +81,27 @@ class RedisStore:
         return as_table(await self._redis.command("HGETALL", self._keys.table(stage, key, table)))
 
     async def conversations(self) -> list[str]:
-        """The keys of all conversations of this generation, sorted; walks over all keys of the server, or cluster."""
+        """The keys of all conversations of this generation, sorted; scans all keys of the server or cluster."""
         found: set[str] = set()
         client = self._redis.client
-        with self._redis.watched():
-            async for name in client.scan_iter(match=self._keys.generation_pattern(), count=SCANNED):
+        with self._redis.translating_faults():
+            async for name in client.scan_iter(match=self._keys.generation_pattern(), count=SCAN_COUNT):
                 key = self._keys.conversation_of(as_text(name))
                 if key is not None:
                     found.add(key)
         return sorted(found)
 
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
-        """Keep an event once; False when its session is applied already."""
+        """Store an event once; returns whether its session is still to be applied."""
         keys = [self._keys.ledger(scope), self._keys.parked_numbers(scope), self._keys.parked(scope, number)]
         return bool(await self._redis.run(_PARK, keys, [number, slot, text]))
 
     async def parked(self, scope: Scope, number: int) -> dict[str, str]:
-        """What is parked of a session: slot → event."""
+        """The parked events of a session: slot → event."""
         return as_table(await self._redis.command("HGETALL", self._keys.parked(scope, number)))
 
     async def parked_numbers(self, scope: Scope) -> list[int]:
-        """The sessions of which something is parked, ascending; the first `MAX_LISTED` of them."""
+        """The first `MAX_LISTED` sessions with parked events, ascending."""
         found = await self._redis.command("ZRANGE", self._keys.parked_numbers(scope), 0, MAX_LISTED - 1)
         return sorted(int(number) for number in found)
 
@@ -112,7 +115,7 @@ class RedisTransplants:
         self._keys = keys
 
     async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
-        """What is kept of a conversation; raises ``ValueError`` where something is unsent."""
+        """The stored state of a conversation; raises ``ValueError`` where an outbox is unsent."""
         scopes = {stage: Scope(stage, key) for stage in tables}
         ledgers = {stage: await self._store.ledger(scope) for stage, scope in scopes.items()}
         if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
@@ -129,7 +132,7 @@ class RedisTransplants:
     async def swap(
         self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
     ) -> bool:
-        """Put ``standing`` in the place of all that is kept of a conversation."""
+        """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected."""
         documents = self._documents(key, tables, standing)
         lists = {
             self._keys.parked_numbers(Scope(stage, key)): sorted(standing.parked.get(stage, {})) for stage in tables
@@ -148,7 +151,7 @@ class RedisTransplants:
     def _documents(
         self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation
     ) -> dict[str, Mapping[str, str]]:
-        """The hashes to write, empty ones too: name → field → text."""
+        """The hashes to write, empty ones included: name → field → text."""
         found: dict[str, Mapping[str, str]] = {}
         for stage, names in tables.items():
             scope = Scope(stage, key)
@@ -160,7 +163,7 @@ class RedisTransplants:
         return found
 
     async def _stale(self, key: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
-        """What is parked now, to be removed with the rest."""
+        """The keys of events parked now, which the swap removes."""
         scopes = [Scope(stage, key) for stage in tables]
         return [
             self._keys.parked(scope, number) for scope in scopes for number in await self._store.parked_numbers(scope)
@@ -176,19 +179,19 @@ def _ledger_fields(ledger: Ledger) -> dict[str, str]:
 
 
 class RedisLogPositions:
-    """`LogBook`. A timer's score is the microseconds of ``since``: whole numbers that Redis keeps exactly."""
+    """`LogPositions`. A timer's score is ``since`` in microseconds, an integer that Redis stores exactly."""
 
     def __init__(self, client: RedisClient, keys: Keys) -> None:
         self._redis = RedisConnection(client)
         self._keys = keys
 
     async def position(self, partition: int) -> int | None:
-        """The position that was handled last; None: none yet."""
+        """The position that was handled last; `None` means none yet."""
         found = await self._redis.command("HGET", self._keys.positions(), str(partition))
         return None if found is None else int(found)
 
     async def remember(self, partition: int, position: int) -> None:
-        """Record the handled position; it never goes back."""
+        """Record the handled position; a smaller one is ignored."""
         await self._redis.run(_REMEMBER, [self._keys.positions()], [partition, position])
 
     async def schedule(self, partition: int, key: str, timer: Timer) -> None:
@@ -197,7 +200,7 @@ class RedisLogPositions:
         await self._redis.run(_SCHEDULE, self._timer_keys(partition), [key, _microseconds(timer.since), document])
 
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
-        """Timers of sessions that are quiet since ``since`` or longer, the oldest first, equal ones by key."""
+        """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
         if limit <= 0:
             return []
         found = await self._redis.run(_DUE, self._timer_keys(partition), [_microseconds(since), limit])
@@ -207,11 +210,11 @@ class RedisLogPositions:
         ]
 
     async def promote(self, partition: int, position: int, generation: str) -> None:
-        """Record that ``generation`` answers what stands behind ``position``."""
+        """Record that ``generation`` answers asks after ``position``."""
         await self._redis.command("HSET", self._keys.promotions(partition), str(position), generation)
 
     async def answering(self, partition: int, position: int | None = None) -> str | None:
-        """The generation that answers what stands at a position (None: at the end)."""
+        """The generation that answers at a position; `None` means the end of the log."""
         found = as_table(await self._redis.command("HGETALL", self._keys.promotions(partition)))
         return last_promoted({int(at): generation for at, generation in found.items()}, position)
 
@@ -220,13 +223,13 @@ class RedisLogPositions:
 
 
 async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500) -> int:
-    """Delete every key of a generation, some hundred at a time, and say how many they were.
+    """Delete every key of a generation, ``batch`` at a time, and return their number.
 
-    For a generation that nobody works on: keys written meanwhile may stay. Raises `Unavailable`.
+    Only for a generation without workers: keys written meanwhile may stay. Raises `Unavailable`.
     """
     redis = RedisConnection(client)
     removed = 0
-    with redis.watched():
+    with redis.translating_faults():
         found: list[Any] = []
         async for key in client.scan_iter(match=keys.generation_pattern(), count=batch):
             found.append(key)
@@ -262,7 +265,7 @@ def _commit_words(commit: Commit, token: str) -> list[str | int]:
 
 
 def _write_words(writes: Sequence[Write], places: dict[str, int]) -> list[str | int]:
-    """Four words a write: kind, the table's place among the keys, id, text; tables are cleared first."""
+    """Four words per write: kind, the table's index among the keys, id, text; clears come first."""
     words: list[str | int] = []
     for write in sorted(writes, key=lambda write: not isinstance(write, Clear)):
         match write:

@@ -1,5 +1,6 @@
--- KEYS: 1 positions. ARGV: 1 partition, 2 position. A position never goes back.
--- Whole numbers as text: the longer one is the greater.
+-- Records the handled position of a partition; a smaller position is ignored.
+-- KEYS: 1 positions. ARGV: 1 partition, 2 position
+-- Integers are compared as text: the longer one is the greater.
 local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end

@@ -1,7 +1,7 @@
--- All that is kept of one conversation, replaced in one step.
--- KEYS: 1 ledger of the first stage, then whatever is removed or written
--- ARGV: 1 what it must have applied, 2 the number of its unsent outbox or '', then per key: 'hash' or 'numbers', its
---       place in KEYS, how many words follow, and these: field and text by turns, or numbers
+-- Replaces the stored state of one conversation atomically; returns 0 where its ledger has changed.
+-- KEYS: 1 ledger of the first stage, then all keys to delete or write
+-- ARGV: 1 expected applied number, 2 expected number of the unsent outbox or '', then per key: 'hash' or 'numbers', its
+--       index in KEYS, the count of words that follow, and these words: fields and texts alternating, or numbers
 local now = redis.call('HMGET', KEYS[1], 'applied', 'outbox_number')
 if (now[1] or '0') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then
   return 0

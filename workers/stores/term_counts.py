@@ -1,4 +1,4 @@
-"""In how many texts a term stands: one small document for each term of a conversation, and they are many."""
+"""Document frequencies: one small document per term of a conversation."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,9 @@ from eunoe.schemas.ports import StateStore
 def frequency_writes(
     table: str, form: type[Value], listed: Iterable[list[str]], known: Mapping[str, int]
 ) -> list[Write]:
-    """The documents after some texts came in; ``listed`` are their terms, ``known`` tells the numbers before them.
+    """The writes that count new texts.
 
-    ``form`` has one field, the number.
+    ``listed`` holds the terms of each text, ``known`` the counts before. ``form`` has one field, the count.
     """
     fresh = Counter(term for words in listed for term in set(words))
     return [Put(table, term, _written(form, known.get(term, 0) + count)) for term, count in sorted(fresh.items())]
@@ -23,7 +23,7 @@ def frequency_writes(
 async def read_numbers(
     store: StateStore, place: tuple[str, str, str], form: type[Value], wanted: set[str]
 ) -> dict[str, int]:
-    """Term → its number, for the wanted terms that have one. ``place``: stage, conversation key, table.
+    """Term → count, for the wanted terms that have one. ``place``: stage, conversation key, table.
 
     Raises `Unavailable`.
     """
@@ -34,7 +34,7 @@ async def read_numbers(
     return {term: _number(form, row) for term, row in zip(ordered, rows, strict=True) if row is not None}
 
 
-# the same small numbers again and again
+# cached: the same small counts recur
 @lru_cache(maxsize=8_192)
 def _written(form: type[Value], number: int) -> str:
     (name,) = form.model_fields

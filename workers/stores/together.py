@@ -1,4 +1,4 @@
-"""Commands of many callers in one round trip: what comes while the server is busy goes together."""
+"""Pipelines commands of many callers: those that arrive while the server is busy share a round trip."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from redis.asyncio import Redis
 
 Words = tuple[str | int, ...]
 
-MOST = 256
-"""Commands of one round trip."""
-UNDER_WAY = 2
-"""Round trips at once: while they are under way the next one gathers."""
+MAX_BATCH = 256
+"""Commands in one round trip."""
+MAX_ROUND_TRIPS = 2
+"""Concurrent round trips; commands that come meanwhile wait for the next one."""
 
 
 @dataclass(slots=True)
 class CommandPipeline:
-    """Sends commands in pipelines; each stands for itself, and a fault of one is nobody else's.
+    """Sends commands in pipelines; a fault of one command concerns its caller only.
 
-    Hundreds of conversations ask a few small things each: a connection, a write and a read for every one of them
-    cost more than the things themselves. Commands of one caller, awaited one after the other, keep their order.
+    Hundreds of conversations send a few small commands each; a connection, a write and a read for each would cost
+    more than the commands. Commands that a caller awaits one after the other keep their order.
     """
 
     client: Redis
@@ -32,14 +32,14 @@ class CommandPipeline:
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Any] = loop.create_future()
         self._waiting.append((words, reply))
-        if not self._planned and len(self._sending) < UNDER_WAY:
+        if not self._planned and len(self._sending) < MAX_ROUND_TRIPS:
             self._planned = True
-            loop.call_soon(self._start)  # after all that is ready now has asked
+            loop.call_soon(self._start)  # after all callers that are ready now
         return await reply
 
     def _start(self) -> None:
         self._planned = False
-        batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
         if not batch:
             return
         task = asyncio.ensure_future(self._send(batch))

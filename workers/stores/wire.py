@@ -1,6 +1,6 @@
-"""JSON over HTTP to one server, for requests that are many: bodies as bytes over kept connections of aiohttp.
+"""JSON over HTTP to one server for frequent requests: byte bodies over keep-alive connections of aiohttp.
 
-qdrant-client builds and checks a model of every request and answer, which takes several times as long as the request
+qdrant-client validates a pydantic model of every request and answer, which takes several times as long as the request
 itself.
 """
 
@@ -16,39 +16,39 @@ import orjson
 
 from eunoe.workers.stores.connection import is_closed
 
-KEPT_S: Final = 4.0
-"""Seconds that an idle connection is kept: fewer than a server keeps it, who would close it under a request."""
-LARGE: Final = 2**19
-"""Bytes from which on a body is sent in pieces."""
+KEEP_ALIVE_S: Final = 4.0
+"""Seconds that an idle connection stays open: fewer than at the server, which could close it during a request."""
+STREAMED_BYTES: Final = 2**19
+"""Size from which a body is sent in pieces."""
 
 
 class NoAnswer(Exception):
-    """The server gave no answer, or none that is whole; the cause says why."""
+    """The server gave no answer, or an incomplete one; see the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What a server said."""
+    """A server's response."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
-    """Their names in any case."""
+    """Case-insensitive."""
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long and how much."""
+    """Timeouts and the number of connections."""
 
     connections: int = 100
     connect_s: float = 30.0
     read_s: float = 30.0
-    """Seconds without a byte of the answer."""
+    """Seconds to wait for the next byte of the answer."""
 
 
 class JsonHttpClient:
-    """Sends JSON to the server at ``address``; opened at the first request, because it belongs to the running loop."""
+    """Sends JSON to the server at ``address``. The session opens at the first request, inside the running loop."""
 
     def __init__(self, address: str, headers: Mapping[str, str], bounds: Bounds) -> None:
         self.address = address.rstrip("/")
@@ -57,9 +57,12 @@ class JsonHttpClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HttpResponse:
-        """The answer, whatever its status; raises `NoAnswer` where there is none. Arrays of numpy go as lists."""
+        """Send a request and return the response, whatever its status. NumPy arrays are sent as lists.
+
+        Raises `NoAnswer` where no complete response comes.
+        """
         content = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
-        data = io.BytesIO(content) if len(content) > LARGE else content
+        data = io.BytesIO(content) if len(content) > STREAMED_BYTES else content
         try:
             async with self._opened().request(method, self.address + path, data=data) as answer:
                 return HttpResponse(answer.status, answer.reason or "", answer.headers, await answer.read())
@@ -81,12 +84,12 @@ class JsonHttpClient:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=bounds.connections,
-                    keepalive_timeout=KEPT_S,
+                    keepalive_timeout=KEEP_ALIVE_S,
                     ssl=httpx2.create_ssl_context() if secure else True,
                 ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=bounds.connect_s, sock_read=bounds.read_s),
                 headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=bool(getproxies()),  # looked up for every request
+                trust_env=bool(getproxies()),  # aiohttp would look it up for every request
             )
         return self._session
