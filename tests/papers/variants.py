@@ -18,8 +18,8 @@ from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.respond.timelines import (
     ShownTimeline,
+    TimelineLayout,
     TimelineSource,
-    TimelinesWritten,
     lay_out_timelines,
 )
 from eunoe.workers.tree.settings import TreeRecallSettings
@@ -193,7 +193,7 @@ def _simple(way: str) -> Contexts:
     return find
 
 
-def _timelines(lay_out: Callable[[str], TimelinesWritten]) -> Contexts:
+def _timelines(lay_out: Callable[[str], TimelineLayout]) -> Contexts:
     """Strategy timeline, shown otherwise; ``lay_out`` is given the question."""
 
     async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
@@ -213,7 +213,7 @@ def _unnamed(shown: Sequence[ShownTimeline]) -> Context:
     return lay_out_timelines(list(bare))
 
 
-def _broken(question: str) -> TimelinesWritten:
+def _broken(question: str) -> TimelineLayout:
     """The memories of timelines, each once and with its day, in an order that tells nothing; no source has a score."""
 
     def lay_out(shown: Sequence[ShownTimeline]) -> Context:

@@ -77,7 +77,7 @@ async def test_only_the_generation_that_answers_closes_idle_sessions():
             IDLE,
             lambda: times.now,
             lambda: times.ticks,
-            answers=place.answers,
+            may_close=place.answers,
         )
         assert await other.sweep() == closes
 

@@ -12,23 +12,23 @@ from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.events import Ask, Insight, InsightKind, Line, Provenance, Reply, Strategy
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
-from eunoe.workers.compress.reads import read_readings, read_segments, read_stats
+from eunoe.workers.compress.reads import read_line_features, read_segments, read_stats
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import SEGMENTS, SegmentStats
 from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
 from eunoe.workers.compress.segments import build_point as segment_point
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
-from eunoe.workers.respond.asked import AskedTime, nearness, read_question, read_times
 from eunoe.workers.respond.context import Context
-from eunoe.workers.respond.fused.scoring import FeatureWeights, Material, QuestionFeatures, score_turns
+from eunoe.workers.respond.feature_cache import FeatureCache
+from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_turns
 from eunoe.workers.respond.fused.source import FusedSource
+from eunoe.workers.respond.hints import TimeHint, read_question, read_times, time_fit
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
-from eunoe.workers.respond.parses import Parses
+from eunoe.workers.respond.parse_cache import ParseCache
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.respond.turns import REACH, WORTH, blend_neighbours, places
-from eunoe.workers.respond.wordings import Wordings
+from eunoe.workers.respond.turns import SALIENCE, WINDOW, add_neighbours, positions
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
@@ -125,7 +125,7 @@ class Shelf:
         source = {
             Strategy.CURRENT: CurrentSource(search, 5),
             Strategy.INSIGHT: InsightSource(search, 10),
-            Strategy.FUSED: FusedSource(self.store, finder, Wordings(self.embedder), TimelineSettings(), 1000),
+            Strategy.FUSED: FusedSource(self.store, finder, FeatureCache(self.embedder), TimelineSettings(), 1000),
         }[kind]
         context = await source.recall(Query(KEY, text, SPEAKERS, budget, "Ann", 9, insights))
         assert context.tokens == count_tokens(context.text) <= budget
@@ -249,12 +249,12 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     shelf = Shelf()
     told = ("Wow, that is so great of you!", "I bought my boat in Oslo last May.", "What will you do then?")
     shelf.said(1, *told)
-    (read,) = await Wordings(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
+    (read,) = await FeatureCache(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
     alike = np.ones((3, 4), dtype=np.float32) / 2
-    material = Material(read.turns, places(shelf.segments), alike, read.facts, np.zeros(3))
+    material = ScoringInput(read.turns, positions(shelf.segments), alike, read.features, np.zeros(3))
     sought = QuestionFeatures(read_question("Soup?", SPEAKERS), ["soup"], alike[0], 2)
     assert score_turns(material, sought, FeatureWeights(length=0)).argmax() == 1
-    nothing = FeatureWeights(length=0, worth=0, particulars=0, reaction=0, question=0, answer=0)
+    nothing = FeatureWeights(length=0, salience=0, particulars=0, reaction=0, question=0, answer=0)
     assert score_turns(material, sought, nothing).tolist() == [0, 0, 0]
 
 
@@ -275,7 +275,7 @@ def test_no_budget_is_exceeded(budget, asked):
 
 def test_a_question_names_people_times_and_kinds():
     asked = read_question("When did Ann go to Oslo in May 2023?", SPEAKERS)
-    assert (asked.speakers, asked.times, asked.when) == ({"Ann"}, (AskedTime(2023, 5),), True)
+    assert (asked.speakers, asked.times, asked.when) == ({"Ann"}, (TimeHint(2023, 5),), True)
     assert read_question("where do I live now?", SPEAKERS, "Ben").speakers == {"Ben"}
     assert read_question("where do I live now?", SPEAKERS, "Ben").present
     assert not read_question("where was I before now?", SPEAKERS).present
@@ -285,12 +285,12 @@ def test_a_question_names_people_times_and_kinds():
 @pytest.mark.parametrize(
     ("text", "times"),
     [
-        ("on 7 May 2023", [AskedTime(2023, 5, 7)]),
-        ("on May 7th, 2023", [AskedTime(2023, 5, 7)]),
-        ("on the 7th of may", [AskedTime(None, 5, 7)]),
-        ("in June", [AskedTime(None, 6)]),
-        ("2023-05-07", [AskedTime(2023, 5, 7)]),
-        ("in 2022", [AskedTime(2022)]),
+        ("on 7 May 2023", [TimeHint(2023, 5, 7)]),
+        ("on May 7th, 2023", [TimeHint(2023, 5, 7)]),
+        ("on the 7th of may", [TimeHint(None, 5, 7)]),
+        ("in June", [TimeHint(None, 6)]),
+        ("2023-05-07", [TimeHint(2023, 5, 7)]),
+        ("in 2022", [TimeHint(2022)]),
         ("you may march on", []),
         ("nothing", []),
     ],
@@ -300,14 +300,14 @@ def test_times_are_read(text, times):
 
 
 def test_days_near_a_named_time_fit_it():
-    named = (AskedTime(2023, 5, 7),)
-    fits = [nearness(named, date(2023, 5, day)) for day in (7, 8, 16, 30)]
+    named = (TimeHint(2023, 5, 7),)
+    fits = [time_fit(named, date(2023, 5, day)) for day in (7, 8, 16, 30)]
     assert fits[0] == 1
     assert fits == sorted(fits, reverse=True)
     assert fits[-1] == 0
-    assert nearness((AskedTime(None, 5),), date(2023, 5, 20)) == 1
-    assert nearness((AskedTime(2023, 2, 31),), date(2023, 2, 28)) == 0
-    assert nearness((), date(2023, 5, 7)) == 0
+    assert time_fit((TimeHint(None, 5),), date(2023, 5, 20)) == 1
+    assert time_fit((TimeHint(2023, 2, 31),), date(2023, 2, 28)) == 0
+    assert time_fit((), date(2023, 5, 7)) == 0
 
 
 # ---- neighbours
@@ -319,14 +319,14 @@ def test_neighbours_count_within_touching_segments_only():
     shelf.said(1, "c", index=1)
     shelf.said(1, "d", index=3)
     shelf.said(2, "e")
-    where = places(shelf.segments)
-    blended = blend_neighbours(np.eye(5), where, (0.3, 0.6, 1.0, 0.4, 0.2))
+    where = positions(shelf.segments)
+    blended = add_neighbours(np.eye(5), where, (0.3, 0.6, 1.0, 0.4, 0.2))
     assert blended[2].tolist() == [0.3, 0.6, 1.0, 0.0, 0.0]
     assert blended[0].tolist() == [1.0, 0.4, 0.2, 0.0, 0.0]
     assert blended[3].tolist() == [0, 0, 0, 1.0, 0]
     assert blended[4].tolist() == [0, 0, 0, 0, 1.0]
-    assert REACH == 2
-    assert places([]).shape == (0,)
+    assert WINDOW == 2
+    assert positions([]).shape == (0,)
 
 
 async def test_a_text_is_embedded_once():
@@ -337,12 +337,12 @@ async def test_a_text_is_embedded_once():
             counted.append(len(texts))
             return await super().embed(texts)
 
-    wordings = Wordings(Counting())
-    first = await wordings.read(["a boat", "a dog"], SPEAKERS)
-    again = await wordings.read(["a dog", "a cat"], SPEAKERS)
+    cache = FeatureCache(Counting())
+    first = await cache.read_texts(["a boat", "a dog"], SPEAKERS)
+    again = await cache.read_texts(["a dog", "a cat"], SPEAKERS)
     assert counted == [2, 1]
     assert again["a dog"][0] == first["a dog"][0]
-    await wordings.read(["a dog"], ("Dog",))
+    await cache.read_texts(["a dog"], ("Dog",))
     assert counted == [2, 1, 1]
 
 
@@ -358,16 +358,16 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     shelf.said(1, "a boat", "a dog")
     shelf.said(2, "as the responder said", reply_id="r1")
     boat, reply = shelf.segments
-    wordings = Wordings(Counting())
-    first = await wordings.read_segments([boat, reply], SPEAKERS, {})
-    assert wordings.unread([reply, boat], SPEAKERS) == []
-    assert await wordings.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
+    cache = FeatureCache(Counting())
+    first = await cache.read_segments([boat, reply], SPEAKERS, {})
+    assert cache.missing([reply, boat], SPEAKERS) == []
+    assert await cache.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
     assert counted == [2]
     assert not first[1].vectors.any()
     assert [turn.tokens for turn in first[0].turns] == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
     changed = boat.model_copy(update={"lines": boat.lines[:1]})
-    assert wordings.unread([changed, reply], SPEAKERS) == [changed]
-    assert [len(one.turns) for one in await wordings.read_segments([changed], SPEAKERS, {})] == [1]
+    assert cache.missing([changed, reply], SPEAKERS) == [changed]
+    assert [len(one.turns) for one in await cache.read_segments([changed], SPEAKERS, {})] == [1]
 
 
 async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the_same():
@@ -378,7 +378,7 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
     key, store = KEY, pipeline.store
     speakers = (await read_stats(store, key)).speakers
     segments = await read_segments(store, key, [derive_id(key, 1, COMPRESS, index) for index in range(9)])
-    stored = await read_readings(store, key, [segment.segment_id for segment in segments])
+    stored = await read_line_features(store, key, [segment.segment_id for segment in segments])
     assert sorted(stored) == sorted(segment.segment_id for segment in segments)
     counted: list[int] = []
 
@@ -387,30 +387,30 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
             counted.append(len(texts))
             return await super().embed(texts)
 
-    again = await Wordings(Counting()).read_segments(segments, speakers, stored)
+    again = await FeatureCache(Counting()).read_segments(segments, speakers, stored)
     assert counted == []
-    fresh = await Wordings(Counting()).read_segments(segments, speakers, {})
+    fresh = await FeatureCache(Counting()).read_segments(segments, speakers, {})
     assert counted == [2]
     for one, other in zip(again, fresh, strict=True):
         assert np.array_equal(one.vectors, other.vectors)
-        assert np.array_equal(one.facts, other.facts)
+        assert np.array_equal(one.features, other.features)
         assert one.turns == other.turns
-    assert fresh[0].facts[0, WORTH] > 0 > fresh[-1].facts[-1, WORTH]
-    others = await Wordings(Counting()).read_segments(segments, ("Zoe",), stored)
+    assert fresh[0].features[0, SALIENCE] > 0 > fresh[-1].features[-1, SALIENCE]
+    others = await FeatureCache(Counting()).read_segments(segments, ("Zoe",), stored)
     assert len(others) == len(segments)
     assert len(counted) == 2
 
 
 def test_parses_are_equal_bounded_and_kept(monkeypatch):
-    monkeypatch.setattr("eunoe.workers.respond.parses.KEPT", 2)
+    monkeypatch.setattr("eunoe.workers.respond.parse_cache.MAX_PARSED", 2)
     asked: list[str] = []
 
     def parse(text: str) -> int:
         asked.append(text)
         return int(text)
 
-    parses = Parses(parse)
-    assert [parses(text) for text in ("1", "2", "1", "3", "1", "2")] == [1, 2, 1, 3, 1, 2]
+    cached = ParseCache(parse)
+    assert [cached(text) for text in ("1", "2", "1", "3", "1", "2")] == [1, 2, 1, 3, 1, 2]
     assert asked == ["1", "2", "3", "2"]  # 2 was forgotten: 1 was used after it
 
 

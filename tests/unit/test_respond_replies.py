@@ -11,8 +11,8 @@ from eunoe.schemas.ports import Prompt
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import STATS, SegmentStats
 from eunoe.workers.models.asking import is_correcting
-from eunoe.workers.respond.asked import read_question
 from eunoe.workers.respond.context import Context, Row, make_context, write_row
+from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import NOTHING, OfflineReplier, choose_lines
 from eunoe.workers.respond.prompt import Note, RefineAnswer, RefinedReplyAnswer, ReplyAnswer
@@ -181,7 +181,7 @@ async def test_what_was_before_is_told_with_what_came_after():
 
 
 def test_a_memory_that_holds_no_more_is_never_what_holds_now():
-    rows = (row(1, "lives in Paris"), row(2, "lives in Rome", day=9, holds=False))
+    rows = (row(1, "lives in Paris"), row(2, "lives in Rome", day=9, is_current=False))
     assert choose_lines(rows, [0.9, 0.9], read_question("where now?", ())) == [0]
     assert choose_lines(rows, [0.9, 0.9], read_question("where before?", ())) == [0, 1]
     assert choose_lines(rows, [0.1, 0.1], read_question("where now?", ())) == []

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.readings import LineFeatures, as_kept, worth_of
+from eunoe.workers.compress.features import LineFeatures, line_saliences, quantized
 from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats, segment_id
 from eunoe.workers.stores.term_counts import read_numbers
 
 __all__ = [
     "LineFeatures",
-    "as_kept",
     "compressed_session",
+    "line_saliences",
+    "quantized",
     "read_frequencies",
-    "read_readings",
+    "read_line_features",
     "read_segments",
     "read_stats",
     "segment_id",
-    "worth_of",
 ]
 
 
@@ -51,7 +51,7 @@ async def read_segments(
     return [parse(row) for row in rows if row is not None]
 
 
-async def read_readings(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, LineFeatures]:
+async def read_line_features(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, LineFeatures]:
     """Segment id → how its lines were read, for those that have a reading."""
     if not ids:
         return {}

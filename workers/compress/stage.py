@@ -6,7 +6,7 @@ from itertools import chain
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
 from eunoe.schemas.ports import Compressor, Embedder, StateStore, Vectors
-from eunoe.workers.compress.readings import LineFeatures, build_reading, worth_of
+from eunoe.workers.compress.features import LineFeatures, build_features, line_saliences
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (
     READINGS,
@@ -75,11 +75,11 @@ class CompressStage:
         """The vectors of ``texts``, and each part's lines read for retrieval; one call for the whole session."""
         said = [[without_names(line.text, speakers) for line in evidence(lines)] for lines in parts]
         vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
-        worth = await offload(sum(map(len, parts)), _worth, parts, speakers)
+        worth = await offload(sum(map(len, parts)), _saliences, parts, speakers)
         readings, start = [], len(texts)
         for lines, own, tells in zip(parts, said, worth, strict=True):
             rows = vectors[start : start + len(own)]
-            readings.append(build_reading(lines, rows, tells, self._embedder.name, speakers))
+            readings.append(build_features(lines, rows, tells, self._embedder.name, speakers))
             start += len(own)
         return vectors[: len(texts)], readings
 
@@ -94,5 +94,5 @@ class CompressStage:
         return [[next(compressed) for _ in lines] for lines in proofs]
 
 
-def _worth(parts: Sequence[tuple[Line, ...]], speakers: Sequence[str]) -> list[list[float]]:
-    return [worth_of(lines, speakers) for lines in parts]
+def _saliences(parts: Sequence[tuple[Line, ...]], speakers: Sequence[str]) -> list[list[float]]:
+    return [line_saliences(lines, speakers) for lines in parts]

@@ -13,7 +13,7 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.dependents import made_again, number_of, producer_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
-from eunoe.workers.intake.book import HEAD, Head
+from eunoe.workers.intake.sessions import HEAD, Head
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 
 TAKEN: tuple[Topic, ...] = tuple(

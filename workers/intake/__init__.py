@@ -1,1 +1,1 @@
-"""The room of the stage that takes the log in: sessions open, close and are numbered here."""
+"""Stage `intake`: reads the conversation log; opens, closes and numbers sessions."""

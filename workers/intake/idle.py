@@ -1,4 +1,4 @@
-"""Ends idle sessions: produces a session end into the log when nobody has spoken for the idle time."""
+"""Ends idle sessions by producing events to the log."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -22,9 +22,9 @@ REMEMBERED = 10_000
 
 @dataclass(slots=True)
 class IdleCloser:
-    """Finds idle sessions on partitions that are caught up, and produces their end into ``conversations``.
+    """Finds idle sessions on caught-up partitions and produces `SessionEnded` to ``conversations``.
 
-    An end names the utterance that it follows: it is void where another has come since. It may be produced twice.
+    The event names the utterance it follows, so it has no effect if another one came. It may be produced twice.
     """
 
     log_positions: LogPositions
@@ -34,10 +34,10 @@ class IdleCloser:
     settings: IntakeSettings
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     clock: Callable[[], float] = monotonic
-    answers: Callable[[str | None], bool] = lambda promoted: promoted is None
-    """Whether this generation ends sessions where the given one was promoted last; of several only one may."""
+    may_close: Callable[[str | None], bool] = lambda promoted: promoted is None
+    """Whether this generation may end sessions, given the last promoted one; only one generation may."""
     _produced: OrderedDict[DueTimer, float] = field(default_factory=OrderedDict)
-    """Ends that were produced lately → when, by ``clock``. The log may need a while to come to them."""
+    """Recently produced ends → time by ``clock``. The log may not have been read that far yet."""
 
     async def sweep(self) -> int:
         """Check all partitions once; returns how many ends were produced. Raises `Unavailable`."""
@@ -52,7 +52,7 @@ class IdleCloser:
 
     async def _due(self, partition: int, since: datetime) -> list[DueTimer]:
         due = await self.log_positions.due(partition, since, BATCH)
-        if due and not self.answers(await self.log_positions.answering(partition)):
+        if due and not self.may_close(await self.log_positions.answering(partition)):
             return []
         return due
 

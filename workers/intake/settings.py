@@ -1,4 +1,4 @@
-"""Bounds of intake, and the way of an ask."""
+"""Settings of stage `intake`."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,34 +9,34 @@ from eunoe.schemas.base import Tier, Value
 
 
 class BlendMode(StrEnum):
-    """When memory is blended for a turn that asks for a reply."""
+    """Blending of memory for a turn that asks for a reply."""
 
     BEFORE_REPLY = "before_reply"
-    """First insights, then a reply that is infused with them (CREEM, section 3.3)."""
+    """Before the reply, which uses the insights (CREEM, section 3.3)."""
     AFTER_REPLY = "after_reply"
-    """Beside the reply, which does not wait and does not see them."""
+    """In parallel with the reply, which does not use the insights."""
     OFF = "off"
-    """Not at all."""
+    """No blending."""
 
 
 class IntakeSettings(Value):
-    """When sessions close, and what an utterance may be."""
+    """Limits of utterances and sessions, and blending."""
 
     idle_seconds: Annotated[float, Tier.SET] = Field(default=1800.0, gt=0)
-    """A session in which nobody speaks for this long is over."""
+    """Seconds without an utterance after which a session ends."""
     max_text_bytes: Annotated[int, Tier.TUNE] = Field(default=32_768, ge=1)
-    """Bytes of UTF-8 of one utterance."""
+    """Maximum of UTF-8 bytes of one utterance."""
     max_utterances: Annotated[int, Tier.TUNE] = Field(default=400, ge=1)
-    """Utterances of one session; what follows is the next session."""
+    """Maximum of utterances in one session; further ones open the next session."""
     max_session_bytes: int = Field(default=524_288, ge=1024)
-    """Bytes of one session's lines as JSON."""
+    """Maximum of bytes of one session's lines as JSON."""
     remembered_ids: int = Field(default=10_000, ge=1)
-    """Utterance ids per conversation that are known again when they come twice."""
+    """Utterance ids per conversation that are checked for repetitions."""
     max_dialogue_bytes: int = Field(default=131_072, ge=1024)
-    """Bytes of the open session's lines as JSON that go along with a turn; the latest lines stay."""
+    """Maximum of bytes of the open session's lines (JSON) sent along with a turn; the latest lines are kept."""
     sweep_seconds: float = Field(default=1.0, gt=0)
-    """How often idle sessions are looked for."""
+    """Seconds between two searches for idle sessions."""
     blend: Annotated[BlendMode, Tier.TUNE] = BlendMode.BEFORE_REPLY
-    """Insights of asked turns: before_reply, after_reply or off."""
+    """Insights for turns that ask for a reply: before_reply, after_reply or off."""
     blend_unasked: Annotated[bool, Tier.TUNE] = False
-    """Insights also of utterances that ask for nothing, where ``blend`` is not off: up to two more model calls each."""
+    """Insights also for utterances that ask for nothing, unless ``blend`` is off: up to two more model calls each."""

@@ -1,8 +1,8 @@
 """Spec of stage intake."""
 
 from eunoe.schemas.events import Erase, ReplyContext, ReplyRequested, SessionClosed, SessionEnded, Utterance
-from eunoe.workers.intake.book import TABLES
 from eunoe.workers.intake.idle import IdleCloser
+from eunoe.workers.intake.sessions import TABLES
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import NAME, IntakeStage
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, Dependencies, PeriodicTask, Stage, StageSpec
@@ -16,7 +16,9 @@ def build(dependencies: Dependencies) -> Stage:
 def idle_closer(context: BackgroundContext) -> PeriodicTask:
     """The task that ends idle sessions."""
     settings = context.settings.of(IntakeSettings)
-    closer = IdleCloser(context.log_positions, context.publisher, context.caught_up, settings, answers=context.answers)
+    closer = IdleCloser(
+        context.log_positions, context.publisher, context.caught_up, settings, may_close=context.answers
+    )
     return PeriodicTask(closer.sweep, settings.sweep_seconds)
 
 

@@ -1,4 +1,4 @@
-"""Stage intake: takes the log in."""
+"""Stage `intake`: reads the conversation log."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,25 +9,25 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Erase, Line, SessionEnded, Utterance
 from eunoe.schemas.ports import Tables
-from eunoe.workers.intake.book import (
+from eunoe.workers.intake.overlay import TableOverlay
+from eunoe.workers.intake.sessions import (
     CLOSED,
     HEAD,
     LINES,
     RING,
     SEEN,
-    Digest,
+    ClosedSession,
     Head,
     IncomingLine,
     IntakeState,
-    Number,
     RingSlot,
+    SeenUtterance,
     closing_reason,
     on_erase,
     on_session_ended,
     on_utterance,
     ring_slot,
 )
-from eunoe.workers.intake.draft import Draft
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.turns import needs_lines
 
@@ -35,33 +35,33 @@ NAME = "intake"
 
 V = TypeVar("V", bound=Value)
 
-Taken = Utterance | SessionEnded | Erase
+IntakeEvent = Utterance | SessionEnded | Erase
 
 
 class IntakeStage:
-    """Buffers utterances, opens, closes and numbers sessions, passes asks on."""
+    """Stores utterances, opens, closes and numbers sessions, and passes asks on."""
 
     def __init__(self, store: Tables, settings: IntakeSettings) -> None:
         self._store = store
         self._settings = settings
 
-    async def decide(self, work: Work[Taken]) -> Decision:
-        """See `eunoe.workers.intake.book` for what each event changes."""
+    async def decide(self, work: Work[IntakeEvent]) -> Decision:
+        """Decide one event; see `eunoe.workers.intake.sessions`. Raises `Unavailable`."""
         (decision,) = await self.decide_batch((work,))
         return decision
 
-    async def decide_batch(self, works: Sequence[Work[Taken]]) -> list[Decision]:
-        """The same for several events of a conversation that follow each other, in few round trips."""
-        draft = Draft(self._store)
-        await _read_ahead(draft, works)
+    async def decide_batch(self, works: Sequence[Work[IntakeEvent]]) -> list[Decision]:
+        """Decide several consecutive events of a conversation, with few round trips. Raises `Unavailable`."""
+        overlay = TableOverlay(self._store)
+        await _read_ahead(overlay, works)
         decisions = []
         for work in works:
-            decision = await self._decide(_Reader(draft, work.key, self._settings), work)
-            draft.write(decision.writes)
+            decision = await self._decide(_Reader(overlay, work.key, self._settings), work)
+            overlay.write(decision.writes)
             decisions.append(decision)
         return decisions
 
-    async def _decide(self, reader: "_Reader", work: Work[Taken]) -> Decision:
+    async def _decide(self, reader: "_Reader", work: Work[IntakeEvent]) -> Decision:
         event = work.event
         if isinstance(event, Erase):
             return on_erase(event)
@@ -69,26 +69,26 @@ class IntakeStage:
             known = await reader.known(event.session_id, None)
             known = await reader.with_lines(known, needed=known.head.is_open)
             return on_session_ended(known, event, work.log_time, self._settings)
-        told = IncomingLine.of(event)
+        incoming = IncomingLine.of(event)
         known = await reader.known(event.session_id, event.utterance_id)
-        carried = needs_lines(event, self._settings) or closing_reason(known.head, told, self._settings) is not None
+        carried = needs_lines(event, self._settings) or closing_reason(known.head, incoming, self._settings) is not None
         known = await reader.with_lines(known, needed=carried and known.head.is_open)
-        return on_utterance(known, told, work.log_time, self._settings, replayed=work.replayed)
+        return on_utterance(known, incoming, work.log_time, self._settings, replayed=work.replayed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """What is known of a conversation for one event."""
+    """Reads a conversation's state for one event."""
 
-    draft: Draft
+    overlay: TableOverlay
     key: str
     settings: IntakeSettings
 
     async def known(self, session_id: str | None, utterance_id: str | None) -> IntakeState:
         head = await self._one(HEAD, HEAD, Head) or Head()
-        seen = await self._one(SEEN, utterance_id, Digest)
-        closed = await self._one(CLOSED, session_id, Number)
-        # until the ring is full its next place is empty
+        seen = await self._one(SEEN, utterance_id, SeenUtterance)
+        closed = await self._one(CLOSED, session_id, ClosedSession)
+        # the next place is empty until the ring is full
         is_full = head.remembered >= self.settings.remembered_ids
         place = ring_slot(head, self.settings) if utterance_id and is_full else None
         evicted = await self._one(RING, place, RingSlot)
@@ -102,26 +102,26 @@ class _Reader:
     async def _one(self, table: str, id_: str | None, form: type[V]) -> V | None:
         if id_ is None:
             return None
-        (text,) = await self.draft.fetch(NAME, self.key, table, [id_])
+        (text,) = await self.overlay.fetch(NAME, self.key, table, [id_])
         return None if text is None else form.from_json(text)
 
     async def with_lines(self, known: IntakeState, *, needed: bool) -> IntakeState:
         if not needed:
             return known
-        rows = await self.draft.scan(NAME, self.key, LINES)
+        rows = await self.overlay.scan(NAME, self.key, LINES)
         lines = tuple(Line.from_json(text) for _, text in sorted(rows.items()))
         return replace(known, lines=lines)
 
 
-async def _read_ahead(draft: Draft, works: Sequence[Work[Taken]]) -> None:
-    """Read side by side what the events will ask for one after the other."""
+async def _read_ahead(overlay: TableOverlay, works: Sequence[Work[IntakeEvent]]) -> None:
+    """Read concurrently what the events will need one after the other."""
     key, events = works[0].key, [work.event for work in works]
     utterances = [event.utterance_id for event in events if isinstance(event, Utterance)]
     sessions = {event.session_id for event in events if not isinstance(event, Erase)} - {None}
     ends = any(isinstance(event, SessionEnded) for event in events)
     await asyncio.gather(
-        draft.fetch(NAME, key, HEAD, [HEAD]),
-        draft.fetch(NAME, key, SEEN, utterances),
-        draft.fetch(NAME, key, CLOSED, sorted(filter(None, sessions))),
-        *([draft.scan(NAME, key, LINES)] if ends else []),
+        overlay.fetch(NAME, key, HEAD, [HEAD]),
+        overlay.fetch(NAME, key, SEEN, utterances),
+        overlay.fetch(NAME, key, CLOSED, sorted(filter(None, sessions))),
+        *([overlay.scan(NAME, key, LINES)] if ends else []),
     )

@@ -1,4 +1,4 @@
-"""What an utterance sets going beside its session: a reply, insights, both or nothing. Pure."""
+"""The events that an utterance causes beside its session: a reply, insights, both or none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,17 +11,17 @@ from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 
 @dataclass(frozen=True, slots=True)
 class TurnPosition:
-    """Where an utterance stands."""
+    """The position of an utterance."""
 
     session: int
     before: Sequence[Line]
     """The open session's lines before it."""
     number: int | None = None
-    """Its number among the blended turns; that of the last one where it is not blended itself."""
+    """Its number among the blended turns; that of the last one if it is not blended itself."""
 
 
 def line_of(utterance: Utterance) -> Line:
-    """The utterance as its session carries it."""
+    """The line of an utterance in its session."""
     return Line(
         utterance_id=utterance.utterance_id,
         speaker=utterance.speaker,
@@ -32,9 +32,9 @@ def line_of(utterance: Utterance) -> Line:
 
 
 def is_blended(utterance: Utterance, settings: IntakeSettings) -> bool:
-    """True: memory is blended at this utterance.
+    """Whether memory is blended for this utterance.
 
-    Never for a probe, nor for a reply that asks for nothing: it tells what memory knew already.
+    Never for an unrecorded ask, nor for a reply that asks for nothing: it states what memory knew already.
     """
     if settings.blend is BlendMode.OFF:
         return False
@@ -44,14 +44,14 @@ def is_blended(utterance: Utterance, settings: IntakeSettings) -> bool:
 
 
 def needs_lines(utterance: Utterance, settings: IntakeSettings) -> bool:
-    """True: what the utterance sets going carries the session so far."""
+    """Whether its events carry the session so far."""
     return utterance.ask is not None or is_blended(utterance, settings)
 
 
 def turn_events(
     utterance: Utterance, turn: TurnPosition, settings: IntakeSettings, *, replayed: bool
 ) -> tuple[Contract, ...]:
-    """What goes to the responder and to blend. What was answered long ago is blended again, not answered again."""
+    """The events for `respond` and `blend`. A replayed ask is blended again, but not answered again."""
     blended = is_blended(utterance, settings)
     waits = blended and settings.blend is BlendMode.BEFORE_REPLY and utterance.ask is not None and not replayed
     carried = replace(turn, before=latest_that_fit(turn.before, settings.max_dialogue_bytes))
@@ -60,7 +60,7 @@ def turn_events(
 
 
 def _reply_contexts(utterance: Utterance, turn: TurnPosition) -> tuple[ReplyContext, ...]:
-    """What the responder gets without blend's help; nothing where the utterance asks for nothing."""
+    """The context for `respond` without insights; empty if the utterance asks for nothing."""
     if utterance.ask is None:
         return ()
     context = ReplyContext(

@@ -1,1 +1,1 @@
-"""The room of the stage that retrieves and replies."""
+"""Stage `respond`: retrieves memory and replies."""

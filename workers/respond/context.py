@@ -1,4 +1,4 @@
-"""What a prompt shows of memory: rows that an answer may cite, under a token budget. Pure."""
+"""The part of a prompt that shows memory: numbered rows within a token budget."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the prompt under the number by which an answer may cite it."""
+    """A row of the prompt, with the number by which an answer may cite it."""
 
     number: int
     speaker: str
     text: str
     at: datetime
     cites: tuple[str, ...]
-    """The utterances behind it."""
+    """Ids of its utterances."""
     reply_id: str | None = None
-    """Set for the responder's own words: no evidence; whoever cites them cites what they rest on."""
+    """Set for an earlier reply of the responder: no evidence itself; citing it cites what it rests on."""
     is_memory: bool = False
-    """True: the text is a memory, not what somebody said."""
-    holds: bool = True
-    """False: a memory that was superseded or retired."""
+    """Whether the text is a memory instead of an utterance."""
+    is_current: bool = True
+    """Whether it is not a memory that was superseded or retired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Memory as a prompt shows it."""
+    """The memory part of a prompt, with its token count, sources and rows."""
 
     text: str = ""
     tokens: int = 0
@@ -42,18 +42,18 @@ class Context:
 
 
 def line_row(number: int, line: Line) -> Row:
-    """What somebody said, as a row."""
+    """The row of an utterance."""
     return Row(number, line.speaker, line.text, line.at, (line.utterance_id,), line.reply_id)
 
 
 def memory_row(number: int, memory: Memory) -> Row:
-    """A memory, as a row."""
+    """The row of a memory."""
     cites = tuple(line.utterance_id for line in memory.evidence)
-    return Row(number, memory.speaker, memory.text, memory.at, cites, is_memory=True, holds=memory.ending is None)
+    return Row(number, memory.speaker, memory.text, memory.at, cites, is_memory=True, is_current=memory.ending is None)
 
 
 def write_day(time: datetime) -> str:
-    """A day as people write it: ``8 May 2023``."""
+    """A day in the form ``8 May 2023``."""
     return _write_date(time.date())
 
 
@@ -63,7 +63,7 @@ def _write_date(day: date) -> str:
 
 
 def fold(text: str) -> str:
-    """The text with its white space folded, so that no text can pass for another row."""
+    """The text with white space folded, so that it cannot look like another row."""
     return " ".join(text.split())
 
 
@@ -73,7 +73,7 @@ def write_row(row: Row) -> str:
 
 
 def make_context(printed: Sequence[str], sources: Sequence[Source], rows: Sequence[Row]) -> Context:
-    """The context of printed rows, its tokens counted over exactly what is printed."""
+    """The context with these printed lines; tokens are counted over the joined text."""
     text = "\n".join(printed)
     return Context(text=text, tokens=count_tokens(text), sources=tuple(sources), rows=tuple(rows))
 
@@ -85,11 +85,11 @@ def pack(
     shorter: Callable[[T], T | None],
     least: Callable[[T], int] = lambda candidate: 0,
 ) -> Context:
-    """The best of ``ranked`` that fit the budget together, whole, as ``lay_out`` writes them.
+    """Choose the best of ``ranked`` that fit the budget together, as printed by ``lay_out``.
 
-    What does not fit is passed over, and smaller ones further down may still come. Where not even one fits, the best
-    one is made ``shorter`` until it does, or until that gives None. ``least`` tells how many tokens a candidate adds at
-    least: what cannot fit need not be laid out.
+    A candidate that does not fit is skipped; smaller ones after it may still fit. If none fits, the best one is made
+    ``shorter`` until it fits or that returns `None`. ``least``: a lower bound on the tokens of a candidate, which saves
+    layouts.
     """
     chosen: list[T] = []
     context = Context()
@@ -117,7 +117,7 @@ def _clipped(
 
 
 def latest(lines: Sequence[Line], budget_tokens: int, first_number: int) -> tuple[Row, ...]:
-    """The last lines whose rows fit the budget together, in order, numbered from ``first_number``."""
+    """The latest lines whose rows fit the budget, in order, numbered from ``first_number``."""
     kept: list[Line] = []
     left = budget_tokens
     for line in reversed(lines):

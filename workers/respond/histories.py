@@ -1,4 +1,4 @@
-"""What became of memories: timelines of supersession, and which utterances tell only what holds no more. Pure."""
+"""Histories of supersession, and the utterances that support only ended memories."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -8,16 +8,16 @@ from eunoe.schemas.relations import Relation
 from eunoe.workers.respond.context import write_day
 
 MAX_LENGTH = 8
-"""Memories of one history."""
+"""Maximum of memories in one history."""
 
 
-def stands(memory: Memory) -> bool:
-    """True where a model wrote the memory: it says what its utterances say. An extract says a part of it."""
+def is_model_written(memory: Memory) -> bool:
+    """Whether a model wrote the memory; an extract repeats only a part of its utterances."""
     return memory.made_by.prompt is not None and not memory.made_by.fallback
 
 
 def outdated(memory: Memory) -> bool:
-    """True where the memory held once and holds no more; one that was born superseded only repeats another."""
+    """Whether the memory was current once and has ended; one added as superseded only repeats another."""
     ending = memory.ending
     if ending is None:
         return False
@@ -25,7 +25,7 @@ def outdated(memory: Memory) -> bool:
 
 
 def only_outdated(memories: Iterable[Memory], replaced: Collection[str]) -> frozenset[str]:
-    """The utterances that only outdated memories rest on, or such that an insight of this session replaces."""
+    """Ids of utterances that are evidence of outdated memories only, or of memories in ``replaced``."""
     past: set[str] = set()
     present: set[str] = set()
     for memory in memories:
@@ -35,9 +35,9 @@ def only_outdated(memories: Iterable[Memory], replaced: Collection[str]) -> froz
 
 
 def histories(memories: Sequence[Memory], known: Mapping[str, Memory]) -> list[tuple[Memory, ...]]:
-    """Of each outdated memory: it and its successors, oldest first, as far as ``known``.
+    """For each outdated memory: it and its successors in ``known``, oldest first.
 
-    One that is the end of another's beginning is left out; lengths are bounded by the latest `MAX_LENGTH`.
+    A chain contained in another is left out; a chain keeps its latest `MAX_LENGTH` memories.
     """
     chains = [_chain(memory, known) for memory in memories if outdated(memory)]
     chains.sort(key=lambda chain: (-len(chain), chain[0].order))
@@ -59,7 +59,7 @@ def _chain(memory: Memory, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
 
 
 def history_source(chain: Sequence[Memory]) -> Source:
-    """A history as a timeline in which each memory was changed into the next."""
+    """The source of a history: a timeline whose relations are all Changed."""
     last = chain[-1]
     return Source(
         kind=Strategy.TIMELINE,
@@ -74,6 +74,6 @@ def history_source(chain: Sequence[Memory]) -> Source:
 
 
 def note(memory: Memory) -> str:
-    """The day of a memory, and until when it held."""
+    """The day of a memory, and the day on which it ended."""
     until = f", held until {write_day(memory.ending.at)}" if memory.ending is not None else ""
     return f"{write_day(memory.at)}{until}"

@@ -1,4 +1,4 @@
-"""Strategies `current` (Keep Me Updated, section 4) and `insight` (CREEM, section 3.3): memories that hold."""
+"""Strategies `current` (Keep Me Updated, section 4) and `insight` (CREEM, section 3.3): current memories."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,30 +16,30 @@ from eunoe.workers.update.reads import read_memories, read_memory_frequencies, r
 
 @dataclass(frozen=True, slots=True)
 class ShownMemory:
-    """A memory or an insight as the prompt shows it."""
+    """A memory or an insight as shown in the prompt."""
 
     row: Row
     order: tuple[int, int, str]
-    """Log order; insights of the open session come last."""
+    """Log order; insights of the open session are last."""
     source: Source
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySearch:
-    """Finds memories of all states with the scores that they were found with."""
+    """Searches memories, current or ended."""
 
     store: StateStore
-    finder: HybridSearch
+    search: HybridSearch
     parse: Callable[[str], Memory] = Memory.from_json
 
     async def find(self, query: Query) -> list[tuple[Memory, float]]:
-        """Hits that Redis knows, best first."""
+        """The stored memories among the hits, best first, each with its score."""
         stats = await read_memory_stats(self.store, query.key)
         if not stats.memories:
             return []
         words = terms(query.text, drop=query.speakers)
         frequencies = await read_memory_frequencies(self.store, query.key, set(words))
-        hits = await self.finder.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
+        hits = await self.search.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
         scores = {hit.id: hit.score for hit in hits}
         known = await read_memories(self.store, query.key, list(scores), self.parse)
         return [(memory, scores[memory.memory_id]) for memory in known]
@@ -47,49 +47,49 @@ class MemorySearch:
 
 @dataclass(frozen=True, slots=True)
 class CurrentSource:
-    """The best few of the memories that hold; what was superseded or retired never shows."""
+    """The best current memories; ended ones are never shown."""
 
     search: MemorySearch
     limit: int
 
     async def recall(self, query: Query) -> Context:
-        """The memories that fit, in time order, the day once while it stays the same."""
-        found = holding(await self.search.find(query))[: self.limit]
+        """The memories that fit the budget, in log order, under day headings."""
+        found = current_only(await self.search.find(query))[: self.limit]
         shown = [show_memory(memory, score, Strategy.CURRENT) for memory, score in found]
         return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter)
 
 
 @dataclass(frozen=True, slots=True)
 class InsightSource:
-    """Memories that hold, refined by this session's insights, and the insights themselves."""
+    """The best current memories not replaced by this session's insights, and the insights."""
 
     search: MemorySearch
     limit: int
 
     async def recall(self, query: Query) -> Context:
-        """Insights are packed first, for they are what is new; they stand last, for the open session is the latest."""
-        insights = standing(query.insights)
+        """Insights take precedence under the budget; in the text they are last, as the newest."""
+        insights = unique_insights(query.insights)
         replaced = {id_ for insight in query.insights for id_ in insight.replaces}
-        found = holding(await self.search.find(query))[: self.limit]
+        found = current_only(await self.search.find(query))[: self.limit]
         refined = [pair for pair in found if pair[0].memory_id not in replaced]
         shown = [show_insight(insight, query.session, place) for place, insight in enumerate(insights)]
         shown = shown[::-1] + [show_memory(memory, score, Strategy.INSIGHT) for memory, score in refined]
         return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter)
 
 
-def holding(found: Sequence[tuple[Memory, float]]) -> list[tuple[Memory, float]]:
-    """The memories that hold."""
+def current_only(found: Sequence[tuple[Memory, float]]) -> list[tuple[Memory, float]]:
+    """The current memories among those found."""
     return [pair for pair in found if pair[0].status is MemoryStatus.CURRENT]
 
 
-def standing(insights: Sequence[Insight]) -> list[Insight]:
-    """A session's insights, equal sentences once, the latest of them."""
+def unique_insights(insights: Sequence[Insight]) -> list[Insight]:
+    """A session's insights without repeated sentences; the latest of equal ones stays."""
     latest = {(insight.speaker, insight.text.casefold()): insight for insight in insights}
     return [insight for insight in insights if latest[insight.speaker, insight.text.casefold()] is insight]
 
 
 def show_memory(memory: Memory, score: float, kind: Strategy) -> ShownMemory:
-    """A memory with the utterances that it rests on."""
+    """The memory with its row and source."""
     row = memory_row(0, memory)
     source = Source(
         kind=kind,
@@ -104,7 +104,7 @@ def show_memory(memory: Memory, score: float, kind: Strategy) -> ShownMemory:
 
 
 def show_insight(insight: Insight, session: int, place: int) -> ShownMemory:
-    """The ``place``-th insight of the open session, counted from 0; ``session`` is that session's number."""
+    """Insight number ``place`` (from 0) of the open session ``session``."""
     at = max(line.at for line in insight.evidence)
     cites = tuple(dict.fromkeys(line.utterance_id for line in insight.evidence))
     source = Source(
@@ -119,7 +119,7 @@ def show_insight(insight: Insight, session: int, place: int) -> ShownMemory:
 
 
 def lay_out_memories(shown: Sequence[ShownMemory]) -> Context:
-    """Memories in log order, the day once while it stays the same."""
+    """Print memories in log order, with a day heading when the day changes."""
     ordered = sorted(shown, key=lambda one: one.order)
     printed: list[str] = []
     rows: list[Row] = []
@@ -133,5 +133,5 @@ def lay_out_memories(shown: Sequence[ShownMemory]) -> Context:
 
 
 def _no_shorter(shown: ShownMemory) -> ShownMemory | None:
-    """A memory is one sentence: there is no shorter one."""
+    """`None`: a memory is one sentence and cannot be shortened."""
     return None

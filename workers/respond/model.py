@@ -1,4 +1,4 @@
-"""Replies by a language model."""
+"""The replier that uses a language model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -28,14 +28,17 @@ from eunoe.workers.text.tokens import count_tokens
 
 @dataclass(frozen=True, slots=True)
 class ModelReplier:
-    """One call, or two where timelines are refined apart; what fails its checks twice is left to the offline twin."""
+    """Replies in one call, or in two if timelines are refined separately.
+
+    If an answer is invalid twice, the offline replier answers.
+    """
 
     model: LanguageModel
     offline: OfflineReplier
     refine: Refine
 
     async def reply(self, task: ReplyTask) -> DraftReply:
-        """The model's reply with the rows it cites (THEANINE, equations 11 and 12)."""
+        """The model's reply and the rows it cites (THEANINE, equations 11 and 12)."""
         if not _has_timelines(task.context) or self.refine is Refine.OFF:
             return await self._reply(task)
         if self.refine is Refine.FUSED:
@@ -71,9 +74,9 @@ class ModelReplier:
         return DraftReply(answer.text.strip(), cited, Provenance(code=CODE, model=self.model.name, prompt=prompt))
 
     async def _refined(self, task: ReplyTask) -> ReplyTask:
-        """The task with notes in the place of raw timelines; unchanged where no refinement passed its checks.
+        """The task with notes in place of raw timelines; unchanged if no refinement is valid.
 
-        A context that holds more than timelines keeps its rows, and the notes stand below them.
+        If the context has more than timelines, its rows stay and the notes follow them.
         """
         rows = task.rows
         asked = await ask_checked(
@@ -88,7 +91,7 @@ class ModelReplier:
 
 
 def write_notes(notes: Iterable[Note]) -> str:
-    """Refined timelines as the reply's prompt shows them: each note with the rows it rests on."""
+    """Refined timelines as the prompt shows them: each note with the rows it cites."""
     return "\n".join(f"- {' '.join(note.text.split())} (rows {', '.join(map(str, note.cited))})" for note in notes)
 
 

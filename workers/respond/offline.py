@@ -1,4 +1,4 @@
-"""Replies without a language model: quotes the line that answers best. Honest, not eloquent."""
+"""The replier that needs no language model: it quotes the lines that match best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,37 +7,37 @@ import numpy as np
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.respond.asked import QuestionHints, read_question
 from eunoe.workers.respond.context import Row, fold, write_day
+from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
 
 NOTHING = "I do not remember anything about that."
 FLOOR = 0.35
-"""A line below this score has nothing to do with the question."""
+"""Minimum score of a line that is quoted."""
 ALSO = 0.85
-"""A second line is quoted when its score is at least this share of the best one's."""
+"""Minimum share of the best score for a second line."""
 ALIKE = 0.7
-"""Lines that score at least this share of the best one's may tell of the same thing at different times."""
+"""Minimum share of the best score for lines that may be about the same thing at different times."""
 MAX_QUOTE_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineReplier:
-    """Extractive and deterministic."""
+    """Replies with quotations; deterministic."""
 
     embedder: Embedder
 
     async def reply(self, task: ReplyTask) -> DraftReply:
-        """One or two quotations with speaker and day, or that nothing is remembered."""
+        """Quotations with speaker and day, or a statement that nothing is remembered. Raises `Unavailable`."""
         rows = [row for row in task.rows.values() if row.reply_id is None]
         made_by = Provenance(code=CODE, model=f"quotation + {self.embedder.name}")
         if not rows:
             return DraftReply(NOTHING, (), made_by)
         scores = await self._scores(task, rows)
-        asked = read_question(task.question.text, task.speakers, task.question.speaker)
-        chosen = choose_lines(rows, scores, asked)
+        hints = read_question(task.question.text, task.speakers, task.question.speaker)
+        chosen = choose_lines(rows, scores, hints)
         if not chosen:
             return DraftReply(NOTHING, (), made_by)
         cited = tuple(rows[index] for index in sorted(chosen))
@@ -59,7 +59,7 @@ def _overlap(wanted: set[str], words: set[str]) -> float:
 
 
 def _speaks(row: Row, task: ReplyTask) -> float:
-    """1 when the question names the row's speaker, or is in the first person and the asker's own row."""
+    """1 if the question names the row's speaker, or is in the first person and the row is the asker's; else 0."""
     said = f" {task.question.text.casefold()} "
     named = row.speaker.casefold() in said
     own = row.speaker == task.question.speaker and any(word in said for word in (" i ", " my ", " me "))
@@ -67,7 +67,7 @@ def _speaks(row: Row, task: ReplyTask) -> float:
 
 
 def with_answers(rows: Sequence[Row], scores: Sequence[float]) -> list[float]:
-    """Scores in which a question keeps half, for it tells nothing, and hands some to the row that answers it."""
+    """Scores in which a question counts half and passes 0.3 of its score to the next speaker's row."""
     handed = [score * (0.5 if _asks(row) else 1.0) for row, score in zip(rows, scores, strict=True)]
     for index in range(1, len(rows)):
         before = rows[index - 1]
@@ -81,7 +81,7 @@ def _asks(row: Row) -> bool:
 
 
 def best_lines(scores: Sequence[float]) -> list[int]:
-    """The indices of the best line and of a second one that is nearly as good; empty below the floor."""
+    """The indices of the best line and of a second one nearly as good; empty below the floor."""
     ranked = sorted(range(len(scores)), key=lambda index: (-round(scores[index], 6), index))
     best = ranked[0]
     if scores[best] < FLOOR:
@@ -89,16 +89,19 @@ def best_lines(scores: Sequence[float]) -> list[int]:
     return [best, *(index for index in ranked[1:2] if scores[index] >= ALSO * scores[best])]
 
 
-def choose_lines(rows: Sequence[Row], scores: Sequence[float], asked: QuestionHints) -> list[int]:
-    """The indices of what is quoted: of what holds now the latest, of what was before the oldest beside the best."""
+def choose_lines(rows: Sequence[Row], scores: Sequence[float], hints: QuestionHints) -> list[int]:
+    """The indices of the lines to quote.
+
+    A question about the present selects the latest line; one about the past the oldest beside the best and the latest.
+    """
     best = best_lines(scores)
-    if not best or not (asked.present or asked.past):
+    if not best or not (hints.present or hints.past):
         return best
     alike = [index for index, score in enumerate(scores) if score >= max(FLOOR, ALIKE * scores[best[0]])]
     alike.sort(key=lambda index: (rows[index].at, rows[index].number))
-    if asked.present:
-        return [index for index in alike if rows[index].holds][-1:]
-    gone = [index for index in alike if not rows[index].holds]
+    if hints.present:
+        return [index for index in alike if rows[index].is_current][-1:]
+    gone = [index for index in alike if not rows[index].is_current]
     return sorted({(gone or alike)[0], best[0], alike[-1]})
 
 

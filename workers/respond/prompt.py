@@ -1,4 +1,4 @@
-"""The prompts of refining and replying, and the forms of their answers."""
+"""The prompts for refining timelines and for replying, and the forms of their answers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -63,18 +63,18 @@ class RefinedReplyAnswer(Value):
 
 
 def reply_prompt(task: ReplyTask) -> Prompt:
-    """Memory, the current session and the question, each as delimited data."""
+    """The prompt for a reply: memory, the current session and the question, each as delimited data."""
     return Prompt(name=REPLY, system=f"{_speak(task)}\n{_DATA}", user=_material(task), max_tokens=1024)
 
 
 def refined_reply_prompt(task: ReplyTask) -> Prompt:
-    """The same, with the notes asked for before the reply."""
+    """The prompt for notes and a reply in one call."""
     system = f"{_REFINE}\nThen reply, with the help of your notes. {_speak(task)}\n{_DATA}"
     return Prompt(name=FUSED, system=system, user=_material(task), max_tokens=2048)
 
 
 def refine_prompt(task: ReplyTask) -> Prompt:
-    """The timelines and the dialogue that they shall be fitted to."""
+    """The prompt for notes that fit the timelines to the dialogue."""
     return Prompt(name=REFINE, system=f"{_REFINE}\n{_DATA}", user=_material(task), max_tokens=1536)
 
 
@@ -95,14 +95,14 @@ def _material(task: ReplyTask) -> str:
 
 
 def reply_fault(answer: ReplyAnswer | RefinedReplyAnswer, rows: Mapping[int, Row]) -> str | None:
-    """What is wrong with an answer; None: nothing."""
+    """The first fault of an answer; `None` if there is none."""
     if not answer.text.strip():
         return "the text is empty"
     return _not_offered(answer.cited, rows)
 
 
 def refine_fault(answer: RefineAnswer, rows: Mapping[int, Row]) -> str | None:
-    """What is wrong with refined notes; None: nothing."""
+    """The first fault of refined notes; `None` if there is none."""
     for note in answer.notes:
         if not note.text.strip():
             return "a note is empty"

@@ -1,4 +1,4 @@
-"""Ranking candidates of several searches together. Pure."""
+"""Combines the rankings of several searches."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from eunoe.schemas.ports import Hit
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Sequence[Hit]], k: int = 60) -> list[Hit]:
-    """One ranking out of several: each hit scores the sum of 1 / (k + rank), rank from 1; ties by id."""
+    """Reciprocal rank fusion: a hit scores the sum of 1 / (k + rank), rank from 1; ties by id."""
     scores: defaultdict[str, float] = defaultdict(float)
     for ranking in rankings:
         for rank, hit in enumerate(ranking, start=1):

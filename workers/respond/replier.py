@@ -1,4 +1,4 @@
-"""What answers: the task, its answer, and the port that the model and its offline twin share."""
+"""The port of a replier: its task and its answer."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,24 +11,24 @@ CODE = "respond/1"
 
 @dataclass(frozen=True, slots=True)
 class ReplyTask:
-    """All that a reply may rest on."""
+    """The input of a reply."""
 
     speak_as: str
     question: Line
     dialogue: tuple[Row, ...]
-    """The current session, numbered on from the memory's last number."""
+    """The current session, numbered after the rows of memory."""
     context: Context
     speakers: tuple[str, ...]
 
     @property
     def rows(self) -> dict[int, Row]:
-        """All that an answer may cite, by number."""
+        """Number → row, for all rows that an answer may cite."""
         return {row.number: row for row in (*self.context.rows, *self.dialogue)}
 
 
 @dataclass(frozen=True, slots=True)
 class DraftReply:
-    """What is said, and the rows that it rests on."""
+    """The text of a reply, the rows it cites, and its provenance."""
 
     text: str
     cited: tuple[Row, ...]
@@ -36,8 +36,8 @@ class DraftReply:
 
 
 class Replier(Protocol):
-    """Answers as a participant of the conversation."""
+    """Replies as a participant of the conversation."""
 
     async def reply(self, task: ReplyTask) -> DraftReply:
-        """Raises `Unavailable` when a model's endpoint is."""
+        """Reply to the question. Raises `Unavailable` if a model endpoint is unavailable."""
         ...

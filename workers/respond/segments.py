@@ -1,4 +1,4 @@
-"""Strategy `segment`: topic segments under a token budget, in time order (SeCom, sections 2.1 and 2.3)."""
+"""Strategy `segment`: topic segments within a token budget, in time order (SeCom, sections 2.1 and 2.3)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
 
 GAP = "…"
-"""Stands between two segments of one session that do not touch."""
+"""Printed between two segments of a session that are not adjacent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A segment, or its first lines, with the score that it was found with."""
+    """The first ``lines`` lines of a segment, and its score."""
 
     segment: Segment
     score: float
@@ -28,21 +28,21 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """Finds by the denoised text, shows the original one."""
+    """Searches the denoised texts and shows the original ones."""
 
     store: StateStore
-    finder: HybridSearch
+    search: HybridSearch
     parse: Callable[[str], Segment] = Segment.from_json
-    """May remember what it parsed."""
+    """Parses a document; may cache."""
 
     async def recall(self, query: Query) -> Context:
-        """The best segments that fit, the day once per session."""
+        """The best segments that fit the budget, in time order."""
         stats = await read_stats(self.store, query.key)
         if not stats.segments:
             return Context()
         words = terms(query.text, drop=query.speakers)
         frequencies = await read_frequencies(self.store, query.key, set(words))
-        hits = await self.finder.find(Collection.SEGMENTS, query, query_vector(words, frequencies, stats.segments))
+        hits = await self.search.find(Collection.SEGMENTS, query, query_vector(words, frequencies, stats.segments))
         scores = {hit.id: hit.score for hit in hits}
         found = await read_segments(self.store, query.key, list(scores), self.parse)
         ranked = [Excerpt(segment, scores[segment.segment_id], len(segment.lines)) for segment in found]
@@ -50,18 +50,18 @@ class SegmentSource:
 
 
 def shorter(excerpt: Excerpt) -> Excerpt | None:
-    """The excerpt without its last line; None where it has only one."""
+    """The excerpt without its last line; `None` if it has only one."""
     return replace(excerpt, lines=excerpt.lines - 1) if excerpt.lines > 1 else None
 
 
 def least_tokens(excerpt: Excerpt) -> int:
-    """What it adds to a context at least: its rows, less the gap mark that it may close."""
+    """A lower bound on its tokens in a context: its rows, less a gap mark that it may close."""
     rows = (line_row(0, line) for line in excerpt.segment.lines[: excerpt.lines])
     return sum(count_tokens(write_row(row)) for row in rows) - 1
 
 
 def lay_out_excerpts(excerpts: Sequence[Excerpt]) -> Context:
-    """Excerpts in time order: the day once per session, a gap mark where something is left out."""
+    """Print excerpts in time order, with a day heading per session and a mark for each gap."""
     ordered = sorted(excerpts, key=lambda excerpt: (excerpt.segment.session, excerpt.segment.index))
     printed: list[str] = []
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""How replies are made."""
+"""Settings of stage `respond`."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,49 +10,49 @@ from eunoe.schemas.events import Strategy
 
 
 class Retriever(StrEnum):
-    """How segments are ranked."""
+    """Ranking of segments."""
 
     DENSE = "dense"
-    """By the cosine of embeddings."""
+    """Cosine of embeddings."""
     BM25 = "bm25"
-    """By the words they share with the question."""
+    """Words shared with the question."""
     RRF = "rrf"
-    """By reciprocal rank fusion of both."""
+    """Reciprocal rank fusion of both."""
 
 
 class Refine(StrEnum):
-    """When timelines are fitted to the dialogue at hand (THEANINE, section 2.2, phase II-2)."""
+    """Refinement of timelines for the current dialogue (THEANINE, section 2.2, phase II-2)."""
 
     SEPARATE = "separate"
-    """In a call of its own before the reply, as in the paper."""
+    """In a separate call before the reply, as in the paper."""
     FUSED = "fused"
-    """In the call of the reply: notes first, then the answer."""
+    """In the call of the reply: notes first, then the reply."""
     OFF = "off"
-    """Never: the reply sees raw timelines."""
+    """No refinement: the reply sees raw timelines."""
 
 
 class RespondSettings(Value):
-    """Defaults for asks that do not say otherwise."""
+    """Defaults for asks that do not set them."""
 
     strategy: Annotated[Strategy, Tier.TUNE] = Strategy.FUSED
-    """Where the responder looks."""
+    """Strategy of retrieval."""
     retriever: Retriever = Retriever.RRF
-    """How segments are ranked: dense, bm25 or rrf."""
+    """Ranking of segments: dense, bm25 or rrf."""
     budget_tokens: Annotated[int, Tier.TUNE] = Field(default=1500, ge=1)
-    """Tokens of memory in a prompt, dates and speaker tags included."""
+    """Tokens of memory in a prompt, days and speaker names included."""
     max_budget_tokens: int = Field(default=50_000, ge=1)
     """The largest budget that an ask may name; a larger one counts as this. The context travels in the reply."""
     dialogue_tokens: Annotated[int, Tier.TUNE] = Field(default=1500, ge=0)
-    """Tokens of the current session in a prompt; the latest lines stay."""
+    """Tokens of the current session in a prompt; the latest lines are kept."""
     candidates: int = Field(default=50, ge=1)
-    """Hits taken from each search."""
+    """Hits requested from each search."""
     refine: Refine = Refine.FUSED
-    """When timelines are refined: separate, fused or off."""
+    """Refinement of timelines: separate, fused or off."""
     rrf_k: int = Field(default=60, ge=1)
-    """The constant of reciprocal rank fusion."""
+    """Constant k of reciprocal rank fusion."""
     current: int = Field(default=5, ge=1)
-    """Memories that strategy current shows (Keep Me Updated, appendix B)."""
+    """Maximum of memories that strategy current shows (Keep Me Updated, appendix B)."""
     called_up: int = Field(default=10, ge=1)
-    """Memories that strategy insight calls up (CREEM, section 3.1)."""
+    """Maximum of memories that strategy insight retrieves (CREEM, section 3.1)."""
     max_lines: int = Field(default=1000, ge=1)
-    """Utterances that strategy fused scores for one question."""
+    """Maximum of utterances that strategy fused scores for one question."""

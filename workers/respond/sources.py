@@ -1,4 +1,4 @@
-"""Where a reply looks: one source per strategy, each giving the memory that a prompt shows."""
+"""The port of a recall source, one per strategy, and the search that most of them share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,27 +18,27 @@ from eunoe.workers.text.names import without_names
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked, of which conversation, and how much may be shown."""
+    """A question to memory, with its conversation and token budget."""
 
     key: str
     text: str
     speakers: tuple[str, ...]
     budget_tokens: int
     asker: str = ""
-    """Who asks; empty where nobody says."""
+    """The speaker who asks; empty if unknown."""
     session: int = 0
-    """The number of the open session, or of the one to come; 0: after none."""
+    """The number of the open session, or of the next one; 0 if there is none."""
     insights: tuple[Insight, ...] = ()
-    """What the open session was blended into so far, in the order of turns."""
+    """Insights of the open session so far, in the order of turns."""
     vector: NDArray[np.float32] | None = field(default=None, compare=False)
-    """The text's vector, names left out, where it is known already."""
+    """The vector of the text without names, if already computed."""
 
 
 class RecallSource(Protocol):
-    """A strategy's way to memory."""
+    """Recalls memory for a question, by one strategy."""
 
     async def recall(self, query: Query) -> Context:
-        """What is remembered, at most ``budget_tokens`` of it; empty where nothing is."""
+        """The matching memory, at most ``budget_tokens`` of it; empty if there is none."""
         ...
 
 
@@ -51,7 +51,7 @@ class HybridSearch:
     settings: RespondSettings
 
     async def find(self, collection: Collection, query: Query, sparse: SparseVector) -> list[Hit]:
-        """Hits by the setting's retriever, best first; ``sparse`` is the question with its term weights."""
+        """The hits, best first; ``sparse`` is the question with its term weights."""
         searches: list[Search] = []
         if self.settings.retriever is not Retriever.BM25:
             vector = query.vector

@@ -1,4 +1,4 @@
-"""Stage respond: looks up what is remembered and replies."""
+"""Stage `respond`: recalls memory and replies."""
 
 from collections.abc import Mapping
 
@@ -20,13 +20,13 @@ TABLES = StageTables(left_out={CITED: "a reply rests on what was known when it w
 
 
 class Cited(Value):
-    """What a reply rests on: whoever cites the reply later cites this."""
+    """The utterances that a reply rests on; citing the reply cites these."""
 
     utterance_ids: tuple[Identifier, ...]
 
 
 class RespondStage:
-    """Retrieves by the ask's strategy under its budget, and answers."""
+    """Retrieves by the ask's strategy within its budget, and replies."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class RespondStage:
         self._settings = settings
 
     async def decide(self, work: Work[ReplyContext]) -> Decision:
-        """One `Reply`, and the record of what it cites."""
+        """Decide one `Reply` and the record of its citations."""
         event = work.event
         strategy = event.request.strategy or self._settings.strategy
         stats = await read_stats(self._store, work.key)
@@ -84,7 +84,7 @@ class RespondStage:
         return Decision(writes=(record,), events=(reply,))
 
     async def _resolve(self, key: str, answer: DraftReply) -> tuple[str, ...]:
-        """The cited utterances; a reply among them stands for what it cited itself."""
+        """The ids of the cited utterances; a cited reply is resolved to those that it cited."""
         replies = [row.reply_id for row in answer.cited if row.reply_id is not None]
         found = await self._store.fetch(NAME, key, CITED, replies) if replies else []
         known = {id_: Cited.from_json(text) for id_, text in zip(replies, found, strict=True) if text is not None}
@@ -98,12 +98,12 @@ def _evidence_of(row: Row, known: Mapping[str, Cited]) -> tuple[str, ...]:
 
 
 def reply_id(event: ReplyContext) -> str:
-    """The id of the one reply to a request."""
+    """The id of the reply to a request."""
     return derive_id(event.key, event.session, NAME, event.request.request_id)
 
 
 def error_reply(work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
-    """The reply that says that there is none, so that nobody waits for it."""
+    """The reply that reports a failure, so that no client waits for it."""
     event = work.event
     return (
         Reply(

@@ -1,19 +1,19 @@
-"""The strategies of replies: for each the source that recalls memory for a question."""
+"""The recall source of each strategy."""
 
 from collections.abc import Mapping
 
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.workers.link.reads import TimelineSettings
+from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
-from eunoe.workers.respond.parses import Parses
+from eunoe.workers.respond.parse_cache import ParseCache
 from eunoe.workers.respond.segments import SegmentSource
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, RecallSource
 from eunoe.workers.respond.timelines import TimelineSource
 from eunoe.workers.respond.trees import TreeSource
-from eunoe.workers.respond.wordings import Wordings
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.tree.reads import TreeRecall, TreeRecallSettings, TreeSettings
 
@@ -23,8 +23,8 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
     store, index, embedder = dependencies.store, dependencies.index, dependencies.embedder
     settings, timeline = dependencies.settings.of(RespondSettings), dependencies.settings.of(TimelineSettings)
     search = HybridSearch(index, embedder, settings)
-    parsed = Parses(Segment.from_json)
-    memories = MemorySearch(store, search, Parses(Memory.from_json))
+    parsed = ParseCache(Segment.from_json)
+    memories = MemorySearch(store, search, ParseCache(Memory.from_json))
     tree = TreeRecall(store, index, embedder, dependencies.settings.of(TreeRecallSettings))
     return {
         Strategy.SEGMENT: SegmentSource(store, search, parsed),
@@ -32,5 +32,7 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
         Strategy.TREE: TreeSource(store, tree, dependencies.settings.of(TreeSettings).unit),
         Strategy.CURRENT: CurrentSource(memories, settings.current),
         Strategy.INSIGHT: InsightSource(memories, settings.called_up),
-        Strategy.FUSED: FusedSource(store, search, Wordings(embedder), timeline, settings.max_lines, segments=parsed),
+        Strategy.FUSED: FusedSource(
+            store, search, FeatureCache(embedder), timeline, settings.max_lines, parse_segment=parsed
+        ),
     }

@@ -1,4 +1,4 @@
-"""Strategy `timeline`: timelines of linked memories through those that the dialogue calls up (THEANINE, 2.2)."""
+"""Strategy `timeline`: timelines of linked memories retrieved for the dialogue (THEANINE, section 2.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,32 +20,32 @@ HEADING = "Timeline"
 
 @dataclass(frozen=True, slots=True)
 class ShownTimeline:
-    """A timeline with its memories, and the score of the memory it was retrieved for."""
+    """A timeline with its memories, and the score of the retrieved one."""
 
     timeline: Timeline
     memories: tuple[Memory, ...]
     score: float
 
 
-TimelinesWritten = Callable[[Sequence[ShownTimeline]], Context]
+TimelineLayout = Callable[[Sequence[ShownTimeline]], Context]
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSource:
-    """Retrieves among all memories, superseded ones too: a timeline tells how things came to be."""
+    """Searches all memories, ended ones too: a timeline shows how things developed."""
 
     store: StateStore
-    finder: HybridSearch
+    search: HybridSearch
     settings: TimelineSettings
-    lay_out: TimelinesWritten = field(default_factory=lambda: lay_out_timelines)
-    """How the prompt shows them; ablations show them otherwise."""
+    lay_out: TimelineLayout = field(default_factory=lambda: lay_out_timelines)
+    """Prints timelines for the prompt; ablations replace it."""
 
     async def recall(self, query: Query) -> Context:
-        """The timelines of the top-k memories that fit, oldest first within each."""
+        """The timelines of the top-k memories that fit the budget."""
         stats = await read_memory_stats(self.store, query.key)
         words = terms(query.text, drop=query.speakers)
         frequencies = await read_memory_frequencies(self.store, query.key, set(words))
-        hits = await self.finder.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
+        hits = await self.search.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
         known = await read_memories(self.store, query.key, [hit.id for hit in hits])
         scores = {hit.id: hit.score for hit in hits}
         retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
@@ -57,7 +57,7 @@ class TimelineSource:
 async def show_timelines(
     store: StateStore, key: str, timelines: Sequence[Timeline], scores: Mapping[str, float]
 ) -> list[ShownTimeline]:
-    """Timelines with their memories; one with a memory that Redis does not know is dropped."""
+    """Timelines with their memories; those with a missing memory are left out."""
     ids = list(dict.fromkeys(id_ for timeline in timelines for id_ in timeline.memories))
     memories = {memory.memory_id: memory for memory in await read_memories(store, key, ids)}
     return [
@@ -68,7 +68,7 @@ async def show_timelines(
 
 
 def shorter(shown: ShownTimeline) -> ShownTimeline | None:
-    """The timeline without the end that is further from the retrieved memory; None where only that one is left."""
+    """The timeline without the end further from the retrieved memory; `None` if only that one is left."""
     ids = shown.timeline.memories
     place = ids.index(shown.timeline.retrieved)
     if len(ids) == 1:
@@ -80,7 +80,7 @@ def shorter(shown: ShownTimeline) -> ShownTimeline | None:
 
 
 def lay_out_timelines(shown: Sequence[ShownTimeline]) -> Context:
-    """Timelines in the order of their last memory; one that stands in two of them is written once, then named."""
+    """Print timelines in the order of their last memory; a repeated memory is printed once, then by number."""
     ordered = sorted(shown, key=lambda one: (one.memories[-1].order, one.timeline.memories))
     printed: list[str] = []
     rows: dict[str, Row] = {}
@@ -102,7 +102,7 @@ def _written(memory: Memory, rows: dict[str, Row]) -> str:
 
 
 def timeline_source(shown: ShownTimeline) -> Source:
-    """Which memories, and how each leads to the next."""
+    """The source of a timeline: its memories, relations and utterances."""
     ids = shown.timeline.memories
     last = shown.memories[-1]
     utterances = (line.utterance_id for memory in shown.memories for line in memory.evidence)

@@ -1,4 +1,4 @@
-"""Strategy `tree`: what the tree of memories holds, all its nodes searched at once (MemTree, section 3.2)."""
+"""Strategy `tree`: search of all nodes of the memory tree at once (MemTree, section 3.2)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ from eunoe.workers.tree.reads import TreeHit, TreeRecall, TreeUnit, entries_belo
 from eunoe.workers.update.reads import read_memories
 
 MAX_BELOW = 50
-"""Entries that an aggregate names as what it rests on."""
+"""Maximum of entries listed as the basis of an aggregate."""
 
 Entry = Memory | Segment
 
 
 @dataclass(frozen=True, slots=True)
 class ShownNode:
-    """A node of the tree with the rows that it puts into the prompt."""
+    """A node with its entries and its rows in the prompt."""
 
     hit: TreeHit
     entries: tuple[Entry, ...]
@@ -39,20 +39,20 @@ class ShownNode:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Sorts nodes in log order, an aggregate by the first entry below it."""
+        """Log order; an aggregate is placed at its first entry."""
         return min((entry.session, entry.index) for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeSource:
-    """Leaves as they are; aggregates only where the setting lets them stand for what lies below."""
+    """Shows leaves, and aggregates if the setting allows."""
 
     store: StateStore
     recall_tree: TreeRecall
     unit: TreeUnit
 
     async def recall(self, query: Query) -> Context:
-        """The best nodes that fit, in time order, no utterance paid for twice."""
+        """The best nodes that fit the budget, in time order, no utterance twice."""
         hits = await self.recall_tree.recall(query.key, without_names(query.text, query.speakers))
         below = {
             hit.node_id: [hit.entry]
@@ -95,12 +95,12 @@ def _time_of(entry: Entry) -> datetime:
 
 
 def shorter(node: ShownNode) -> ShownNode | None:
-    """The node without its last row; None where it has only one."""
+    """The node without its last row; `None` if it has only one."""
     return replace(node, rows=node.rows[:-1]) if len(node.rows) > 1 else None
 
 
 def lay_out_nodes(ranked: Sequence[ShownNode]) -> Context:
-    """Nodes in time order, the day once while it stays the same; rows that a better node covers are left out."""
+    """Print nodes in time order under day headings, without rows that a better node covers."""
     covered: set[str] = set()
     fresh: list[ShownNode] = []
     for node in ranked:

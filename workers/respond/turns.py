@@ -1,4 +1,4 @@
-"""Utterances as retrieval sees them, each with what its neighbours say. Pure."""
+"""Candidate utterances, their features, and the features of their neighbours."""
 
 import re
 from collections import Counter
@@ -18,11 +18,11 @@ from eunoe.workers.text.tokens import count_tokens
 Floats = NDArray[np.float64]
 AnyFloats = TypeVar("AnyFloats", NDArray[np.float32], NDArray[np.float64])
 
-REACH = 2
-"""How many utterances before and after one count with it."""
+WINDOW = 2
+"""Utterances before and after one whose features are added to it."""
 
 NUMBER_AND_COLON = 2
-"""Tokens of a row beside its speaker and text."""
+"""Tokens of a row besides its speaker and text."""
 
 _NUMBERS = frozenset(
     """
@@ -45,47 +45,47 @@ _REACTION = re.compile(
     r"\W*(?:thanks|thank you|wow|cool|awesome|great|that['’]s|sounds|yeah|glad)\b",
     re.IGNORECASE,
 )
-MOST_NAMES = 3
-"""So many names of one utterance count."""
+MAX_NAMES = 3
+"""Maximum of names counted in one utterance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """What a text says, whoever says it and whatever is asked."""
+class TextFeatures:
+    """The features of a text that depend neither on its speaker nor on the question."""
 
     counts: Mapping[str, int]
-    """Its terms."""
+    """Term → count."""
     length: int
-    """How many terms."""
+    """Number of terms."""
     tokens: int
     asks: bool
     has_number: bool
     has_time: bool
     names: int
-    """How many names it tells, the speakers' apart, `MOST_NAMES` at most."""
+    """Number of names besides the speakers', at most `MAX_NAMES`."""
     is_own: bool
-    """It tells of who says it."""
+    """Whether it is in the first person."""
     reacts: bool
-    """It begins with a reaction to what was said."""
+    """Whether it begins with a reaction to the previous utterance."""
 
 
-NO_WORDING = Wording({}, 0, 0, False, False, False, 0, False, False)
+NO_FEATURES = TextFeatures({}, 0, 0, False, False, False, 0, False, False)
 
 
-def read_wording(text: str, speakers: Sequence[str]) -> Wording:
-    """Reads a text; the speakers' names are no terms of it."""
+def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
+    """Read the features of a text; the speakers' names are not terms."""
     counts = Counter(terms(text, drop=speakers))
     words = set(_WORD.findall(text.lower()))
     has_digit = _DIGIT.search(text) is not None
     names = set(_CAPITAL.findall(text)).difference(part for name in speakers for part in name.split())
-    return Wording(
+    return TextFeatures(
         counts=counts,
         length=counts.total(),
         tokens=count_tokens(text),
         asks=text.rstrip().endswith("?"),
         has_number=has_digit or not words.isdisjoint(_NUMBERS),
         has_time=has_digit or not words.isdisjoint(_TIMES),
-        names=min(len(names), MOST_NAMES),
+        names=min(len(names), MAX_NAMES),
         is_own=_OWN.search(text) is not None,
         reacts=_REACTION.match(text) is not None,
     )
@@ -93,26 +93,26 @@ def read_wording(text: str, speakers: Sequence[str]) -> Wording:
 
 @dataclass(frozen=True, slots=True)
 class CandidateTurn:
-    """An utterance of a segment, with what does not depend on the question."""
+    """An utterance of a segment, with all that does not depend on the question."""
 
     line: Line
     segment_id: str
     order: tuple[int, int, int]
-    """Session, index of the segment in it, place in the segment."""
-    wording: Wording
-    """`NO_WORDING` for the responder's own words: they keep their place, and say nothing."""
+    """Session, index of the segment in it, index in the segment."""
+    features: TextFeatures
+    """`NO_FEATURES` for the responder's own utterances, which only keep their place."""
     tokens: int
-    """What its row costs."""
+    """Tokens of its row."""
 
     @property
     def row(self) -> Row:
-        """As a prompt shows it, yet without a number."""
+        """Its row in a prompt, not yet numbered."""
         return line_row(0, self.line)
 
     @property
     def source(self) -> Source:
-        """As a reply names it, yet without a score."""
-        # of hundreds that are looked at few are shown, and nothing in it is new: it is not made before, nor checked
+        """Its source, not yet scored."""
+        # hundreds are scored and few shown: built on demand, and not validated because every part already was
         return Source.model_construct(
             kind=Strategy.SEGMENT,
             id=self.segment_id,
@@ -128,21 +128,21 @@ class CandidateTurn:
         return self.order[0]
 
 
-def line_turns(segment: Segment, wordings: Mapping[str, Wording]) -> tuple[CandidateTurn, ...]:
-    """The utterances of a segment; ``wordings`` holds each text of an evidence line."""
+def line_turns(segment: Segment, features: Mapping[str, TextFeatures]) -> tuple[CandidateTurn, ...]:
+    """The utterances of a segment; ``features`` has an entry for each text of an evidence line."""
     return tuple(
-        _turn(line, segment, place, wordings[line.text] if line.is_evidence else NO_WORDING)
+        _turn(line, segment, place, features[line.text] if line.is_evidence else NO_FEATURES)
         for place, line in enumerate(segment.lines)
     )
 
 
-ASKS, TIME, NUMBER, NAMES, OWN, REACTS, WORTH, TOKENS, LENGTH = FACTS = range(9)
-"""Columns of `facts_of`: is a question, tells a time, a number, names, of oneself, reacts, its worth; the row's tokens,
-the number of terms."""
+ASKS, TIME, NUMBER, NAMES, OWN, REACTS, SALIENCE, TOKENS, LENGTH = COLUMNS = range(9)
+"""Columns of `feature_matrix`: is a question, has a time, has a number, number of names, first person, reacts,
+salience, tokens of the row, number of terms."""
 
 
-def facts_of(turns: Sequence[CandidateTurn], worth: Sequence[float]) -> Floats:
-    """What scoring asks of every utterance, shape (n, 9); see `ASKS` and the others."""
+def feature_matrix(turns: Sequence[CandidateTurn], salience: Sequence[float]) -> Floats:
+    """The features of each utterance, shape (n, 9); see `ASKS` and the others."""
     rows = [
         (
             one.asks,
@@ -155,44 +155,44 @@ def facts_of(turns: Sequence[CandidateTurn], worth: Sequence[float]) -> Floats:
             max(turn.tokens, 1),
             one.length,
         )
-        for turn, tells in zip(turns, worth, strict=True)
-        for one in (turn.wording,)
+        for turn, tells in zip(turns, salience, strict=True)
+        for one in (turn.features,)
     ]
-    return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(FACTS))
+    return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
 
 
-def _turn(line: Line, segment: Segment, place: int, wording: Wording) -> CandidateTurn:
-    tokens = wording.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON
-    return CandidateTurn(line, segment.segment_id, (segment.session, segment.index, place), wording, tokens)
+def _turn(line: Line, segment: Segment, place: int, features: TextFeatures) -> CandidateTurn:
+    tokens = features.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON
+    return CandidateTurn(line, segment.segment_id, (segment.session, segment.index, place), features, tokens)
 
 
-def places(segments: Sequence[Segment]) -> NDArray[np.int64]:
-    """The places of the segments' utterances on one line; the segments come in log order.
+def positions(segments: Sequence[Segment]) -> NDArray[np.int64]:
+    """The positions of the segments' utterances on one axis; the segments come in log order.
 
-    Segments of a session that touch lie side by side; between all others `REACH` places stay empty, so that nobody
-    reaches a neighbour that is none.
+    Adjacent segments of a session are contiguous; between others `WINDOW` positions stay empty, so that unrelated
+    utterances are not neighbours.
     """
     found: list[int] = []
-    free = REACH
+    free = WINDOW
     before: tuple[int, int] | None = None
     for segment in segments:
         if before is not None and before != (segment.session, segment.index - 1):
-            free += REACH
+            free += WINDOW
         found += range(free, free + len(segment.lines))
         free += len(segment.lines)
         before = (segment.session, segment.index)
     return np.asarray(found, dtype=np.int64)
 
 
-def blend_neighbours(values: AnyFloats, where: NDArray[np.int64], weights: Sequence[float]) -> AnyFloats:
-    """Each row with its neighbours' rows added by weight; ``weights`` run from -`REACH` to `REACH`.
+def add_neighbours(values: AnyFloats, where: NDArray[np.int64], weights: Sequence[float]) -> AnyFloats:
+    """Add to each row its neighbours' rows, weighted; ``weights`` run from -`WINDOW` to `WINDOW`.
 
-    ``values`` has shape (n, …); so has the result.
+    ``values`` and the result have shape (n, …).
     """
-    free = int(where[-1]) + 1 + REACH if len(where) else 0
+    free = int(where[-1]) + 1 + WINDOW if len(where) else 0
     wide = np.zeros((free, *values.shape[1:]), dtype=values.dtype)
     wide[where] = values
     blended = np.zeros_like(values)
-    for offset, weight in enumerate(weights, -REACH):
+    for offset, weight in enumerate(weights, -WINDOW):
         blended += values.dtype.type(weight) * wide[where + offset]
     return blended

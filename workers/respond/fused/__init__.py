@@ -1,1 +1,1 @@
-"""The strategy `fused`: candidates of all sources, scored together and packed under a budget."""
+"""Strategy `fused`: candidates of all sources, scored together and packed within a budget."""

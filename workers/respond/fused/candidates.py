@@ -1,4 +1,4 @@
-"""All candidates of strategy `fused` on one scale. Pure."""
+"""Scores the candidates of all sources on one scale, for strategy `fused`."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -9,52 +9,52 @@ import numpy as np
 
 from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
-from eunoe.workers.respond.asked import QuestionHints
 from eunoe.workers.respond.context import Row, memory_row
 from eunoe.workers.respond.fused.packing import DIGITS, Order, PackedUnit, timeline_tokens, tokens_of
-from eunoe.workers.respond.histories import history_source, note, outdated, stands
-from eunoe.workers.respond.memories import show_insight, show_memory, standing
+from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated
+from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.timelines import ShownTimeline, timeline_source
 from eunoe.workers.respond.turns import CandidateTurn, Floats
 
-FIRST = 1e6
-"""The score of what comes before all else: the insights of the open session."""
-PAST = 3.0
-"""What a history gains where the question asks for what was before."""
-ENOUGH = 2
-"""How many budgets full of utterances are looked at: what is further down is not shown."""
-AFTER, LONE = 1, 10**6
-"""Places behind the utterance that a memory rests on, and behind all of its session."""
+INSIGHT_SCORE = 1e6
+"""Score of the open session's insights, above all others."""
+HISTORY_BONUS = 3.0
+"""Added to a history's score if the question asks for the past."""
+CANDIDATE_BUDGETS = 2
+"""Utterances considered, in multiples of the budget; lower-ranked ones are never shown."""
+BEHIND_UTTERANCE, END_OF_SESSION = 1, 10**6
+"""Order of a memory: behind the utterance it rests on, or at the end of its session."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateScores:
-    """The scores of utterances, and what other rows score by the utterances that they rest on."""
+    """The scores of utterances, from which other candidates get theirs."""
 
     turns: Mapping[str, CandidateTurn]
     """Utterance id → the utterance."""
     scores: Mapping[str, float]
-    """Utterance id → its score, its length taken off."""
+    """Utterance id → its score, with its length subtracted."""
     ranked: Sequence[str]
-    """The ids by score, best first, equal ones in the order of the log."""
+    """Utterance ids by score, best first; ties in log order."""
     length: float
-    """What is taken off for each e-fold of tokens."""
+    """Subtracted for each e-fold of tokens."""
 
     @classmethod
     def of(cls, turns: Sequence[CandidateTurn], scores: Floats, length: float) -> Self:
-        """The board of scored utterances in log order; ``scores`` has shape (n,)."""
+        """From scored utterances in log order; ``scores`` has shape (n,)."""
         ids = [turn.line.utterance_id for turn in turns]
         ranked = [ids[place] for place in np.argsort(-np.round(scores, DIGITS), kind="stable")]
         return cls(dict(zip(ids, turns, strict=True)), dict(zip(ids, scores.tolist(), strict=True)), ranked, length)
 
     def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[PackedUnit]:
-        """The best evidence utterances, a few times the budget, but those that tell only what holds no more."""
+        """The best evidence utterances, up to a multiple of the budget, except those in ``left_out``."""
         found: list[PackedUnit] = []
         spent = 0
         for id_ in self.ranked:
             turn = self.turns[id_]
-            if spent > ENOUGH * budget_tokens:
+            if spent > CANDIDATE_BUDGETS * budget_tokens:
                 break
             if turn.line.is_evidence and id_ not in left_out:
                 found.append(PackedUnit(self.scores[id_], (*turn.order, 0), (turn.row,), turn.source, turn.tokens))
@@ -62,34 +62,38 @@ class CandidateScores:
         return found
 
     def memories(self, memories: Sequence[Memory], replaced: Collection[str]) -> list[PackedUnit]:
-        """Memories that hold and that a model wrote: an extract says a part of what its utterance says."""
+        """Current memories written by a model; an extract repeats only a part of its utterance."""
         return [
             self._memory(memory)
             for memory in memories
-            if memory.status is MemoryStatus.CURRENT and stands(memory) and memory.memory_id not in replaced
+            if memory.status is MemoryStatus.CURRENT and is_model_written(memory) and memory.memory_id not in replaced
         ]
 
-    def histories(self, chains: Sequence[Sequence[Memory]], asked: QuestionHints) -> list[PackedUnit]:
-        """Timelines of supersession; the only place where what holds no more is shown."""
-        bonus = PAST if asked.past else 0.0
+    def histories(self, chains: Sequence[Sequence[Memory]], hints: QuestionHints) -> list[PackedUnit]:
+        """Histories of supersession, where ended memories are shown."""
+        bonus = HISTORY_BONUS if hints.past else 0.0
         return [self._timeline(chain, history_source(chain), bonus) for chain in chains]
 
     def timelines(self, shown: Sequence[ShownTimeline]) -> list[PackedUnit]:
-        """Linked memories that a model wrote, or that tell of a change."""
+        """Timelines of memories written by a model, or with an outdated memory."""
         return [
             self._timeline(one.memories, timeline_source(one))
             for one in shown
-            if all(map(stands, one.memories)) or any(map(outdated, one.memories))
+            if all(map(is_model_written, one.memories)) or any(map(outdated, one.memories))
         ]
 
     def insights(self, query: Query) -> list[PackedUnit]:
-        """The open session's insights: first in rank, the latest of them before all; last in time."""
+        """The open session's insights: ranked first, the latest highest; last in time."""
         found = []
-        for place, insight in enumerate(standing(query.insights)):
+        for place, insight in enumerate(unique_insights(query.insights)):
             shown = show_insight(insight, query.session, place)
             found.append(
                 PackedUnit(
-                    FIRST + place, (query.session, place, 0, 0), (shown.row,), shown.source, tokens_of([shown.row])
+                    INSIGHT_SCORE + place,
+                    (query.session, place, 0, 0),
+                    (shown.row,),
+                    shown.source,
+                    tokens_of([shown.row]),
                 )
             )
         return found
@@ -106,21 +110,25 @@ class CandidateScores:
         tokens = timeline_tokens(rows, notes, source.relations)
         score = bonus + self._score(memories, tokens)
         scored = source.model_copy(update={"score": round(score, 6)})
-        is_extract = not all(map(stands, memories))
+        is_extract = not all(map(is_model_written, memories))
         return PackedUnit(score, self._order(memories[-1]), rows, scored, tokens, source.relations, notes, is_extract)
 
     def _score(self, memories: Sequence[Memory], tokens: int) -> float:
-        """What the best of the utterances behind it says, less what its own rows cost."""
+        """The best score of the utterances behind it, with its own length subtracted instead of theirs."""
         ids = [line.utterance_id for memory in memories for line in memory.evidence if line.utterance_id in self.turns]
         fits = (self.scores[id_] + self.length * math.log(max(self.turns[id_].tokens, 1)) for id_ in ids)
         return max(fits, default=0.0) - self.length * math.log(tokens)
 
     def _order(self, memory: Memory) -> Order:
-        """Right behind the last utterance that it rests on."""
+        """The order directly behind the last utterance it rests on."""
         known = [self.turns[line.utterance_id].order for line in memory.evidence if line.utterance_id in self.turns]
-        return (*max(known), AFTER) if known else (memory.session, LONE, memory.index, AFTER)
+        return (
+            (*max(known), BEHIND_UTTERANCE)
+            if known
+            else (memory.session, END_OF_SESSION, memory.index, BEHIND_UTTERANCE)
+        )
 
 
 def memory_rows(memories: Sequence[Memory]) -> tuple[Row, ...]:
-    """Memories as rows yet without numbers."""
+    """The rows of memories, not yet numbered."""
     return tuple(memory_row(0, memory) for memory in memories)

@@ -1,4 +1,4 @@
-"""What strategy `fused` shows: the best of all kinds under one budget, nothing paid for twice. Pure."""
+"""Packs the best candidates of all kinds into one budget, without repetition, for strategy `fused`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,60 +11,60 @@ from eunoe.workers.respond.timelines import HEADING
 from eunoe.workers.text.tokens import count_tokens
 
 DIGITS = 4
-"""Digits of a score that count: a z-score stretches what an engine rounded."""
+"""Digits to which scores are rounded: a z-score amplifies rounding differences of engines."""
 
 Order = tuple[int, int, int, int]
-"""Session, segment in it, place in the segment, and what comes first at one place."""
+"""Session, segment in it, place in the segment, and rank at one place."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedUnit:
-    """What is shown or left out as a whole."""
+    """A candidate that is shown or left out as a whole."""
 
     score: float
     order: Order
     rows: tuple[Row, ...]
     source: Source
     tokens: int
-    """What its rows cost, a day's heading not counted."""
+    """Tokens of its rows, without a day heading."""
     relations: tuple[Relation, ...] = ()
-    """Of a timeline: what stands between its rows."""
+    """The relations between the rows of a timeline."""
     notes: tuple[str, ...] = ()
-    """Of a timeline: what stands behind each row, its day first."""
+    """The notes behind the rows of a timeline, each beginning with its day."""
     is_extract: bool = False
-    """Its rows say only a part of what the utterances behind them say."""
+    """Whether its rows repeat only a part of the utterances behind them."""
 
     @property
     def is_timeline(self) -> bool:
-        """A timeline has days of its own and stands in a block."""
+        """Whether it is a timeline, which is printed as a block with its own days."""
         return bool(self.notes)
 
     @property
     def cites(self) -> frozenset[str]:
-        """The utterances that it shows or rests on."""
+        """Ids of the utterances that it shows or rests on."""
         return frozenset(id_ for row in self.rows for id_ in row.cites)
 
     @property
     def covers(self) -> frozenset[str]:
-        """The utterances that need not be shown beside it."""
+        """Ids of the utterances that need not be shown besides it."""
         return frozenset() if self.is_extract else self.cites
 
 
 def tokens_of(rows: Sequence[Row]) -> int:
-    """What rows cost; a number of any length is one token."""
+    """Tokens of rows; a row number of any length is one token."""
     return sum(count_tokens(write_row(row)) for row in rows)
 
 
 def timeline_tokens(rows: Sequence[Row], notes: Sequence[str], relations: Sequence[Relation]) -> int:
-    """What a timeline costs."""
+    """Tokens of a timeline."""
     return count_tokens("\n".join(_timeline_lines(rows, notes, relations)))
 
 
 def choose(units: Sequence[PackedUnit], budget_tokens: int) -> Context:
-    """The best units whose context fits the budget, in time order.
+    """Choose the best units that fit the budget, and print them in time order.
 
-    What does not fit is passed over, and smaller ones further down may still come. A unit that rests on nothing but
-    what better ones show is left out.
+    A unit that does not fit is skipped; smaller ones after it may still fit. A unit that rests only on utterances
+    covered by better ones is left out.
     """
     chosen: list[PackedUnit] = []
     covered: set[str] = set()
@@ -82,7 +82,7 @@ def choose(units: Sequence[PackedUnit], budget_tokens: int) -> Context:
         days.add(heading)
         left -= cost
     context = lay_out_units(chosen)
-    while context.tokens > budget_tokens:  # a timeline between them prints a day once more
+    while context.tokens > budget_tokens:  # a timeline between two units repeats a day heading
         chosen.pop()
         context = lay_out_units(chosen)
     return context
@@ -93,7 +93,7 @@ def _heading(unit: PackedUnit) -> tuple[int, str]:
 
 
 def lay_out_units(units: Sequence[PackedUnit]) -> Context:
-    """Units in time order, the day once while it stays the same, timelines as blocks with days of their own."""
+    """Print units in time order under day headings; timelines are blocks with their own days."""
     printed: list[str] = []
     rows: list[Row] = []
     day = ""
@@ -122,7 +122,7 @@ def _timeline_lines(rows: Sequence[Row], notes: Sequence[str], relations: Sequen
 
 
 def _sources(units: Sequence[PackedUnit]) -> list[Source]:
-    """One source per unit, but utterances of one segment that follow each other are one."""
+    """One source per unit; consecutive utterances of one segment share one."""
     found: list[Source] = []
     for unit in units:
         last = found[-1] if found else None

@@ -1,6 +1,6 @@
-"""How well utterances answer a question: a sum of clues, each a z-score over the candidates or a mark. Pure.
+"""Scores utterances for a question by a weighted sum of features.
 
-The weights are round: each clue means something by itself, and none is fitted to a collection.
+Each feature is a z-score over the candidates or a flag. The weights are round numbers, not fitted to a data set.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.workers.respond.asked import QuestionHints, nearness
+from eunoe.workers.respond.hints import QuestionHints, time_fit
 from eunoe.workers.respond.turns import (
     ASKS,
     LENGTH,
@@ -19,180 +19,174 @@ from eunoe.workers.respond.turns import (
     NUMBER,
     OWN,
     REACTS,
+    SALIENCE,
     TIME,
     TOKENS,
-    WORTH,
     AnyFloats,
     CandidateTurn,
     Floats,
-    blend_neighbours,
+    add_neighbours,
 )
 from eunoe.workers.text.terms import K1, B, idf
 
 WORDS_AROUND = (0.3, 0.6, 1.0, 0.4, 0.2)
-"""How much the words of the two utterances before, of itself and of the two after count."""
+"""Weights of the words of the two utterances before, the utterance itself and the two after."""
 SENSE_AROUND = (0.25, 0.5, 1.0, 0.5, 0.25)
-"""The same for vectors."""
+"""The same weights for vectors."""
 FEEDBACK = 5
-"""How many of the best utterances the feedback looks at."""
+"""Number of best utterances used as feedback."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureWeights:
-    """What each clue counts when candidates of all sources are scored together.
+    """The weight of each feature.
 
-    Clues that differ from candidate to candidate are z-scores, the others marks of 0 or 1.
+    Features that vary among candidates are z-scores, the others flags of 0 or 1.
     """
 
     words: float = 0.6
-    """BM25 with the neighbours' words counted in."""
+    """BM25, neighbours' words included."""
     around: float = 0.5
-    """Cosine of the utterance with its neighbours."""
+    """Cosine, neighbours' vectors included."""
     session_words: float = 0.2
-    """The best BM25 of the session."""
+    """Best BM25 in the session."""
     session_near: float = 0.2
-    """The best cosine of the session."""
+    """Best cosine in the session."""
     memory: float = 0.2
-    """The best cosine of a memory that rests on the utterance."""
+    """Best cosine of a memory that rests on the utterance."""
     feedback: float = 0.3
-    """Likeness to the best utterances."""
+    """Cosine to the mean of the best utterances."""
     speaker: float = 3.0
-    """The question names who says it."""
+    """The question names its speaker."""
     date: float = 3.0
-    """The question names the time."""
+    """The question names its time."""
     time_words: float = 0.6
-    """It tells a time, and the question asks for one."""
+    """It has a time, and the question asks for one."""
     numbers: float = 0.3
-    """It tells a number, and the question asks for one."""
+    """It has a number, and the question asks for one."""
     answer: float = 0.2
-    """It comes upon another's question."""
+    """It follows another speaker's question."""
     question: float = 0.3
-    """Taken off where it is a question itself."""
-    worth: float = 0.15
-    """How much it tells, whatever is asked: for each point that a summary would give it."""
+    """Subtracted if it is a question."""
+    salience: float = 0.15
+    """Per point of salience, independent of the question."""
     particulars: float = 0.2
-    """The same: for each name that it tells, for a time, and for telling of who says it."""
+    """For each name, for a time, and for the first person."""
     reaction: float = 0.3
-    """Taken off where it begins with a reaction."""
+    """Subtracted if it begins with a reaction."""
     length: float = 0.5
-    """Taken off for each e-fold of tokens."""
+    """Subtracted for each e-fold of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
-    """Candidate utterances in log order."""
+class ScoringInput:
+    """The candidate utterances in log order, with their vectors and features."""
 
     turns: Sequence[CandidateTurn]
     where: NDArray[np.int64]
-    """See `eunoe.workers.respond.turns.places`."""
+    """See `eunoe.workers.respond.turns.positions`."""
     vectors: NDArray[np.float32]
     """Shape (n, dimensions), unit rows."""
-    facts: Floats
-    """Shape (n, 9): see `eunoe.workers.respond.turns.facts_of`."""
+    features: Floats
+    """Shape (n, 9): see `eunoe.workers.respond.turns.feature_matrix`."""
     memory: Floats
-    """Shape (n,): the best cosine to the question of the memories that rest on an utterance."""
+    """Shape (n,): best cosine to the question of the memories that rest on each utterance."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionFeatures:
-    """The question as scoring sees it."""
+    """The features of a question."""
 
-    asked: QuestionHints
+    hints: QuestionHints
     words: Sequence[str]
-    """Its terms."""
+    """Its terms, repeated as often as they occur."""
     vector: NDArray[np.float32]
     """Shape (dimensions,), a unit row."""
     speakers: int
-    """How many take part in the conversation."""
+    """Number of participants of the conversation."""
 
 
-def score_turns(material: Material, sought: QuestionFeatures, weights: FeatureWeights) -> Floats:
-    """One score per utterance, shape (n,): what it says, less what it costs.
+def score_turns(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
+    """One score per utterance, shape (n,).
 
-    Raises ``ValueError`` where the parts of ``material`` are not of one length.
+    Raises ``ValueError`` if the parts of ``inputs`` have different lengths.
     """
-    if (
-        not len(material.turns)
-        == len(material.where)
-        == len(material.vectors)
-        == len(material.facts)
-        == len(material.memory)
-    ):
-        raise ValueError("turns, places, vectors, facts and memory scores must have one length")
-    if not material.turns:
+    if not len(inputs.turns) == len(inputs.where) == len(inputs.vectors) == len(inputs.features) == len(inputs.memory):
+        raise ValueError("turns, places, vectors, features and memory scores must have one length")
+    if not inputs.turns:
         return np.zeros(0)
-    sessions = np.asarray([turn.order[0] for turn in material.turns])
-    fit = _topic(material, sought, sessions, weights) + _marks(material, sought, sessions, weights)
+    sessions = np.asarray([turn.order[0] for turn in inputs.turns])
+    fit = _topic(inputs, query, sessions, weights) + _flags(inputs, query, sessions, weights)
     best = np.argsort(-fit, kind="stable")[:FEEDBACK]
-    fit = fit + weights.feedback * _z(material.vectors @ _unit(material.vectors[best].mean(axis=0)))
-    return fit - weights.length * np.log(material.facts[:, TOKENS])
+    fit = fit + weights.feedback * _z(inputs.vectors @ _unit(inputs.vectors[best].mean(axis=0)))
+    return fit - weights.length * np.log(inputs.features[:, TOKENS])
 
 
 def _topic(
-    material: Material, sought: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
+    inputs: ScoringInput, query: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
 ) -> Floats:
-    """What an utterance and its session have to do with the question's topic."""
-    words = word_scores(material, sought.words)
-    near = material.vectors @ sought.vector
-    around = _unit(blend_neighbours(material.vectors, material.where, SENSE_AROUND)) @ sought.vector
+    """The topical similarity of each utterance and its session to the question."""
+    words = word_scores(inputs, query.words)
+    near = inputs.vectors @ query.vector
+    around = _unit(add_neighbours(inputs.vectors, inputs.where, SENSE_AROUND)) @ query.vector
     return (
         weights.words * _z(words)
         + weights.around * _z(around)
         + weights.session_words * _z(_best_of_session(words, sessions))
         + weights.session_near * _z(_best_of_session(np.maximum(near, around), sessions))
-        + weights.memory * _z(material.memory)
+        + weights.memory * _z(inputs.memory)
     )
 
 
-def word_scores(material: Material, words: Sequence[str]) -> Floats:
-    """BM25 of each utterance with its neighbours' words counted in, shape (n,)."""
+def word_scores(inputs: ScoringInput, words: Sequence[str]) -> Floats:
+    """BM25 of each utterance, neighbours' words included, shape (n,)."""
     wanted = Counter(words)
     if not wanted:
-        return np.zeros(len(material.turns))
-    counts = np.zeros((len(material.turns), len(wanted)))
-    for place, turn in enumerate(material.turns):
-        if not wanted.keys().isdisjoint(turn.wording.counts):
-            counts[place] = [turn.wording.counts.get(word, 0) for word in wanted]
+        return np.zeros(len(inputs.turns))
+    counts = np.zeros((len(inputs.turns), len(wanted)))
+    for place, turn in enumerate(inputs.turns):
+        if not wanted.keys().isdisjoint(turn.features.counts):
+            counts[place] = [turn.features.counts.get(word, 0) for word in wanted]
     rarity = _rarity(counts) * np.asarray(list(wanted.values()))
-    lengths = material.facts[:, LENGTH]
-    near = blend_neighbours(counts, material.where, WORDS_AROUND)
-    long = blend_neighbours(lengths, material.where, WORDS_AROUND)
+    lengths = inputs.features[:, LENGTH]
+    near = add_neighbours(counts, inputs.where, WORDS_AROUND)
+    long = add_neighbours(lengths, inputs.where, WORDS_AROUND)
     norm = K1 * (1 - B + B * long / max(float(long.mean()), 1.0))
     scores: Floats = (near * (K1 + 1) / (near + norm[:, None])) @ rarity
     return scores
 
 
 def _rarity(counts: Floats) -> Floats:
-    """Inverse frequencies among the candidates."""
+    """Inverse document frequencies among the candidates."""
     return np.asarray([idf(int(n), len(counts)) for n in (counts > 0).sum(axis=0)])
 
 
-def _marks(
-    material: Material, sought: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
+def _flags(
+    inputs: ScoringInput, query: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
 ) -> Floats:
-    """Who says it, when, and in what form."""
-    asked, facts = sought.asked, material.facts
-    lines = [turn.line for turn in material.turns]
+    """The features of speaker, time and form."""
+    hints, features = query.hints, inputs.features
+    lines = [turn.line for turn in inputs.turns]
     speakers = np.asarray([line.speaker for line in lines])
-    marks = weights.answer * _answers(facts[:, ASKS], sessions, speakers) - weights.question * facts[:, ASKS]
-    marks += weights.particulars * facts[:, [NAMES, TIME, OWN]].sum(axis=1)
-    marks += weights.worth * facts[:, WORTH] - weights.reaction * facts[:, REACTS]
-    if 0 < len(asked.speakers) < sought.speakers:
-        marks += weights.speaker * np.isin(speakers, list(asked.speakers))
-    if asked.times:
-        days = {day: nearness(asked.times, day) for day in {line.at.date() for line in lines}}
-        marks += weights.date * np.asarray([days[line.at.date()] for line in lines])
+    flags = weights.answer * _answers(features[:, ASKS], sessions, speakers) - weights.question * features[:, ASKS]
+    flags += weights.particulars * features[:, [NAMES, TIME, OWN]].sum(axis=1)
+    flags += weights.salience * features[:, SALIENCE] - weights.reaction * features[:, REACTS]
+    if 0 < len(hints.speakers) < query.speakers:
+        flags += weights.speaker * np.isin(speakers, list(hints.speakers))
+    if hints.times:
+        days = {day: time_fit(hints.times, day) for day in {line.at.date() for line in lines}}
+        flags += weights.date * np.asarray([days[line.at.date()] for line in lines])
     for is_asked, weight, column in (
-        (asked.when, weights.time_words, TIME),
-        (asked.count, weights.numbers, NUMBER),
+        (hints.when, weights.time_words, TIME),
+        (hints.count, weights.numbers, NUMBER),
     ):
         if is_asked:
-            marks += weight * facts[:, column]
-    return marks
+            flags += weight * features[:, column]
+    return flags
 
 
 def _answers(asks: Floats, sessions: NDArray[np.int64], speakers: NDArray[np.str_]) -> Floats:
-    """1 for an utterance that comes upon another's question."""
+    """1 for each utterance that follows another speaker's question, else 0."""
     found = np.zeros(len(asks))
     found[1:] = asks[:-1] * (sessions[1:] == sessions[:-1]) * (speakers[1:] != speakers[:-1])
     return found
@@ -207,7 +201,7 @@ def _best_of_session(values: NDArray[np.floating], sessions: NDArray[np.int64]) 
 
 
 def _z(values: NDArray[np.floating]) -> Floats:
-    """Distances from the mean in standard deviations; zeros where all are alike."""
+    """Distances from the mean in standard deviations; zeros if all are equal."""
     wide = values.astype(np.float64)
     spread = float(wide.std())
     scaled: Floats = (wide - wide.mean()) / spread if spread > 1e-9 else np.zeros(len(wide))

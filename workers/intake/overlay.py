@@ -1,4 +1,4 @@
-"""A conversation's tables as they will stand once decisions that are made are committed too."""
+"""A conversation's tables with uncommitted writes on top."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,11 +6,11 @@ from eunoe.schemas.decisions import Clear, Drop, Put, Write
 from eunoe.schemas.ports import Tables
 
 
-class Draft:
-    """`Tables` of one stage and one conversation: what was written here stands over what is kept.
+class TableOverlay:
+    """`Tables` of one stage and conversation: writes made here hide what is stored.
 
-    What was read once is not read again: nobody else writes while a run is decided, and if somebody does, the fence
-    refuses the commit.
+    Each document is read once. Nothing else writes while a batch is decided; if something does, the fence rejects the
+    commit.
     """
 
     def __init__(self, kept: Tables) -> None:
@@ -19,7 +19,7 @@ class Draft:
         self._whole: set[str] = set()
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
-        """The documents of a table by id, in the order asked; None where there is none."""
+        """The documents of a table by id, in the given order; `None` for missing ones."""
         rows = self._rows.setdefault(table, {})
         unknown = [] if table in self._whole else [id_ for id_ in dict.fromkeys(ids) if id_ not in rows]
         if unknown:
@@ -36,7 +36,7 @@ class Draft:
         return {id_: text for id_, text in self._rows[table].items() if text is not None}
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Do the writes of one decision, here only."""
+        """Apply the writes of one decision to the overlay."""
         writes = tuple(writes)
         for table in (write.table for write in writes if isinstance(write, Clear)):
             self._rows[table] = {}

@@ -1,4 +1,4 @@
-"""What intake knows of a conversation, and how an event changes it. Pure."""
+"""The session state of a conversation, and the decision that each event leads to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,10 +32,10 @@ TABLES = StageTables(
 
 
 class Head(Value):
-    """Where a conversation stands."""
+    """The state of a conversation."""
 
     session: int = 0
-    """The number of the last session that was opened."""
+    """The number of the last opened session."""
     is_open: bool = False
     session_id: str | None = None
     continues: int | None = None
@@ -45,61 +45,61 @@ class Head(Value):
     last_utterance_id: str | None = None
     last_log_time: Time | None = None
     remembered: int = 0
-    """How many utterance ids were ever remembered: the ring's place."""
+    """Number of utterance ids ever recorded; gives the place in the ring."""
     turn: int = 0
-    """The number of the last turn that was given to blend; over all sessions 1, 2, 3 …"""
+    """The number of the last turn passed to `blend`: 1, 2, 3 … over all sessions."""
     turn_before: int = 0
-    """That number when the open session was opened."""
+    """``turn`` at the opening of the open session."""
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """The turns of the open session that were given to blend."""
+        """The numbers of the open session's turns passed to `blend`."""
         return tuple(range(self.turn_before + 1, self.turn + 1))
 
 
-class Digest(Value):
-    """What is remembered of an utterance id."""
+class SeenUtterance(Value):
+    """The content digest recorded for an utterance id."""
 
     digest: str
 
 
-class Number(Value):
-    """The number of the last closed session of a client's session id."""
+class ClosedSession(Value):
+    """The number of the last closed session with a client's session id."""
 
     session: int
 
 
 class RingSlot(Value):
-    """The utterance id that stands in a place of the ring."""
+    """The utterance id at a place of the ring."""
 
     utterance_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class IntakeState:
-    """What was read of the conversation for one event."""
+    """The stored state read for one event."""
 
     head: Head = field(default_factory=Head)
     lines: Sequence[Line] = ()
-    """The open session's lines; read only where the event needs them."""
+    """The open session's lines; read only if the event needs them."""
     seen: str | None = None
-    """The digest that the event's utterance id has already."""
+    """The digest recorded for the event's utterance id."""
     evicted: str | None = None
-    """The utterance id that the ring forgets when another comes."""
+    """The utterance id that the next one replaces in the ring."""
     closed: int | None = None
-    """The number of the last closed session of the event's session id."""
+    """The number of the last closed session with the event's session id."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingLine:
-    """An utterance and its line, as it will be kept."""
+    """An utterance and its line in the form that is stored."""
 
     utterance: Utterance
     line: Line
     text: str
     """The line as JSON."""
     size: int
-    """Bytes of it."""
+    """Bytes of ``text``."""
 
     @classmethod
     def of(cls, utterance: Utterance) -> "IncomingLine":
@@ -110,26 +110,26 @@ class IncomingLine:
 
 
 def digest_of(utterance: Utterance) -> str:
-    """What tells a repeated utterance from another one under the same id."""
+    """The content digest of an utterance, to tell a repeated one from another with the same id."""
     return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
 
 
-def closing_reason(head: Head, told: IncomingLine, settings: IntakeSettings) -> CloseReason | None:
-    """Why the open session must end before this utterance; None: it goes on, or none is open."""
+def closing_reason(head: Head, incoming: IncomingLine, settings: IntakeSettings) -> CloseReason | None:
+    """The reason to close the open session before this utterance; `None` if there is none, or no open session."""
     if not head.is_open:
         return None
-    if told.utterance.session_id is not None and told.utterance.session_id != head.session_id:
+    if incoming.utterance.session_id is not None and incoming.utterance.session_id != head.session_id:
         return CloseReason.SUCCEEDED
-    if head.lines + 1 > settings.max_utterances or head.size + told.size > settings.max_session_bytes:
+    if head.lines + 1 > settings.max_utterances or head.size + incoming.size > settings.max_session_bytes:
         return CloseReason.BOUNDS
     return None
 
 
 def on_utterance(
-    known: IntakeState, told: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
+    known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
 ) -> Decision:
-    """Admit an utterance: remember its id, open or close sessions, ask for the reply it wants."""
-    utterance = told.utterance
+    """Decide an utterance: record its id, open or close sessions, request the reply it asks for."""
+    utterance = incoming.utterance
     if len(utterance.text.encode()) > settings.max_text_bytes:
         size = len(utterance.text.encode())
         return _rejected(
@@ -142,15 +142,15 @@ def on_utterance(
             DeadLetterReason.CONFLICT, f"utterance id {utterance.utterance_id!r} was used before with another content"
         )
     if utterance.ask is not None and not utterance.ask.record:
-        return _probe(known, utterance, settings, replayed=replayed)
-    return _recorded(known, told, log_time, settings, replayed=replayed)
+        return _unrecorded(known, utterance, settings, replayed=replayed)
+    return _recorded(known, incoming, log_time, settings, replayed=replayed)
 
 
 def _rejected(reason: DeadLetterReason, error: str) -> Decision:
     return Decision(rejection=Rejection(reason=reason, error=error))
 
 
-def _probe(known: IntakeState, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
+def _unrecorded(known: IntakeState, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
     head, writes = _remember(known, known.head, utterance, settings)
     session = head.session if head.is_open else head.session + 1
     events = turn_events(utterance, TurnPosition(session, known.lines), settings, replayed=replayed)
@@ -158,17 +158,17 @@ def _probe(known: IntakeState, utterance: Utterance, settings: IntakeSettings, *
 
 
 def _recorded(
-    known: IntakeState, told: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool
+    known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool
 ) -> Decision:
-    utterance = told.utterance
-    reason = closing_reason(known.head, told, settings)
+    utterance = incoming.utterance
+    reason = closing_reason(known.head, incoming, settings)
     closing = _closing(known, utterance, reason, log_time) if reason else Decision()
     open_head = _opened(known, utterance, reason)
     before = known.lines if known.head.is_open and not reason else ()
     head = open_head.model_copy(
         update={
             "lines": open_head.lines + 1,
-            "size": open_head.size + told.size,
+            "size": open_head.size + incoming.size,
             "last_utterance_id": utterance.utterance_id,
             "last_log_time": log_time,
             "turn": open_head.turn + is_blended(utterance, settings),
@@ -180,7 +180,7 @@ def _recorded(
         writes=(
             *closing.writes,
             *remembering,
-            Put(LINES, f"{open_head.lines:06d}", told.text),
+            Put(LINES, f"{open_head.lines:06d}", incoming.text),
             Put.of(HEAD, HEAD, head),
         ),
         events=(*closing.events, *asks),
@@ -189,7 +189,7 @@ def _recorded(
 
 
 def _opened(known: IntakeState, utterance: Utterance, reason: CloseReason | None) -> Head:
-    """The head of the session that the utterance belongs to, before it is added."""
+    """The head of the utterance's session, before it is added."""
     head = known.head
     if head.is_open and reason is None:
         return head
@@ -214,19 +214,19 @@ def _remember(
     slot = ring_slot(head, settings)
     writes: list[Write] = [Drop(table=SEEN, id=known.evicted)] if known.evicted else []
     writes += [
-        Put.of(SEEN, utterance.utterance_id, Digest(digest=digest_of(utterance))),
+        Put.of(SEEN, utterance.utterance_id, SeenUtterance(digest=digest_of(utterance))),
         Put.of(RING, slot, RingSlot(utterance_id=utterance.utterance_id)),
     ]
     return head.model_copy(update={"remembered": head.remembered + 1}), tuple(writes)
 
 
 def ring_slot(head: Head, settings: IntakeSettings) -> str:
-    """The place of the ring that the next remembered id takes."""
+    """The place in the ring of the next recorded id."""
     return str(head.remembered % settings.remembered_ids)
 
 
 def on_session_ended(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
-    """Close the session that ended; an end that comes again, or too late, changes nothing."""
+    """Decide a session's end; a repeated or late end changes nothing."""
     head = known.head
     if event.after_utterance_id is not None:
         return _closed_idle(known, event, log_time, settings)
@@ -244,7 +244,7 @@ def _closed_idle(known: IntakeState, event: SessionEnded, log_time: datetime, se
     quiet = log_time - head.last_log_time
     if head.last_utterance_id == event.after_utterance_id and quiet >= timedelta(seconds=settings.idle_seconds):
         return _closing(known, event, CloseReason.IDLE, log_time)
-    # void: the timer was stale, or its reader's clock is ahead of the log's; set it right
+    # the timer was stale, or the clock that read it is ahead of the log's: set it again
     return Decision(timer=Timer(after_utterance_id=head.last_utterance_id, since=head.last_log_time))
 
 
@@ -252,7 +252,7 @@ def _closing(known: IntakeState, event: Utterance | SessionEnded, reason: CloseR
     head = known.head
     writes: list[Write] = [Clear(table=LINES)]
     if head.session_id is not None:
-        writes.append(Put.of(CLOSED, head.session_id, Number(session=head.session)))
+        writes.append(Put.of(CLOSED, head.session_id, ClosedSession(session=head.session)))
     closed = head.model_copy(update={"is_open": False, "session_id": None, "continues": None, "lines": 0, "size": 0})
     session = SessionClosed(
         tenant=event.tenant,
@@ -273,5 +273,5 @@ def _closing(known: IntakeState, event: Utterance | SessionEnded, reason: CloseR
 
 
 def on_erase(event: Erase) -> Decision:
-    """Record the wish; the eraser acts on it."""
+    """Record the request; stage `erase` acts on it."""
     return Decision(writes=(Put.of(ERASURES, event.request_id, event),))

@@ -1,4 +1,4 @@
-"""What a question says about its answer beside its topic: of whom, of when, of what kind. Pure."""
+"""Reads hints from a question beside its topic: speakers, times, and the kind of answer."""
 
 import re
 from collections.abc import Sequence
@@ -48,8 +48,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTime:
-    """A time that a question names; None where it leaves a part open."""
+class TimeHint:
+    """A time named in a question; `None` for parts it leaves open."""
 
     year: int | None
     month: int | None = None
@@ -58,21 +58,21 @@ class AskedTime:
 
 @dataclass(frozen=True, slots=True)
 class QuestionHints:
-    """What a question says about its answer beside its topic."""
+    """The hints in a question."""
 
     speakers: frozenset[str]
-    """Whom it asks about, of the participants; empty where it names none."""
-    times: tuple[AskedTime, ...]
+    """Participants it asks about; empty if it names none."""
+    times: tuple[TimeHint, ...]
     when: bool
     count: bool
     present: bool
-    """It asks for what holds now."""
+    """Whether it asks for the present state."""
     past: bool
-    """It asks for what was before."""
+    """Whether it asks for a past state."""
 
 
 def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
-    """Reads a question; one in the first person is about who asks."""
+    """Read the hints of a question; one in the first person is about ``asker``."""
     words = {word.casefold() for word in _WORD.findall(text)}
     named = {name for name in speakers if any(part.casefold() in words for part in _WORD.findall(name))}
     if asker in speakers and _FIRST_PERSON.search(text):
@@ -88,15 +88,15 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
     )
 
 
-def read_times(text: str) -> list[AskedTime]:
-    """The dates, months and years that a text names, in its order; "may" alone is a month only with a capital."""
+def read_times(text: str) -> list[TimeHint]:
+    """The dates, months and years named in a text, dates first; "may" alone is a month only if capitalized."""
     found = [_time_of(match) for match in _DATE.finditer(text) if not _is_verb(match)]
     found += [
-        AskedTime(int(match["year"]), int(match["month"]), int(match["day"]) if match["day"] else None)
+        TimeHint(int(match["year"]), int(match["month"]), int(match["day"]) if match["day"] else None)
         for match in _ISO.finditer(text)
     ]
     known = {time.year for time in found}
-    return found + [AskedTime(int(year)) for year in _YEAR.findall(text) if int(year) not in known]
+    return found + [TimeHint(int(year)) for year in _YEAR.findall(text) if int(year) not in known]
 
 
 def _is_verb(match: re.Match[str]) -> bool:
@@ -104,21 +104,21 @@ def _is_verb(match: re.Match[str]) -> bool:
     return match["month"] in {"may", "march", "mar", "sep", "dec", "jan", "oct", "nov"} and bare
 
 
-def _time_of(match: re.Match[str]) -> AskedTime:
+def _time_of(match: re.Match[str]) -> TimeHint:
     day = match["before"] or match["after"]
     year = int(match["year"]) if match["year"] else None
-    return AskedTime(year, _MONTH[match["month"].lower()], int(day) if day else None)
+    return TimeHint(year, _MONTH[match["month"].lower()], int(day) if day else None)
 
 
-def nearness(times: Sequence[AskedTime], day: date) -> float:
-    """How well a day fits the times that a question names, from 0 to 1; 0 where it names none.
+def time_fit(times: Sequence[TimeHint], day: date) -> float:
+    """Similarity of a day to the named times, from 0 to 1; 0 if none is named.
 
-    What happened on a day is told on it or soon after: later days count longer than earlier ones.
+    An event is mentioned on its day or soon after, so later days count longer than earlier ones.
     """
     return max((_fit(time, day) for time in times), default=0.0)
 
 
-def _fit(time: AskedTime, day: date) -> float:
+def _fit(time: TimeHint, day: date) -> float:
     if time.month is None or not 1 <= time.month <= 12:
         return 0.5 * (time.year == day.year)
     year = time.year or day.year

@@ -33,18 +33,18 @@ class LineFeatures(Value):
         return flat.reshape(len(self.worth), -1)
 
 
-def worth_of(lines: Sequence[Line], speakers: Sequence[str]) -> list[float]:
+def line_saliences(lines: Sequence[Line], speakers: Sequence[str]) -> list[float]:
     """How much each line of a segment tells; 0 for the responder's own words."""
     english = is_english([line.text for line in lines if line.is_evidence])
     return [round(line_salience(line, speakers, english), DIGITS) if line.is_evidence else 0.0 for line in lines]
 
 
-def as_kept(vectors: Vectors) -> NDArray[np.float32]:
+def quantized(vectors: Vectors) -> NDArray[np.float32]:
     """The vectors with the digits that a `LineFeatures` keeps, so that all ways to a line give the same."""
     return vectors.astype("<f2").astype(np.float32)
 
 
-def build_reading(
+def build_features(
     lines: Sequence[Line], vectors: Vectors, worth: Sequence[float], embedder: str, speakers: tuple[str, ...]
 ) -> LineFeatures:
     """The reading of a segment; ``vectors`` has a row for each of its evidence lines."""
