@@ -6,7 +6,7 @@ import pytest
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.record import Revoked
-from eunoe.workers.runner.backoff import FIRST_QUIET_S, Backoff, Outages
+from eunoe.workers.runner.backoff import FIRST_LOG_INTERVAL_S, Backoff, Outages
 
 REDIS, MODEL = "Redis at r:1", "m at http://m"
 
@@ -53,9 +53,9 @@ def outages(clock: Clock) -> Outages:
 
 async def test_pauses_grow_up_to_a_bound_and_the_fault_comes_through_at_the_limit(clock: Clock, outages: Outages):
     lease = Lease(clock)
-    with pytest.raises(Unavailable, match="refused"), outages.patience(lease, Backoff(1, 2, 5), 20) as patience:  # noqa: PT012
+    with pytest.raises(Unavailable, match="refused"), outages.retrying(lease, Backoff(1, 2, 5), 20) as retry:  # noqa: PT012
         while True:
-            await patience.wait(away())
+            await retry.wait(away())
     assert lease.paused == [1, 2, 4, 5, 5, 5]
     assert outages.waiting() == {}
 
@@ -65,21 +65,21 @@ async def test_a_hundred_that_wait_say_it_once_and_once_that_it_is_over(
 ):
     caplog.set_level(logging.WARNING)
     leases = [Lease(Clock()) for _ in range(100)]
-    waiting = [outages.patience(lease, Backoff(), 1e9) for lease in leases]
-    patiences = [one.__enter__() for one in waiting]
+    waiting = [outages.retrying(lease, Backoff(), 1e9) for lease in leases]
+    retries = [one.__enter__() for one in waiting]
     for _ in range(5):
-        for patience in patiences:
-            await patience.wait(away())
+        for retry in retries:
+            await retry.wait(away())
     assert outages.waiting() == {REDIS: 100}
     assert outages.waits == {REDIS: 100}
     assert [record.message for record in caplog.records] == [
-        f"waiting for {REDIS}: 1 wait, 0 s so far: {REDIS}: refused"
+        f"waiting for {REDIS}: 1 waiting, 0 s so far: {REDIS}: refused"
     ]
-    clock.now += FIRST_QUIET_S + 1
-    for patience in patiences:
-        await patience.wait(away())
+    clock.now += FIRST_LOG_INTERVAL_S + 1
+    for retry in retries:
+        await retry.wait(away())
     assert len(caplog.records) == 2
-    assert "100 wait, 11 s so far" in caplog.text
+    assert "100 waiting, 11 s so far" in caplog.text
     for one in waiting:
         one.__exit__(None, None, None)
     assert outages.waiting() == {}
@@ -92,17 +92,17 @@ async def test_a_server_that_comes_and_goes_is_told_less_and_less(
     lease = Lease(Clock())
     for _ in range(3600):
         clock.now += 1
-        with outages.patience(lease, Backoff(), 1e9) as patience:
-            await patience.wait(away(MODEL))
+        with outages.retrying(lease, Backoff(), 1e9) as retry:
+            await retry.wait(away(MODEL))
     assert outages.waits == {MODEL: 3600}
     assert 10 < len(caplog.records) < 30  # each time both: away, and back
 
 
 async def test_servers_are_told_apart(clock: Clock, outages: Outages, caplog: pytest.LogCaptureFixture):
     lease = Lease(clock)
-    with outages.patience(lease, Backoff(1, 2, 60), 100) as patience:
-        await patience.wait(away())
-        await patience.wait(away(MODEL))
+    with outages.retrying(lease, Backoff(1, 2, 60), 100) as retry:
+        await retry.wait(away())
+        await retry.wait(away(MODEL))
         assert outages.waiting() == {MODEL: 1}
     assert lease.paused == [1, 1]
     assert {name for name in (REDIS, MODEL) if f"waiting for {name}" in caplog.text} == {REDIS, MODEL}
@@ -111,11 +111,11 @@ async def test_servers_are_told_apart(clock: Clock, outages: Outages, caplog: py
 async def test_who_pauses_for_a_reason_of_its_own_has_been_answered(clock: Clock, outages: Outages):
     """A stage that waits an hour for another stage may meet the same server's absence twice: that is not one hour."""
     lease = Lease(clock)
-    with outages.patience(lease, Backoff(), 10) as patience:
-        await patience.wait(away())
-        await patience.pause(3600)
+    with outages.retrying(lease, Backoff(), 10) as retry:
+        await retry.wait(away())
+        await retry.pause(3600)
         assert outages.waiting() == {}
-        await patience.wait(away())
+        await retry.wait(away())
         assert outages.waiting() == {REDIS: 1}
 
 
@@ -123,8 +123,8 @@ async def test_a_rebalance_ends_the_waiting_without_a_word_that_it_is_over(
     clock: Clock, outages: Outages, caplog: pytest.LogCaptureFixture
 ):
     lease = Lease(clock, pauses=2)
-    with pytest.raises(Revoked), outages.patience(lease, Backoff(), 1e9) as patience:  # noqa: PT012
+    with pytest.raises(Revoked), outages.retrying(lease, Backoff(), 1e9) as retry:  # noqa: PT012
         while True:
-            await patience.wait(away())
+            await retry.wait(away())
     assert outages.waiting() == {}
     assert "answers again" not in caplog.text

@@ -20,7 +20,7 @@ from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes, tells_failure
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes, is_failure
 from eunoe.workers.stage import Dependencies
 
 TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in MEMORY_STAGES}
@@ -58,7 +58,7 @@ class Derived:
             points=tuple([point for collection in Collection for point in await index.points(collection, key)]),
             timer=await _timer(pipeline.log_positions),
             records=tuple(record for topic, spec in TOPICS.items() if spec.derived for record in log.records(topic)),
-            failed=sum(tells_failure(record.value) for record in log.records(Topic.ANSWERS)),
+            failed=sum(is_failure(record.value) for record in log.records(Topic.ANSWERS)),
         )
 
 

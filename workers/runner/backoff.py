@@ -1,4 +1,4 @@
-"""How long to wait for a server that does not answer, and how little to say about it."""
+"""Retry with backoff while a server is away; rate-limited logs for all that wait for it."""
 
 import asyncio
 import logging
@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FIRST_QUIET_S = 10.0
-LONGEST_QUIET_S = 600.0
+FIRST_LOG_INTERVAL_S = 10.0
+LONGEST_LOG_INTERVAL_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class Backoff:
 
 @dataclass(slots=True)
 class _Outage:
-    """What is known of one server's absence."""
+    """One server's outage."""
 
     since: float = 0.0
     waiting: int = 0
-    told: bool = False
-    """That it is away was said, and not yet that it is back."""
-    quiet_s: float = FIRST_QUIET_S
-    speak_at: float = 0.0
-    """Not before this time is anything said."""
+    logged: bool = False
+    """Whether the outage was logged, and its end not yet."""
+    log_interval_s: float = FIRST_LOG_INTERVAL_S
+    next_log_at: float = 0.0
+    """The earliest time of the next log line, by the clock."""
 
 
 class Outages:
-    """The servers that do not answer, as all records of a process meet them: one voice for hundreds that wait."""
+    """The servers that do not answer, for all records of a process: hundreds that wait share one log line."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -56,65 +56,65 @@ class Outages:
 
     @property
     def waits(self) -> Mapping[str, int]:
-        """How often something began to wait, by server, since the process began."""
+        """Waits begun since the process started, by server."""
         return self._waits
 
     def waiting(self) -> dict[str, int]:
-        """How many wait now, by server; servers that answer are left out."""
+        """Current waits by server, without the servers that answer."""
         return {server: outage.waiting for server, outage in self._servers.items() if outage.waiting}
 
     def enter(self, server: str) -> None:
-        """One more waits for a server."""
+        """Count a wait for a server."""
         self._waits[server] += 1
         outage = self._servers.setdefault(server, _Outage())
         outage.waiting += 1
         if outage.waiting == 1:
             outage.since = self._clock()
 
-    def tell(self, server: str, fault: Unavailable) -> None:
-        """Say that a server is away: the first time, and then at growing intervals."""
+    def report(self, server: str, fault: Unavailable) -> None:
+        """Log that a server is away: the first time, then at growing intervals."""
         outage, now = self._servers[server], self._clock()
-        if now < outage.speak_at:
+        if now < outage.next_log_at:
             return
-        if now - outage.speak_at > LONGEST_QUIET_S:  # the last trouble is long past
-            outage.quiet_s = FIRST_QUIET_S
+        if now - outage.next_log_at > LONGEST_LOG_INTERVAL_S:  # the last outage is long past
+            outage.log_interval_s = FIRST_LOG_INTERVAL_S
         waited = now - outage.since
-        log.warning("waiting for %s: %d wait, %.0f s so far: %s", server, outage.waiting, waited, fault)
-        outage.told = True
-        outage.speak_at = now + outage.quiet_s
-        outage.quiet_s = min(LONGEST_QUIET_S, outage.quiet_s * 2)
+        log.warning("waiting for %s: %d waiting, %.0f s so far: %s", server, outage.waiting, waited, fault)
+        outage.logged = True
+        outage.next_log_at = now + outage.log_interval_s
+        outage.log_interval_s = min(LONGEST_LOG_INTERVAL_S, outage.log_interval_s * 2)
 
     def leave(self, server: str, *, answered: bool) -> None:
-        """One waits no longer; where all have been answered, say so."""
+        """End a wait; the last one that was answered logs the end of the outage."""
         outage = self._servers[server]
         outage.waiting -= 1
-        if answered and outage.told and not outage.waiting:
-            outage.told = False
+        if answered and outage.logged and not outage.waiting:
+            outage.logged = False
             log.warning("%s answers again, after %.0f s", server, self._clock() - outage.since)
 
     async def retry(self, work: Callable[[], Awaitable[T]], lease: Lease, backoff: Backoff, limit_s: float) -> T:
-        """Do ``work``, again and again while its server is away; raises what `RetryLease.wait` raises."""
-        with self.patience(lease, backoff, limit_s) as patience:
+        """Do ``work``, and repeat it while its server is away; raises what `RetryLease.wait` raises."""
+        with self.retrying(lease, backoff, limit_s) as waits:
             while True:
                 try:
                     return await work()
                 except Unavailable as fault:
-                    await patience.wait(fault)
+                    await waits.wait(fault)
 
     @contextmanager
-    def patience(self, lease: Lease, backoff: Backoff, limit_s: float) -> Iterator["RetryLease"]:
-        """The patience of one record, while it is handled."""
-        patience = RetryLease(self, lease, backoff, limit_s, self._clock)
+    def retrying(self, lease: Lease, backoff: Backoff, limit_s: float) -> Iterator["RetryLease"]:
+        """The retries of one record, while the body handles it; waits for a server at most ``limit_s`` seconds."""
+        waits = RetryLease(self, lease, backoff, limit_s, self._clock)
         answered = False
         try:
-            yield patience
+            yield waits
             answered = True
         finally:
-            patience.end(answered=answered)
+            waits.end(answered=answered)
 
 
 class UnboundedLease:
-    """The lease of who works on no record: nobody waits for what it holds."""
+    """A lease that is never revoked, for work on no record."""
 
     revoked = False
 
@@ -124,9 +124,9 @@ class UnboundedLease:
 
 
 class RetryLease:
-    """Waits with backoff for one record; in the end lets the fault through.
+    """Waits with backoff while one record's server is away; raises the fault when the limit is reached.
 
-    It is the record's lease too: who pauses for another reason has been answered.
+    It is the record's lease too: a pause for another reason shows that the server has answered.
     """
 
     def __init__(
@@ -143,16 +143,16 @@ class RetryLease:
 
     @property
     def revoked(self) -> bool:
-        """True: a rebalance or a shutdown has begun."""
+        """Whether a rebalance or a shutdown has begun."""
         return self._lease.revoked
 
     async def pause(self, seconds: float) -> None:
-        """Sleep for a reason of the stage's own; raises `GiveWay` as soon as the lease is revoked."""
+        """Sleep for a reason of the stage's own; raises `Revoked` as soon as the lease is revoked."""
         self.end(answered=True)
         await self._lease.pause(seconds)
 
     async def wait(self, fault: Unavailable) -> None:
-        """Pause before the next attempt; raises ``fault`` when the limit is reached, `GiveWay` on a rebalance."""
+        """Pause before the next attempt; raises ``fault`` when the limit is reached, `Revoked` on a rebalance."""
         if fault.server != self._server:
             self.end(answered=True)
             self._begin(fault.server)
@@ -161,7 +161,7 @@ class RetryLease:
         if waited >= self._limit_s:
             log.error("giving up on %s after %.0f s: %s", fault.server, waited, fault)
             raise fault
-        self._outages.tell(fault.server, fault)
+        self._outages.report(fault.server, fault)
         await self._lease.pause(self._backoff.pause(self._attempt))
 
     def _begin(self, server: str) -> None:
@@ -169,7 +169,7 @@ class RetryLease:
         self._outages.enter(server)
 
     def end(self, *, answered: bool) -> None:
-        """Wait for nothing any more."""
+        """End the current wait, if there is one."""
         if self._server is not None:
             self._outages.leave(self._server, answered=answered)
             self._server = None

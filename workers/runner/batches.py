@@ -1,4 +1,4 @@
-"""Records of one conversation that wait together, decided one after the other and committed as one."""
+"""Batches: waiting records of one conversation, decided one after the other and committed as one."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -14,14 +14,14 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import ApplyOrder, StageSpec
 
 MAX_BATCH = 16
-"""Records of one run."""
+"""Records of one batch."""
 MAX_BATCH_BYTES = 1 << 18
-"""Bytes of their values: what a run brings about travels in one outbox."""
+"""Bytes of their values: all that a batch brings about is sent in one outbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A record and the event that it is."""
+    """A record with its event."""
 
     record: Record
     ordered: OrderedEvent
@@ -30,39 +30,39 @@ class Arrived:
 def split_batch(
     records: Sequence[Record], spec: StageSpec, read: Callable[[Record], object]
 ) -> list[tuple[Arrived, ...]]:
-    """Runs to commit at once, in order; ``read`` as `read_record` does. A record that stands alone gives an empty run.
+    """Batches to commit at once, in order; ``read`` as `read_record` does. A record on its own gives an empty batch.
 
-    Somebody waits for the answer to an ask: it ends its run, so that what follows does not hold it up.
+    An ask ends its batch: a client waits for the answer, and what follows must not delay it.
     """
     if spec.order is not ApplyOrder.POSITION:
         return [() for _ in records]
-    runs: list[tuple[Arrived, ...]] = []
-    going: list[Arrived] = []
+    batches: list[tuple[Arrived, ...]] = []
+    open_batch: list[Arrived] = []
     for record in records:
         ordered = read(record)
         arrived = Arrived(record, ordered) if isinstance(ordered, OrderedEvent) and not ordered.late else None
-        if going and (arrived is None or not _goes_with(arrived, going)):
-            runs.append(tuple(going))
-            going = []
+        if open_batch and (arrived is None or not _fits(arrived, open_batch)):
+            batches.append(tuple(open_batch))
+            open_batch = []
         if arrived is None:
-            runs.append(())
+            batches.append(())
             continue
-        going.append(arrived)
+        open_batch.append(arrived)
         if arrived.ordered.asks:
-            runs.append(tuple(going))
-            going = []
-    return [*runs, tuple(going)] if going else runs
+            batches.append(tuple(open_batch))
+            open_batch = []
+    return [*batches, tuple(open_batch)] if open_batch else batches
 
 
-def _goes_with(arrived: Arrived, going: Sequence[Arrived]) -> bool:
-    size = sum(len(other.record.value) for other in going) + len(arrived.record.value)
-    first = going[0].record
+def _fits(arrived: Arrived, open_batch: Sequence[Arrived]) -> bool:
+    size = sum(len(other.record.value) for other in open_batch) + len(arrived.record.value)
+    first = open_batch[0].record
     is_near = (first.topic, first.partition) == (arrived.record.topic, arrived.record.partition)
-    return is_near and size <= MAX_BATCH_BYTES and len(going) < MAX_BATCH
+    return is_near and size <= MAX_BATCH_BYTES and len(open_batch) < MAX_BATCH
 
 
 def fold_writes(decisions: Iterable[Decision]) -> tuple[Write, ...]:
-    """Writes that leave the tables as those of all decisions do, one after the other."""
+    """One list of writes with the same effect as the writes of all decisions, one after the other."""
     cleared: dict[str, Clear] = {}
     left: dict[tuple[str, str], Put | Drop] = {}
     for decision in decisions:
@@ -76,7 +76,7 @@ def fold_writes(decisions: Iterable[Decision]) -> tuple[Write, ...]:
 
 
 def join_outboxes(outboxes: Sequence[Outbox]) -> Outbox:
-    """What all of them owe, in their order, under the number of the last; of timers the last one counts."""
+    """The contents of all outboxes in order, under the number of the last one; of timers the last one counts."""
     return Outbox(
         number=outboxes[-1].number,
         partition=outboxes[-1].partition,
@@ -87,7 +87,7 @@ def join_outboxes(outboxes: Sequence[Outbox]) -> Outbox:
 
 
 class BatchApplier:
-    """Decides and commits runs of one stage."""
+    """Decides and commits the batches of one stage."""
 
     def __init__(self, spec: StageSpec, decider: Decider, committer: Committer, outcomes: RecordedOutcomes) -> None:
         self._spec = spec
@@ -95,14 +95,14 @@ class BatchApplier:
         self._committer = committer
         self._outcomes = outcomes
 
-    async def apply(self, run: Sequence[Arrived]) -> bool:
-        """True: all of it is done, in one commit. False: nothing is, and each must be done for itself.
+    async def apply(self, batch: Sequence[Arrived]) -> bool:
+        """Apply all in one commit; returns whether it did. Where not, nothing is applied: apply each on its own.
 
         Raises `Fenced` when another process has committed, `Unavailable` when a server is away.
         """
-        scope = run[0].ordered.scope
+        scope = batch[0].ordered.scope
         ledger = await self._committer.flushed(scope)
-        news = [arrived for arrived in run if arrived.ordered.number > ledger.applied]
+        news = [arrived for arrived in batch if arrived.ordered.number > ledger.applied]
         if news:
             decisions = await self._decide(news)
             commit = None if decisions is None else self._commit(ledger, news, decisions)
@@ -110,8 +110,8 @@ class BatchApplier:
                 return False
             await self._committer.commit(scope, commit)
         meter = self._committer.sender.meter
-        meter.events += len(run)
-        meter.ignored += len(run) - len(news)
+        meter.events += len(batch)
+        meter.ignored += len(batch) - len(news)
         return True
 
     async def _decide(self, news: Sequence[Arrived]) -> Sequence[Decision] | None:
@@ -120,7 +120,7 @@ class BatchApplier:
         if any(outcome is not None for outcome in outcomes):
             return None
         asked = [(arrived.ordered, (arrived.ordered.event,), arrived.record) for arrived in news]
-        return await self._decider.decide_batch([await self._committer.work(*words) for words in asked])
+        return await self._decider.decide_batch([await self._committer.work(*request) for request in asked])
 
     def _commit(self, ledger: Ledger, news: Sequence[Arrived], decisions: Sequence[Decision]) -> Commit:
         outbox = join_outboxes(

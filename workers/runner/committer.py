@@ -1,4 +1,4 @@
-"""What every way of handling records shares: what the stage is asked, the one transaction, and sending what it owes."""
+"""Shared steps of handling records: the stage's input, the transaction, and sending the outbox."""
 
 import logging
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Committer:
     place: LogPlace
 
     async def flushed(self, scope: Scope) -> Ledger:
-        """The ledger, after anything unsent has been sent. Raises `Unavailable`."""
+        """The ledger, after an unsent outbox has been sent. Raises `Unavailable`."""
         while True:
             with self.sender.meter.timed(Part.APPLYING):
                 ledger = await self.sender.store.ledger(scope)
@@ -33,7 +33,7 @@ class Committer:
             await self.sender.send(scope, ledger.outbox)
 
     async def work(self, ordered: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
-        """What the stage is asked to decide. Raises `Unavailable`."""
+        """The input of the stage's decision. Raises `Unavailable`."""
         return Work(
             key=ordered.scope.key,
             events=tuple(events),
@@ -43,14 +43,14 @@ class Committer:
         )
 
     async def _answers(self, ordered: OrderedEvent, record: Record) -> bool:
-        """Whether this generation, now, answers what the record asks."""
+        """Whether this generation answers the record's ask."""
         if ordered.replayed or not ordered.asks:
             return not ordered.replayed
         promoted = await self.sender.log_positions.answering(record.partition, ordered.number)
         return self.place.answers(promoted)
 
     async def commit(self, scope: Scope, commit: Commit) -> None:
-        """Do the transaction and send what it owes.
+        """Run the transaction and send its outbox.
 
         Raises `Fenced`, with nothing done, where another process has committed; `Unavailable`.
         """

@@ -1,4 +1,4 @@
-"""Asking a stage for its decision: waiting, trying again, giving up, and stopping where too much fails."""
+"""Asks a stage for its decision: waits, retries, gives up, and stops the process when too much fails."""
 
 import logging
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """Bounds of trying."""
+    """Limits of retries, waits and failures."""
 
     attempts: int = 3
-    """Tries of a decision that raises, before the event is set aside."""
+    """Attempts of a decision that raises, before the event is dead-lettered."""
     retry_limit_s: float = 600.0
-    """Seconds to wait for a server before the process gives up."""
+    """Seconds to wait for a server before the process ends."""
     max_parked: int = 64
-    """Sessions that may wait for an earlier one, per conversation."""
+    """Sessions per conversation that may wait for an earlier one."""
     backoff: Backoff = field(default_factory=Backoff)
     failures: FailureLimit = field(default_factory=FailureLimit)
 
@@ -39,18 +39,18 @@ class DecisionResult:
     decision: Decision
     attempts: int = 1
     failed: bool = False
-    """True: the stage raised each time, and the decision is what becomes of that."""
+    """Whether the stage raised at every attempt: the decision is then that of the failure."""
 
     @property
     def outcome(self) -> RecordedOutcome | None:
-        """What only time made so; it is recorded together with the decision."""
+        """The timing-dependent part, which is recorded together with the decision."""
         if self.failed and self.decision.rejection is not None:
             return RecordedOutcome(failed=self.decision.rejection.error, attempts=self.attempts)
         return None if self.decision.recorded is None else RecordedOutcome(recorded=self.decision.recorded)
 
 
 class Decider:
-    """Asks one stage until it has decided."""
+    """Asks one stage until it has decided or failed."""
 
     def __init__(self, spec: StageSpec, stage: Stage, settings: RunnerSettings, meter: StageMeter) -> None:
         self._spec = spec
@@ -60,10 +60,10 @@ class Decider:
         self._window = FailureWindow(settings.failures)
 
     async def decide(self, work: Work[Any], lease: Lease, recorded: RecordedOutcome) -> DecisionResult | Park:
-        """What the stage decides, or what becomes of its failure; ``recorded`` is what was recorded of it.
+        """The stage's decision, or the decision of its failure; ``recorded`` is the outcome to repeat.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
-        stage fails more often than its limit allows: then nothing of this event is set aside.
+        stage fails more often than its limit allows: then this event is not dead-lettered.
         """
         if not self._spec.gathers and isinstance(work.events[0], SessionSkipped):
             return DecisionResult(Decision(events=work.events, skipped=True))
@@ -77,20 +77,20 @@ class Decider:
         return DecisionResult(outcome)
 
     def too_large(self, work: Work[Any], result: DecisionResult, excess: str) -> DecisionResult:
-        """What becomes of a decision whose messages are over their topics' limits: a failed one.
+        """The decision of a failure, in place of one with messages over their topics' limits.
 
-        The reason lies in the content, so it says nothing of the stage: the failure limit does not count it.
+        The cause is the content, not the stage: the failure limit does not count it.
         """
         log.error("%s: %s, number %d: %s", self._spec.name, work.key, work.number, excess)
         return self._given_up(work, f"the decision is too large: {excess}", result.attempts)
 
     @property
     def decides_batches(self) -> bool:
-        """True: the stage can decide several events of a conversation before the first is committed."""
+        """Whether the stage can decide several events of a conversation before the first is committed."""
         return isinstance(self._stage, BatchStage)
 
     async def decide_batch(self, works: Sequence[Work[Any]]) -> Sequence[Decision] | None:
-        """What the stage decides of several events; None where it cannot, or fails: then each is decided for itself.
+        """The stage's decisions of several events; `None` where it cannot or fails: decide each on its own then.
 
         Raises `Unavailable` when a server is away.
         """
@@ -103,14 +103,14 @@ class Decider:
             raise
         except Exception:
             first, last = works[0].number, works[-1].number
-            log.exception("%s: %s, numbers %d to %d together", self._spec.name, works[0].key, first, last)
+            log.exception("%s: %s, numbers %d to %d in one batch", self._spec.name, works[0].key, first, last)
             return None
         for work in works:
             self._window.note(work.key, failed=False)
         return decisions
 
     async def _tried(self, work: Work[Any], lease: Lease) -> Outcome | DecisionResult:
-        """What the stage says; where it raises each time, what becomes of that."""
+        """The stage's answer; where it raises at every attempt, the decision of the failure."""
         attempt = 0
         while True:
             try:
@@ -126,7 +126,7 @@ class Decider:
             await self.pause(self._settings.backoff.pause(attempt), lease)
 
     async def pause(self, seconds: float, lease: Lease) -> None:
-        """Let time go by; raises `Revoked` when a rebalance begins."""
+        """Wait; raises `Revoked` when a rebalance begins."""
         with self._meter.timed(Part.WAITING):
             await lease.pause(seconds)
 
@@ -137,13 +137,13 @@ class Decider:
                 f"{self._spec.name} failed at {self._window.failures} of its last {self._window.conversations}"
                 f" conversations, the last time with {error:.300}: it stops before more become dead letters"
                 " (EUNOE_MAX_FAILED_SHARE)."
-                " Mend or take back what was deployed and start it again: nothing was acknowledged."
-                " What was set aside before can be sent back: `eunoe dead-letters retry`"
+                " Fix or roll back the deployment and start the worker again: nothing of this event was acknowledged."
+                " Retry the dead letters before it with `eunoe dead-letters retry`"
             )
         return self._given_up(work, error, attempts)
 
     def _given_up(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
-        # a late session was passed on as skipped when its turn was
+        # a late session was passed on as skipped in its turn
         events = () if work.late else self._spec.on_failure(work, error)
         rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
         skipped = self._spec.order.is_gapless

@@ -1,4 +1,4 @@
-"""From a raw record to an event of known order, or to the reason why it is none. Pure."""
+"""Reads raw records: gives the event with its place in the order, or the reason to reject the record."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -32,13 +32,13 @@ MAX_AGE = timedelta(days=365 * 200)
 class NewerSchema(Unavailable):
     """Another process of a rolling deploy wrote a version that this one does not know: wait for the deploy."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__(told, "the rolling deploy")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "the rolling deploy")
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedEvent:
-    """An event that is this stage's business, with its place in the order."""
+    """An event that the stage consumes, with its place in the order."""
 
     event: ConversationEvent
     scope: Scope
@@ -46,17 +46,17 @@ class OrderedEvent:
     log_time: datetime
     replayed: bool
     late: bool = False
-    """True: a skipped session that is sent back, or that came of one."""
+    """Whether it is a skipped session that is retried, or comes from such a session."""
 
     @property
     def asks(self) -> bool:
-        """True: somebody wants a reply to it."""
+        """Whether a client wants a reply to it."""
         return isinstance(self.event, Utterance) and self.event.ask is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """Another generation answers what stands behind ``position`` in this partition."""
+    """Another generation answers the asks behind ``position`` in this partition."""
 
     generation: str
     position: int
@@ -64,22 +64,22 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Where the log stands, and whose memory is made of it."""
+    """The log that is read, and the generation that it is read for."""
 
     epoch: int
-    """Counts the broker's (or the topic's) beginnings."""
+    """The number of times that the broker (or the topic) was created anew."""
     partitions: int
     generation: str = "v1"
     is_first: bool = True
-    """True: this generation answers until another one is promoted."""
+    """Whether this generation answers until another one is promoted."""
 
     def answers(self, promoted: str | None) -> bool:
-        """True: this generation answers where ``promoted`` is the last that was promoted."""
+        """Whether this generation answers where ``promoted`` was promoted last; `None` means that none was."""
         return self.is_first if promoted is None else promoted == self.generation
 
 
 def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEvent | Promotion | Rejection | None:
-    """The event of a record; a `Rejection` for a dead letter, None for what is not for this stage.
+    """The event of a record; a `Rejection` for a dead letter, `None` for an event that the stage does not consume.
 
     Raises `NewerSchema` for an internal event of a newer schema version.
     """
@@ -134,7 +134,7 @@ def _check_readable(record: Record) -> None:
 
 
 def _check_time(event: ConversationEvent, log_time: datetime) -> None:
-    """Refuse a client's time that lies beyond all clocks: days before or after it would have no date."""
+    """Refuse a client's time that no clock shows: days before or after it would have no date."""
     at = getattr(event, "at", None)
     if isinstance(at, datetime) and abs(at - log_time) > MAX_AGE:
         raise ContractError(

@@ -1,4 +1,4 @@
-"""What stages do with their time, and how long the event loop was kept from its other work: counters."""
+"""Counters: where the time of stages goes, and how late the event loop runs."""
 
 import asyncio
 import math
@@ -12,17 +12,17 @@ from typing import Any
 
 _GROWTH = math.log(1.1)
 _LEAST_MS = 0.1
-_NEWEST = 0.1
-_CROWDED_S = 0.01
+_NEWEST_WEIGHT = 0.1
+_OVERLOADED_S = 0.01
 
 
 class Part(StrEnum):
-    """Where the seconds of an event go."""
+    """The parts of the time that an event takes."""
 
     WAITING = "waiting_s"
-    """For its key, for a slot, for another stage, for a server that is away."""
+    """For its key, for the concurrency limit, for another stage, for a server that is away."""
     DECIDING = "deciding_s"
-    """In the stage: its reads and the models' time included."""
+    """In the stage, with its reads and the calls of models."""
     APPLYING = "applying_s"
     """Ledger, commit, points, mark: Redis and Qdrant."""
     PUBLISHING = "publishing_s"
@@ -31,12 +31,12 @@ class Part(StrEnum):
 
 @dataclass(slots=True)
 class StageMeter:
-    """Counters of one stage since its process began. Seconds are summed over conversations handled side by side."""
+    """Counters of one stage since its process started. Seconds are summed over concurrent conversations."""
 
     events: int = 0
-    """Records handled to their end, those that were not for the stage included."""
+    """Records handled completely, with those that the stage does not consume."""
     ignored: int = 0
-    """Of these, those that were applied before: delivered again, or sent twice."""
+    """Of these, the records that were applied before: redelivered, or sent twice."""
     commits: int = 0
     """Decisions committed."""
     fenced: int = 0
@@ -47,12 +47,12 @@ class StageMeter:
     publishing_s: float = 0.0
 
     def add(self, part: Part, seconds: float) -> None:
-        """Count seconds of a part."""
+        """Add seconds to a part."""
         setattr(self, part.value, getattr(self, part.value) + seconds)
 
     @contextmanager
     def timed(self, part: Part) -> Iterator[None]:
-        """Count the time of the body, faults included."""
+        """Count the time of the body, also where it raises."""
         started = perf_counter()
         try:
             yield
@@ -65,7 +65,7 @@ class StageMeter:
 
 
 class Spread:
-    """How often a duration came, in classes of 10 %: the counts of two moments can be subtracted."""
+    """A histogram of durations in classes of 10 %; the counts of two points in time can be subtracted."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -83,25 +83,25 @@ class Spread:
 
 @dataclass(slots=True)
 class LoopMeter:
-    """How late the event loop comes to what is due, sampled by a sleeper."""
+    """The lateness of the event loop, sampled by a task that sleeps."""
 
     interval_s: float = 0.02
     late: Spread = field(default_factory=Spread)
-    """By the clock: what other processes took from us on a busy machine counts too."""
+    """By the clock: on a busy machine this includes the time of other processes."""
     busy: Spread = field(default_factory=Spread)
-    """Of the lateness, what this thread itself computed."""
+    """The part of the lateness in which this thread computed."""
     recent_s: float = 0.0
-    """How late it comes now: the mean of the last samples, the newest of most weight."""
+    """The current lateness in seconds: an exponential moving average of the samples."""
     recent_busy_s: float = 0.0
-    """Of it, what this thread itself computed."""
+    """The part of it in which this thread computed."""
 
     @property
     def is_overloaded(self) -> bool:
-        """True: there is so much to compute that whatever comes must wait for a moment, each time it waits."""
-        return self.recent_busy_s > _CROWDED_S
+        """Whether the thread computes so much that every await is noticeably late."""
+        return self.recent_busy_s > _OVERLOADED_S
 
     async def run(self) -> None:
-        """Sample for ever."""
+        """Sample forever."""
         loop = asyncio.get_running_loop()
         while True:
             due, computed = loop.time() + self.interval_s, thread_time()
@@ -109,10 +109,10 @@ class LoopMeter:
             self._count(max(0.0, loop.time() - due), thread_time() - computed)
 
     def _count(self, late_s: float, computed_s: float) -> None:
-        """A block counts once for every sample that it swallowed: whatever was due meanwhile waited too."""
+        """A block counts once per sample that it delayed: all that was due meanwhile waited too."""
         busy_s = min(late_s, computed_s)
-        self.recent_s += (late_s - self.recent_s) * _NEWEST
-        self.recent_busy_s += (busy_s - self.recent_busy_s) * _NEWEST
+        self.recent_s += (late_s - self.recent_s) * _NEWEST_WEIGHT
+        self.recent_busy_s += (busy_s - self.recent_busy_s) * _NEWEST_WEIGHT
         self.busy.add(busy_s * 1000)
         self.late.longest_ms = max(self.late.longest_ms, late_s * 1000)
         while late_s >= 0:
@@ -120,7 +120,7 @@ class LoopMeter:
             late_s -= self.interval_s
 
     def document(self) -> dict[str, Any]:
-        """Both spreads, and the longest of each in milliseconds."""
+        """Both histograms, and the longest of each in milliseconds."""
         return {
             "late_ms": self.late.document(),
             "late_longest_ms": self.late.longest_ms,
@@ -130,7 +130,10 @@ class LoopMeter:
 
 
 def percentile(counts: dict[str, int], share: float) -> float:
-    """The duration (of a `Spread`'s document) that the ``share`` of all samples does not exceed; 0 without samples."""
+    """The duration in milliseconds that ``share`` of the samples does not exceed; 0 without samples.
+
+    ``counts`` is the document of a `Spread`.
+    """
     left = share * sum(counts.values())
     for bound, count in sorted(counts.items(), key=lambda item: float(item[0])):
         left -= count

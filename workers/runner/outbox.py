@@ -1,4 +1,4 @@
-"""What a decision owes to the world: composing the outbox (pure), and sending it."""
+"""Composes the outbox of a decision, and sends it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,19 +20,19 @@ from eunoe.workers.stage import StageSpec
 
 @dataclass(frozen=True, slots=True)
 class DecisionStamp:
-    """What is told of a decision beside its parts."""
+    """The facts about a decision that its messages carry."""
 
     number: int
-    """That of the event that was decided."""
+    """The number of the decided event."""
     attempts: int = 1
     late: int | None = None
-    """Of a late session: how many late ones there are with it."""
+    """For a late session, the count of late sessions with it; `None` means that it is not late."""
 
 
 def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
     """The outbox of a decision: its points, its events by topic, its dead letter, its timer.
 
-    What a late session brings about travels on as late.
+    The events of a late session are marked as late.
     """
     headers = () if stamp.late is None else ((LATE_HEADER, "1"),)
     messages = [message for event in decision.events for message in _event_messages(spec, event, headers)]
@@ -76,9 +76,9 @@ def _message(out: OutMessage) -> Message:
 
 
 def excess_in(outbox: Outbox) -> str | None:
-    """Why an outbox can never be sent: the first of its messages that is over its topic's limit; `None` where all fit.
+    """The first message that is over its topic's limit, in words; `None` means that all fit.
 
-    Asked before the commit: what is committed must be sendable, or its conversation stands still for ever.
+    Checked before the commit: an outbox that cannot be sent would stop its conversation forever.
     """
     return next((excess for message in outbox.messages if (excess := excess_of(_message(message)))), None)
 
@@ -93,24 +93,24 @@ class Sender:
     publisher: Publisher
     meter: StageMeter = field(default_factory=StageMeter)
     answers: Answers | None = None
-    """The look-up of recorded answers."""
+    """The cache of recorded answers."""
 
     async def send(self, scope: Scope, outbox: Outbox) -> None:
-        """Send all that is owed, each awaited, then mark it sent. May be repeated at any point."""
+        """Send all of it, each part awaited, then mark it sent. May be repeated at any point. Raises `Unavailable`."""
         if outbox.points:
             with self.meter.timed(Part.APPLYING):
                 await self.index.upsert(outbox.points)
         if outbox.messages:
             with self.meter.timed(Part.PUBLISHING):
                 await self.publisher.publish([_message(message) for message in outbox.messages])
-            await self._look_up_later(outbox.messages)
+            await self._cache_answers(outbox.messages)
         with self.meter.timed(Part.APPLYING):
             if outbox.timer is not None:
                 await self.log_positions.schedule(outbox.partition, scope.key, outbox.timer)
             await self.store.mark_sent(scope, outbox.number)
 
-    async def _look_up_later(self, messages: Sequence[OutMessage]) -> None:
-        """Recorded moments stand in the topic now; their look-up follows."""
+    async def _cache_answers(self, messages: Sequence[OutMessage]) -> None:
+        """Cache recorded outcomes, which are in the topic now."""
         for message in messages:
             if message.topic == Topic.ANSWERS and self.answers is not None:
                 answer = RecordedAnswer.from_json(message.value)

@@ -1,4 +1,4 @@
-"""What time made of decisions (an uninfused turn, a failure), kept so that a rebuild decides the same."""
+"""Recorded outcomes: timing-dependent results of decisions (an uninfused turn, a failure), for rebuilds."""
 
 import hashlib
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from eunoe.workers.models.recording import Answers
 
 
 class RecordedOutcome(Value):
-    """What a model, asked again, would not tell."""
+    """The part of a decision that asking the models again would not give."""
 
     failed: str | None = None
-    """The error of a decision that raised each time; None: it did not."""
+    """The error of a decision that raised at every attempt; `None` means that it did not."""
     attempts: int = 1
     recorded: str | None = None
     """`eunoe.schemas.decisions.Decision.recorded`."""
@@ -33,27 +33,27 @@ def outcome_name(scope: Scope, number: int) -> str:
 
 
 def outcome_message(scope: Scope, number: int, outcome: RecordedOutcome | None) -> OutMessage:
-    """What an outbox owes to the recorded answers; None: what failed was decided after all, and is forgotten."""
+    """The message that records an outcome; `None` deletes it: what had failed was decided after all."""
     text = "" if outcome is None else outcome.model_dump_json()
     answer = RecordedAnswer(request=outcome_name(scope, number), text=text)
     return OutMessage(topic=Topic.ANSWERS, key=answer.request, text=encode(answer).decode())
 
 
-def tells_failure(record: bytes) -> bool:
-    """True for a recorded answer that is the moment of a decision which raised each time."""
+def is_failure(record: bytes) -> bool:
+    """Whether a recorded answer is the outcome of a decision that raised at every attempt."""
     answer = RecordedAnswer.from_json(record)
     return bool(answer.text) and RecordedOutcome.from_json(answer.text).failed is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutcomes:
-    """What a rebuild that does not ask again obeys."""
+    """Looks up the outcomes that a rebuild repeats."""
 
     answers: Answers | None = None
-    """None: nothing is obeyed."""
+    """`None` means that no outcome is repeated."""
 
     async def recall(self, scope: Scope, number: int) -> RecordedOutcome | None:
-        """What time made of a decision. Raises `Unavailable`."""
+        """The recorded outcome of a decision, or `None`. Raises `Unavailable`."""
         if self.answers is None or scope.request_id:
             return None
         text = await self.answers.get(outcome_name(scope, number))

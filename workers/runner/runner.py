@@ -1,10 +1,9 @@
-"""The runner: one for all stages. It commits what a stage decides, once, in order.
+"""The runner: the one commit path of all stages. It commits each decision of a stage once, in order.
 
 The order of a commit is: decide → one transaction in the state store (state, ``applied``, outbox) →
-points → messages → mark sent → acknowledge. A crash anywhere leaves either nothing or an unsent outbox,
-which whoever comes next sends first. The transaction checks that ``applied`` (and the
-count of late sessions) is still what was read and that nothing is unsent: that is the fence against a process that
-slept through a rebalance.
+points → messages → mark sent → acknowledge. A crash anywhere leaves either nothing or an unsent outbox, which the next
+owner sends first. The transaction checks that ``applied`` (and the count of late sessions) is still what was read, and
+that nothing is unsent: that fences a process that slept through a rebalance.
 """
 
 import logging
@@ -51,7 +50,7 @@ class Runner:
         outcomes: RecordedOutcomes | None = None,
         outages: Outages | None = None,
     ) -> None:
-        """``outages`` are those of the whole process, where it has several runners."""
+        """``outages``: shared by all runners of a process."""
         self._spec = spec
         self._sender = sender
         self._meter = sender.meter
@@ -65,49 +64,49 @@ class Runner:
         self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes)
 
     async def handle(self, record: Record, lease: Lease) -> None:
-        """Do all that a record asks for; when this returns, the record may be acknowledged.
+        """Handle a record completely; when this returns, the record may be acknowledged.
 
         Raises `Revoked` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
         when a server stays away: none of them may be acknowledged.
         """
-        await self._patiently(lambda patience: self._handle(record, patience), lease)
+        await self._retried(lambda lease: self._handle(record, lease), lease)
         self._meter.events += 1
 
     async def handle_batch(self, records: Sequence[Record], lease: Lease) -> None:
-        """Do all that records of one key ask for, in their order; in one commit what allows it.
+        """Handle records of one key completely, in their order; where the stage allows it, several in one commit.
 
-        Raises as `handle`, and `Revoked` between two records too: those before it come again, and change nothing.
+        Raises as `handle`. `Revoked` between two records: those before it are delivered again, and change nothing.
         """
-        runs: list[tuple[Arrived, ...]] = [() for _ in records]
+        batches: list[tuple[Arrived, ...]] = [() for _ in records]
         if len(records) > 1 and self._decider.decides_batches:
-            runs = split_batch(records, self._spec, lambda record: read_record(record, self._spec, self._place))
+            batches = split_batch(records, self._spec, lambda record: read_record(record, self._spec, self._place))
         left = iter(records)
-        for before, run in enumerate(runs):
-            of_run = [next(left) for _ in run or (None,)]
-            _go_on(lease, before)
-            if len(run) > 1 and await self._patiently(partial(self._apply_run, run), lease):
+        for before, batch in enumerate(batches):
+            of_batch = [next(left) for _ in batch or (None,)]
+            _check_lease(lease, before)
+            if len(batch) > 1 and await self._retried(partial(self._apply_batch, batch), lease):
                 continue
-            for done, record in enumerate(of_run):
-                _go_on(lease, done)
+            for done, record in enumerate(of_batch):
+                _check_lease(lease, done)
                 await self.handle(record, lease)
 
-    async def _apply_run(self, run: Sequence[Arrived], _patience: Lease) -> bool:
-        return await self._batches.apply(run)
+    async def _apply_batch(self, batch: Sequence[Arrived], _lease: Lease) -> bool:
+        return await self._batches.apply(batch)
 
-    async def _patiently(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
-        """Do ``work`` again while servers are away, as long as patience lasts."""
-        with self._outages.patience(lease, self._settings.backoff, self._settings.retry_limit_s) as patience:
+    async def _retried(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
+        """Repeat ``work`` while servers are away, up to the retry limit."""
+        with self._outages.retrying(lease, self._settings.backoff, self._settings.retry_limit_s) as retry:
             while True:
                 try:
-                    return await work(patience)
+                    return await work(retry)
                 except Unavailable as fault:
                     with self._meter.timed(Part.WAITING):
-                        await patience.wait(fault)
+                        await retry.wait(fault)
 
     async def _handle(self, record: Record, lease: Lease) -> None:
         ordered = read_record(record, self._spec, self._place)
         if isinstance(ordered, Rejection):
-            await self._set_aside(record, ordered)
+            await self._dead_letter(record, ordered)
         elif isinstance(ordered, Promotion):
             await self._sender.log_positions.promote(record.partition, ordered.position, ordered.generation)
         elif ordered is not None and self._spec.gathers:
@@ -144,7 +143,7 @@ class Runner:
             pass
 
     async def _is_beyond(self, ordered: OrderedEvent, ledger: Ledger) -> bool:
-        """True where a session before it is missing: more would wait than may, or its predecessor never came."""
+        """Whether a session before it is missing: too many would wait, or its predecessor never came."""
         if ordered.number > ledger.applied + self._settings.max_parked:
             return True
         slots = self._spec.ordered_event_types
@@ -152,23 +151,23 @@ class Runner:
             return False
         if slots & (await self._parked(ordered.scope, ordered.number - 1)).keys():
             return False
-        # a process that should be gone may have applied that session, and forgotten its parts, between the two reads
+        # a fenced process may have applied that session, and deleted its parts, between the two reads
         return (await self._committer.flushed(ordered.scope)).applied == ledger.applied
 
     async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
         ledger = await self._committer.flushed(ordered.scope)
         parked = await self._parked(ordered.scope, ledger.applied + 1)
         if not parked:
-            # nothing came, or a process that should be gone has just committed it, and may end before it sends
+            # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
             return (await self._committer.flushed(ordered.scope)).applied > ledger.applied
         next_up = replace(ordered, number=ledger.applied + 1)
         return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
 
     async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
-        """Decide a session whose turn has passed, if it was skipped then: once.
+        """Decide a late session once, if it was skipped in its turn.
 
-        What a gathering stage gave up itself is still parked; the event that is sent back is a part of it, or it is
-        that of another session, which only made it try.
+        The events of a session that a gathering stage failed at are still parked. The retried event is one of them, or
+        one of another session that only triggered the decision.
         """
         if ordered.number not in ledger.skipped:
             log.info("%s: %s, late session %d was not skipped here", self._spec.name, record.key, ordered.number)
@@ -187,7 +186,7 @@ class Runner:
     async def _decide_and_commit(
         self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
     ) -> bool:
-        """True when a decision was committed and sent, False when the stage parked it."""
+        """Decide, commit and send; returns false where the stage parked the events instead."""
         late = ordered.number <= ledger.applied
         outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
         work = replace(
@@ -215,7 +214,7 @@ class Runner:
                 writes=result.decision.writes,
                 outbox=None if outbox.empty else outbox,
                 skip=result.decision.skipped,
-                # what the stage failed at stays parked: it can be sent back
+                # the events of a failed decision stay parked, for a retry
                 unpark=ordered.number if self._spec.gathers and not result.failed else None,
             ),
         )
@@ -228,17 +227,17 @@ class Runner:
             " the state store lost acknowledged writes; the conversation is held until it is repaired"
         )
         log.error("HELD %s: %s", ordered.scope.key, error)
-        await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+        await self._dead_letter(record, Rejection(reason=DeadLetterReason.HELD, error=error))
 
-    async def _set_aside(self, record: Record, rejection: Rejection) -> None:
+    async def _dead_letter(self, record: Record, rejection: Rejection) -> None:
         where = f"{record.topic}/{record.partition}@{record.offset}"
         log.warning("%s: dead letter of %s: %s: %s", self._spec.name, where, rejection.reason, rejection.error)
         letter = dead_letter(record, self._spec.name, rejection.reason, rejection.error)
         await self._sender.publisher.publish([letter])
 
 
-def _go_on(lease: Lease, done: int) -> None:
-    """Begin what comes after ``done`` others; raises `Revoked` where a rebalance has begun meanwhile."""
+def _check_lease(lease: Lease, done: int) -> None:
+    """Raise `Revoked` where a rebalance has begun and some records are done: the others are for the next owner."""
     if done and lease.revoked:
         raise Revoked("a rebalance or a shutdown has begun")
 
