@@ -135,6 +135,8 @@ class GenerationPromoted(Contract):
     type: Literal["generation_promoted"] = "generation_promoted"
     generation: Identifier
     at: Time
+    nonce: Identifier | None = None
+    """The word that `eunoe promote` left in the state store before: without it the record is believed by nobody."""
     log: int | None = Field(default=None, ge=1)
     """Where the partitions change: the number of the log that this generation reads, and that clients go on with."""
 

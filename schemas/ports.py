@@ -129,6 +129,10 @@ class LogPositions(Protocol):
         """Timers of sessions that are quiet since ``since`` or longer, the oldest first."""
         ...
 
+    async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
+        """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""
+        ...
+
     async def promote(self, partition: int, position: int, generation: str) -> None:
         """Record that ``generation`` answers what stands behind ``position``."""
         ...

@@ -69,7 +69,7 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
         check_same_log(live.names, name, made)
         target = await settings_in(book, settings.model_copy(update={"generation": name}))
         await caught_up(target, report_lag)
-        await _append_promotions(target, name)
+        await _append_promotions(target, name, await book.announce(name))
         await book.promote(name)
     return before
 
@@ -132,11 +132,11 @@ async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> N
         await asyncio.sleep(POLL_S)
 
 
-async def _append_promotions(settings: Settings, name: str) -> None:
+async def _append_promotions(settings: Settings, name: str, nonce: str) -> None:
     """The control record, in every partition."""
     kafka, names = settings.kafka_settings, settings.names
     (partitions,) = await partitions_of(kafka, names, [Topic.CONVERSATIONS])
-    value = encode(GenerationPromoted(generation=name, at=datetime.now(UTC)))
+    value = encode(GenerationPromoted(generation=name, at=datetime.now(UTC), nonce=nonce))
     async with open_publisher(settings) as publisher:
         await publisher.publish(
             [Message(Topic.CONVERSATIONS, None, value, partition=partition) for partition in range(partitions)]

@@ -81,5 +81,5 @@ class StageFactory:
 
 
 def _is_control(record: Record) -> bool:
-    """Whether a record of the log concerns its whole partition: it has no key."""
-    return record.key is None
+    """Whether a record of the log concerns its whole partition: a promotion, by its looks."""
+    return record.key is None and b"generation_promoted" in record.value

@@ -57,6 +57,8 @@ class LogMove:
     """In which the source is read."""
     generation: str
     """Who shall answer, from the target."""
+    nonce: str
+    """The word by which intake believes the promotion."""
     report: ReportCount = lambda _taken: None
     """Called with the number of records taken, those of earlier attempts included."""
     taken: int = 0
@@ -119,7 +121,9 @@ class LogMove:
         await self._promote(self.target, [one for one in range(self.target.partitions) if one not in self._opened])
 
     async def _promote(self, side: LogEnd, partitions: list[int]) -> None:
-        event = GenerationPromoted(generation=self.generation, at=datetime.now(UTC), log=self.target.log)
+        event = GenerationPromoted(
+            generation=self.generation, at=datetime.now(UTC), nonce=self.nonce, log=self.target.log
+        )
         messages = [Message(Topic.CONVERSATIONS, None, encode(event), partition=partition) for partition in partitions]
         if messages:
             await side.publisher.publish(messages)

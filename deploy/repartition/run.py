@@ -201,6 +201,7 @@ class RepartitionJob:
             await _side(target, move.partitions, closing),
             move.source.log_epoch,
             self._row.name,
+            await self._book.announce(self._row.name),
             lambda taken: self._report(RebuildProgress("log copied", taken, max(total, taken))),
         )
         await self._logs.look(strict=self._row.state is not GenerationState.MOVING)

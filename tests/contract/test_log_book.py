@@ -82,3 +82,8 @@ async def test_promotions_count_from_their_position_on(log_positions: LogPositio
     assert [await log_positions.answering(3, at) for at in (9, 10, 2**40 + 7, 2**40 + 8)] == [None, "v2", "v2", "v3"]
     assert await log_positions.answering(3) == "v3"
     assert await log_positions.answering(4) is None
+
+
+async def test_a_promotion_that_nobody_announced_is_told_apart(log_positions: LogPositions) -> None:
+    assert not await log_positions.was_announced(3, 9, "v2", None)
+    assert not await log_positions.was_announced(3, 9, "v2", "guessed")

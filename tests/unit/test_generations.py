@@ -32,7 +32,8 @@ async def replay(pipeline: InMemoryPipeline) -> list[str]:
     """The requests that a generation answers of one and the same log."""
     for entry in LOGGED:
         if isinstance(entry, str):
-            promoted = encode(GenerationPromoted(generation=entry, at=START))
+            pipeline.log_positions.announced[f"to {entry}"] = entry
+            promoted = encode(GenerationPromoted(generation=entry, at=START, nonce=f"to {entry}"))
             for partition in range(pipeline.log.partitions):
                 await produce_raw(pipeline, promoted, None, partition)
         else:

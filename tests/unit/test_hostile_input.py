@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eunoe.schemas.decisions import Decision, Outcome, Work
-from eunoe.schemas.events import DeadLetterReason, Reply, SessionSkipped
+from eunoe.schemas.events import DeadLetterReason, GenerationPromoted, Reply, SessionSkipped
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
@@ -18,7 +18,7 @@ from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stage import Stage
-from tests.support.in_memory import ended, make_pipeline, produce_raw, utterance
+from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
 
 EDGES = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+23:59")
 """Times of the calendar's first and last hours: in UTC they lie outside of it."""
@@ -131,3 +131,16 @@ async def test_a_budget_beyond_all_measure_counts_as_the_largest() -> None:
     await pipeline.produce(utterance(9, "Where is my sister?", ask={"request_id": "r", "budget_tokens": 1_000_000}))
     (reply,) = pipeline.replies()
     assert reply.context_tokens <= 20
+
+
+@pytest.mark.parametrize("nonce", [None, "guessed", "used"])
+async def test_a_promotion_that_nobody_announced(nonce: str | None) -> None:
+    pipeline = make_pipeline()
+    pipeline.log_positions.announced["used"] = "v2"
+    promoted = GenerationPromoted(generation="v2", at=START, nonce=nonce)
+    for partition in range(pipeline.log.partitions):
+        if nonce == "used":  # read in the log, and produced again
+            assert await pipeline.log_positions.was_announced(partition, 999, "v2", nonce)
+        await produce_raw(pipeline, encode(promoted), None, partition)
+    assert reasons(pipeline) == ["invalid"] * pipeline.log.partitions
+    assert (await answered(pipeline)).error is None

@@ -78,7 +78,7 @@ def move(source: MemoryLog, target: MemoryLog, takes: int = 10**6) -> LogMove:
         LogEnd(0, source.partitions, reader(source), broker.to(source)),
         LogEnd(1, target.partitions, reader(target), broker.to(target)),
     )
-    return LogMove(*sides, epoch=1, generation="v2")
+    return LogMove(*sides, epoch=1, generation="v2", nonce="move")
 
 
 async def said(log: MemoryLog, first: int, last: int) -> None:
@@ -207,6 +207,8 @@ async def test_who_produces_into_the_new_log_too_early_is_noticed():
 
 async def test_the_new_generation_remembers_the_same_and_each_ask_is_answered_once():
     old, new = make_pipeline(partitions=BEFORE), make_pipeline(generation="v2", partitions=AFTER, epoch=2)
+    for pipeline in (old, new):
+        pipeline.log_positions.announced["move"] = "v2"
     one = move(old.log, new.log)
 
     async def say(number: int) -> None:

@@ -60,6 +60,7 @@ class Promotion:
 
     generation: str
     position: int
+    nonce: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
             return None
         event = decode(record.value)
         if isinstance(event, GenerationPromoted) and record.topic == Topic.CONVERSATIONS and record.key is None:
-            return Promotion(event.generation, record_position(record, place.epoch))
+            return Promotion(event.generation, record_position(record, place.epoch), event.nonce)
         rejection = _misplaced(event, record, place)
         if rejection or not isinstance(event, ConversationEvent):
             return rejection

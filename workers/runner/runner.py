@@ -108,11 +108,20 @@ class Runner:
         if isinstance(ordered, Rejection):
             await self._dead_letter(record, ordered)
         elif isinstance(ordered, Promotion):
-            await self._sender.log_positions.promote(record.partition, ordered.position, ordered.generation)
+            await self._promote(ordered, record)
         elif ordered is not None and self._spec.gathers:
             await self._gather(ordered, record, lease)
         elif ordered is not None:
             await self._apply(ordered, record, lease)
+
+    async def _promote(self, found: Promotion, record: Record) -> None:
+        """Let another generation answer from here on, if it was announced: anybody can produce such a record."""
+        positions, where = self._sender.log_positions, (record.partition, found.position, found.generation)
+        if await positions.was_announced(*where, found.nonce):
+            await positions.promote(*where)
+        else:
+            error = f"nobody announced that {found.generation} answers from here on: use `eunoe promote`"
+            await self._set_aside(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
 
     async def _apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
         ledger = await self._committer.flushed(ordered.scope)

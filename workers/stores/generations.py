@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from secrets import token_urlsafe
 from typing import Protocol
 
 from pydantic import Field
 
 from eunoe.schemas.base import Time, Value
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_table
-from eunoe.workers.stores.keys import closed_logs_key, generations_key, pointer_key
+from eunoe.workers.stores.keys import announcements_key, closed_logs_key, generations_key, pointer_key
 
 FIRST = "v1"
 """The generation of a deployment that has never been rebuilt."""
@@ -76,6 +77,10 @@ class Generations(Protocol):
         """Make another generation live."""
         ...
 
+    async def announce(self, name: str) -> str:
+        """A new nonce for the records that promote ``name``: intake believes no others."""
+        ...
+
     async def find(self, name: str) -> Generation | None:
         """The record of a generation; `None` where no rebuild made it."""
         ...
@@ -109,6 +114,7 @@ class RedisGenerations:
         self._pointer = pointer_key(prefix)
         self._generations = generations_key(prefix)
         self._closed = closed_logs_key(prefix)
+        self._announced = announcements_key(prefix)
 
     async def pointer(self) -> Pointer:
         """The generations that answer now."""
@@ -123,6 +129,12 @@ class RedisGenerations:
     async def promote(self, name: str) -> None:
         """Make another generation live."""
         await self._redis.command("HSET", self._pointer, "live", name)
+
+    async def announce(self, name: str) -> str:
+        """A new nonce for the records that promote ``name``."""
+        nonce = token_urlsafe(24)
+        await self._redis.command("HSET", self._announced, nonce, name)
+        return nonce
 
     async def find(self, name: str) -> Generation | None:
         """The record of a generation."""
@@ -159,6 +171,7 @@ class MemoryGenerations:
         self._pointer = Pointer()
         self._generations: dict[str, Generation] = {}
         self._closed: dict[int, dict[int, int]] = {}
+        self.announced: dict[str, str] = {}
 
     async def pointer(self) -> Pointer:
         """The generations that answer now."""
@@ -172,6 +185,12 @@ class MemoryGenerations:
     async def promote(self, name: str) -> None:
         """Make another generation live."""
         self._pointer = replace(self._pointer, live=name)
+
+    async def announce(self, name: str) -> str:
+        """A new nonce for the records that promote ``name``."""
+        nonce = token_urlsafe(24)
+        self.announced[nonce] = name
+        return nonce
 
     async def find(self, name: str) -> Generation | None:
         """The record of a generation."""

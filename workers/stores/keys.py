@@ -71,6 +71,10 @@ class Keys:
         """The hash position → generation that answers after that position."""
         return f"{self._tagged(f'log-{partition}')}:promotions"
 
+    def used_nonces(self, partition: int) -> str:
+        """The hash nonce → position of the promotion that used it."""
+        return f"{self._tagged(f'log-{partition}')}:promotions/nonces"
+
     def answer(self, request_hash: str) -> str:
         """A model's answer; shared by all generations, whose names cannot begin with ``_``."""
         return f"{self.prefix}:_answers:{_part(request_hash)}"
@@ -97,6 +101,11 @@ def pointer_key(prefix: str) -> str:
 def generations_key(prefix: str) -> str:
     """The hash name → record of a generation that a rebuild made."""
     return f"{prefix}:_generations"
+
+
+def announcements_key(prefix: str) -> str:
+    """The hash nonce → generation of the promotions that were announced."""
+    return f"{prefix}:_announcements"
 
 
 def closed_logs_key(prefix: str) -> str:

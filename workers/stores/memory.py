@@ -163,6 +163,9 @@ class MemoryLogPositions:
         self._positions: dict[int, int] = {}
         self._timers: defaultdict[int, dict[str, Timer]] = defaultdict(dict)
         self._promotions: defaultdict[int, dict[int, str]] = defaultdict(dict)
+        self._used: dict[tuple[int, str], int] = {}
+        self.announced: dict[str, str] = {}
+        """Nonce → generation; with Redis `eunoe.workers.stores.generations.RedisGenerations` writes it."""
 
     async def position(self, partition: int) -> int | None:
         """The position that was handled last; `None` means none yet."""
@@ -183,6 +186,12 @@ class MemoryLogPositions:
         """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
         quiet = (DueTimer(key, timer) for key, timer in self._timers[partition].items() if timer.since <= since)
         return sorted(quiet, key=lambda due: (due.timer.since, due.key))[: max(0, limit)]
+
+    async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
+        """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""
+        if nonce is None or self.announced.get(nonce) != generation:
+            return False
+        return self._used.setdefault((partition, nonce), position) == position
 
     async def promote(self, partition: int, position: int, generation: str) -> None:
         """Record that ``generation`` answers asks after ``position``."""

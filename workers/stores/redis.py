@@ -13,7 +13,7 @@ from typing import Any
 from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
 from eunoe.schemas.ports import DueTimer, StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
-from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.keys import Keys, announcements_key
 from eunoe.workers.stores.promotions import last_promoted
 
 MAX_LISTED = 1_000
@@ -208,6 +208,17 @@ class RedisLogPositions:
             DueTimer(key=as_text(key), timer=Timer.from_json(document))
             for key, document in zip(found[::2], found[1::2], strict=True)
         ]
+
+    async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
+        """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""
+        if nonce is None:
+            return False
+        announced = await self._redis.command("HGET", announcements_key(self._keys.prefix), nonce)
+        if announced is None or as_text(announced) != generation:
+            return False
+        used = self._keys.used_nonces(partition)
+        await self._redis.command("HSETNX", used, nonce, str(position))
+        return int(await self._redis.command("HGET", used, nonce)) == position
 
     async def promote(self, partition: int, position: int, generation: str) -> None:
         """Record that ``generation`` answers asks after ``position``."""

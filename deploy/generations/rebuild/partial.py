@@ -34,7 +34,6 @@ from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, what_was_told
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
-from eunoe.workers.runner.inbound import Promotion
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, RedisTransplants
@@ -125,7 +124,7 @@ async def _handled(log_positions: LogPositions, partitions: int, epoch: int) -> 
         read.ends[partition] = offset + 1 if at_epoch == epoch else 0
         promoted = await log_positions.answering(partition, handled)
         if promoted is not None and handled is not None:
-            read.promotions.append((partition, Promotion(promoted, handled)))
+            read.answering.append((partition, handled, promoted))
     return read
 
 

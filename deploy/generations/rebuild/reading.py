@@ -28,6 +28,8 @@ class LogRead:
     """Records in the spool."""
     ends: dict[int, int] = field(default_factory=dict)
     """Partition → the offset after the last record that was read."""
+    answering: list[tuple[int, int, str]] = field(default_factory=list)
+    """Partition, position, and the generation that answers behind it, as intake knows."""
     promotions: list[tuple[int, Promotion]] = field(default_factory=list)
     """(partition, what was promoted there)."""
 
@@ -77,4 +79,4 @@ def _note_promotion(read: LogRead, record: Record, epoch: int) -> None:
     except ContractError:
         return
     if isinstance(event, GenerationPromoted):
-        read.promotions.append((record.partition, Promotion(event.generation, place)))
+        read.promotions.append((record.partition, Promotion(event.generation, place, event.nonce)))

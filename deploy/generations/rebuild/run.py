@@ -216,8 +216,11 @@ async def _hand_over(settings: Settings, read: LogRead) -> None:
     """Its workers go on behind what was derived: positions, promotions, and the offsets of their groups."""
     async with open_redis(settings) as redis:
         log_positions = RedisLogPositions(redis, store_keys(settings))
-        for partition, promotion in read.promotions:
-            await log_positions.promote(partition, promotion.position, promotion.generation)
+        for partition, found in read.promotions:
+            if await log_positions.was_announced(partition, found.position, found.generation, found.nonce):
+                await log_positions.promote(partition, found.position, found.generation)
+        for partition, at, generation in read.answering:
+            await log_positions.promote(partition, at, generation)
         for partition, end in read.ends.items():
             if end:
                 await log_positions.remember(partition, position(settings.log_epoch, end - 1))
