@@ -39,6 +39,15 @@ class BatchStage(Protocol):
         ...
 
 
+@runtime_checkable
+class FailureAwareStage(Protocol):
+    """A stage whose settings shape the events after a failure; these take the place of its spec's `on_failure`."""
+
+    def failure_events(self, work: Work[Any], error: str) -> tuple[Contract, ...]:
+        """The events that report ``error``, the reason why ``work`` could not be decided."""
+        ...
+
+
 # ---- what it is built from
 
 

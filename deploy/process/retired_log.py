@@ -23,6 +23,7 @@ from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.record import Lease, Message, Publisher, Record
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.intake.stage import NAME as INTAKE
+from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.backoff import Backoff, Outages
 from eunoe.workers.stores.generations import RedisGenerations
 
@@ -58,6 +59,8 @@ class RetiredLogHandler:
     """Returns partition → the first offset to refuse; `None` means that the log is not retired yet."""
     publisher: Publisher
     refusal: str
+    strategy: Strategy
+    """The strategy of an ask that names none, for its error reply."""
     outages: Outages = field(default_factory=Outages)
     retry_limit_s: float = 600.0
     _ends: Mapping[int, int] | None = None
@@ -95,7 +98,7 @@ class RetiredLogHandler:
             request_id=event.ask.request_id,
             speaker=event.ask.speak_as,
             text="",
-            strategy=event.ask.strategy or Strategy.SEGMENT,
+            strategy=event.ask.strategy or self.strategy,
             known_session=0,
             made_by=Provenance(code="doorkeeper/1", model="none"),
             error=self.refusal,
@@ -128,8 +131,9 @@ async def _consumer(settings: Settings, clients: Clients, outages: Outages, log:
         return None
     closed = partial(RedisGenerations(clients.redis, settings.prefix).closed_log, log)
     limit_s = settings.patience_seconds
+    strategy = settings.stages.of(RespondSettings).strategy
     handler = RetiredLogHandler(
-        closed, clients.publisher, refusal(names, settings.names), outages, retry_limit_s=limit_s
+        closed, clients.publisher, refusal(names, settings.names), strategy, outages, retry_limit_s=limit_s
     )
     options = StageOptions(concurrency=_CONCURRENCY)
     return StageConsumer(STAGE, [Topic.CONVERSATIONS], kafka, names, one_by_one(handler.handle), options)

@@ -21,7 +21,7 @@ from eunoe.deploy.repartition.records import source_of
 from eunoe.deploy.repartition.run import Move, RepartitionJob, check_goes_on, next_name, unfinished
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import Ask, DeadLetterReason, Utterance
+from eunoe.schemas.events import Ask, DeadLetterReason, Strategy, Utterance
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
@@ -259,7 +259,7 @@ class Once:
 async def test_what_comes_too_late_is_set_aside_with_the_way_and_an_ask_is_told_at_once():
     log, book = MemoryLog(BEFORE), MemoryGenerations()
     error = refusal(TopicNames(), TopicNames(log=1))
-    keeper = RetiredLogHandler(lambda: book.closed_log(0), log, error)
+    keeper = RetiredLogHandler(lambda: book.closed_log(0), log, error, Strategy.TREE)
     first = log.append(as_message(utterance(1)))
     last = log.append(as_message(utterance(2, ask=Ask(request_id="r", speak_as="bot"))))
     with pytest.raises(Revoked):
@@ -275,6 +275,7 @@ async def test_what_comes_too_late_is_set_aside_with_the_way_and_an_ask_is_told_
         assert words in letter.error
     (reply,) = [decode(record.value) for record in log.records(Topic.REPLIES)]
     assert (reply.request_id, reply.speaker, reply.error) == ("r", "bot", error)  # type: ignore[attr-defined]
+    assert reply.strategy is Strategy.TREE  # type: ignore[attr-defined]
 
 
 def row(name: str, log: int, state: GenerationState, **more: object) -> Generation:

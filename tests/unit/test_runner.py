@@ -1,6 +1,7 @@
 """The runner: what it does with outcomes, gaps, failures, and servers that are away."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,15 @@ from eunoe.schemas.events import (
     SessionClosed,
     SessionSegmented,
     SessionSkipped,
+    Strategy,
 )
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import STAGES
+from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
@@ -271,4 +274,23 @@ async def test_an_ask_that_fails_is_answered_with_its_error():
     await pipeline.produce(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
     (reply,) = pipeline.replies()
     assert isinstance(reply, Reply)
-    assert (reply.text, reply.error) == ("", "RuntimeError: no words")
+    assert (reply.text, reply.error, reply.strategy) == ("", "RuntimeError: no words", Strategy.FUSED)
+
+
+async def test_a_failed_ask_names_the_strategy_it_was_given():
+    class Speechless:
+        async def reply(self, task: object) -> object:
+            raise RuntimeError("no words")
+
+    def without_words(name: str, stage: Any) -> object:
+        if name == "respond":
+            stage._replier = Speechless()
+        return stage
+
+    settings = StageSettings().with_changes(RespondSettings, strategy=Strategy.CURRENT)
+    pipeline = make_pipeline(settings, runner_settings=QUICK, wrap=without_words)
+    asks = [Ask(request_id="set"), Ask(request_id="own", strategy=Strategy.TREE)]
+    await pipeline.produce(utterance(1), ended(), *(utterance(n, ask=ask) for n, ask in enumerate(asks, 2)))
+    failed = {reply.request_id: reply for reply in pipeline.replies()}
+    assert {reply.error for reply in failed.values()} == {"RuntimeError: no words"}
+    assert {id_: reply.strategy for id_, reply in failed.items()} == {"set": Strategy.CURRENT, "own": Strategy.TREE}

@@ -83,6 +83,10 @@ class RespondStage:
         record = Put.of(CITED, reply.reply_id, Cited(utterance_ids=reply.cited))
         return Decision(writes=(record,), events=(reply,))
 
+    def failure_events(self, work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
+        """The error reply to an ask; names the strategy that was asked for, or else the one of the settings."""
+        return error_reply(work, error, self._settings)
+
     async def _resolve(self, key: str, answer: DraftReply) -> tuple[str, ...]:
         """The ids of the cited utterances; a cited reply is resolved to those that it cited."""
         replies = [row.reply_id for row in answer.cited if row.reply_id is not None]
@@ -102,8 +106,11 @@ def reply_id(event: ReplyContext) -> str:
     return derive_id(event.key, event.session, NAME, event.request.request_id)
 
 
-def error_reply(work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
-    """The reply that reports a failure, so that no client waits for it."""
+def error_reply(work: Work[ReplyContext], error: str, settings: RespondSettings | None = None) -> tuple[Contract, ...]:
+    """A reply that carries the error, so that no client waits for one.
+
+    An ask that names no strategy got the one of ``settings``; `None` means the default settings.
+    """
     event = work.event
     return (
         Reply(
@@ -113,7 +120,7 @@ def error_reply(work: Work[ReplyContext], error: str) -> tuple[Contract, ...]:
             request_id=event.request.request_id,
             speaker=event.request.speak_as,
             text="",
-            strategy=event.request.strategy or Strategy.SEGMENT,
+            strategy=event.request.strategy or (settings or RespondSettings()).strategy,
             known_session=0,
             made_by=Provenance(code=CODE, model="none"),
             error=error[:500],

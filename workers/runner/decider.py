@@ -13,7 +13,7 @@ from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
-from eunoe.workers.stage import BatchStage, Stage, StageSpec
+from eunoe.workers.stage import BatchStage, FailureAwareStage, Stage, StageSpec
 
 log = logging.getLogger(__name__)
 
@@ -143,8 +143,10 @@ class Decider:
         return self._given_up(work, error, attempts)
 
     def _given_up(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
+        aware = self._stage if isinstance(self._stage, FailureAwareStage) else None
+        report = self._spec.on_failure if aware is None else aware.failure_events
         # a late session was passed on as skipped in its turn
-        events = () if work.late else self._spec.on_failure(work, error)
+        events = () if work.late else report(work, error)
         rejection = Rejection(reason=DeadLetterReason.FAILED, error=error)
         skipped = self._spec.order.is_gapless
         return DecisionResult(Decision(events=events, rejection=rejection, skipped=skipped), attempts, failed=True)
