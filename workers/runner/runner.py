@@ -121,7 +121,7 @@ class Runner:
             await positions.promote(*where)
         else:
             error = f"nobody announced that {found.generation} answers from here on: use `eunoe promote`"
-            await self._set_aside(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
+            await self._dead_letter(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
 
     async def _apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
         ledger = await self._committer.flushed(ordered.scope)
