@@ -1,4 +1,4 @@
-"""The event loop of the processes that do nothing but talk to servers, and what keeps it free."""
+"""Event loop and garbage collector settings of processes that mostly wait for servers."""
 
 import asyncio
 import gc
@@ -9,9 +9,9 @@ _RUNNING = (1_000, 20, 50)
 
 
 def use_fast_loops() -> None:
-    """Let every event loop that this process makes from now on, those of Faust's threads too, be uvloop's.
+    """Make uvloop the event loop policy of this process, also for the threads of Faust.
 
-    Nothing changes on Windows, which uvloop does not know.
+    Does nothing on Windows, which uvloop does not support.
     """
     if sys.platform == "win32":
         return
@@ -21,15 +21,15 @@ def use_fast_loops() -> None:
 
 
 def collect_seldom() -> None:
-    """Let the garbage collector rest while a process loads what it keeps: a second of a worker's start went there."""
+    """Run the garbage collector rarely while a process imports its libraries; saves a worker a second at start."""
     gc.set_threshold(*_STARTING)
 
 
 def keep_for_good() -> None:
-    """Let the garbage collector pass over all that is there now; called once a process has all that it keeps.
+    """Exclude all present objects from garbage collection; call it once the process has started.
 
-    Libraries and vocabularies are a million objects that live as long as the process: looking through them took a
-    quarter of a second each time, in which nobody was served.
+    Libraries and vocabularies are a million objects that live as long as the process. A full collection over them
+    blocked the event loop for a quarter of a second.
     """
     gc.freeze()
     gc.set_threshold(*_RUNNING)

@@ -1,4 +1,4 @@
-"""Exit codes: what the end of a process says to its supervisor."""
+"""Exit codes of the commands and workers."""
 
 from enum import IntEnum
 from typing import Final
@@ -12,31 +12,31 @@ class Exit(IntEnum):
     """Exit codes, after sysexits.h where it has one."""
 
     OK = 0
-    """Done, or stopped as it was told to."""
+    """Done, or stopped on request."""
     FAILED = 1
-    """The command ran, and its result is bad news."""
+    """The command ran, and its result is negative: a difference, a failure, a dead letter."""
     USAGE = 2
-    """Wrong input, settings or topics; nothing was done. Starting again changes nothing."""
+    """Wrong input, settings or topics; nothing was done, and a restart would not help."""
     UNAVAILABLE = 69
-    """A server did not answer for as long as it was waited for."""
+    """A server did not answer within the time limit."""
     SOFTWARE = 70
-    """A fault of eunoe: it crashed; the log has the traceback."""
+    """A crash by a bug in eunoe; the log has the traceback."""
     AGAIN = 75
-    """Another process took over; start afresh."""
+    """Another process took over; start this one again."""
     FAILING = 78
-    """A stage failed at too many of its events: it stopped before it set the whole topic aside."""
+    """A stage failed at too many of its events; it stopped before it dead-lettered the whole topic."""
     OVERDUE = 124
-    """Told to stop, it had not ended by the deadline; what was unfinished is its successor's."""
+    """Not stopped by the deadline; the next process takes over the unfinished work."""
     INTERRUPTED = 130
-    """Told to stop twice: ended at once."""
+    """Stopped at once by a second signal."""
 
 
 HOPELESS: Final = frozenset({Exit.USAGE, Exit.FAILING})
-"""A worker that ends so needs a person, not another start."""
+"""Exit codes after which a worker is not started again: a person has to act."""
 
 
 def code_of(fault: BaseException) -> Exit:
-    """What a process that ends by this fault says."""
+    """The exit code of a process that ends with this exception."""
     if isinstance(fault, Fenced):
         return Exit.AGAIN
     if isinstance(fault, TooManyFailures):
@@ -49,7 +49,7 @@ def code_of(fault: BaseException) -> Exit:
 
 
 def meaning(code: int) -> str:
-    """An exit code in words; those under 0 are signals."""
+    """An exit code in words; codes below 0 are signals."""
     if code < 0:
         return f"signal {-code}"
     return _MEANINGS.get(code, f"code {code}")
@@ -58,10 +58,10 @@ def meaning(code: int) -> str:
 _MEANINGS: Final[dict[int, str]] = {
     Exit.OK: "it ended by itself",
     Exit.USAGE: "wrong settings or topics",
-    Exit.UNAVAILABLE: "a server stayed away",
+    Exit.UNAVAILABLE: "a server stayed down",
     Exit.SOFTWARE: "it crashed",
     Exit.AGAIN: "another process took over",
     Exit.FAILING: "too many of its events failed",
-    Exit.OVERDUE: "it had not stopped by its deadline",
-    Exit.INTERRUPTED: "it was told twice to stop",
+    Exit.OVERDUE: "it did not stop in time",
+    Exit.INTERRUPTED: "it was stopped by a second signal",
 }

@@ -11,7 +11,15 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.inspect.dead_letters import LetterFilter, close, letter_id, original, read_letters, send_back, why_not
+from eunoe.deploy.inspect.dead_letters import (
+    LetterFilter,
+    close,
+    letter_id,
+    original,
+    read_letters,
+    retry_letters,
+    retry_obstacle,
+)
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed
@@ -94,11 +102,11 @@ def retry(
     - 69: a server did not answer
     """
     chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
-    reasons = {letter_id(filed.letter): why_not(filed) for filed in chosen}
+    reasons = {letter_id(filed.letter): retry_obstacle(filed) for filed in chosen}
     ready = [filed for filed in chosen if reasons[letter_id(filed.letter)] is None]
     if not dry_run and ready:
         _confirm(ready, "Retry", yes=yes, as_json=as_json)
-        asyncio.run(_send_back(ready))
+        asyncio.run(_retry(ready))
     refused = {id_: why for id_, why in reasons.items() if why is not None}
     _report(ready, refused, Closing.RETRIED, dry_run=dry_run, as_json=as_json)
 
@@ -194,10 +202,10 @@ async def _whole(id_: str) -> tuple[Filed, bytes]:
         return found[0], found[0].record.value
 
 
-async def _send_back(letters: list[Filed]) -> None:
+async def _retry(letters: list[Filed]) -> None:
     settings = await placed_settings(connected_settings())
     async with open_publisher(settings) as publisher:
-        await send_back(settings, publisher, letters)
+        await retry_letters(settings, publisher, letters)
 
 
 async def _close(letters: list[Filed]) -> None:

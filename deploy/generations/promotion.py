@@ -1,4 +1,4 @@
-"""Which generation answers: shown, changed, removed."""
+"""Lists, promotes and deletes generations."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -24,24 +24,24 @@ from eunoe.workers.stores.redis import forget_generation
 
 POLL_S = 0.5
 STALLED_S = 60.0
-"""A generation whose lag does not shrink for so long has no workers."""
+"""Seconds without a shrinking lag after which a generation is taken to have no workers."""
 HOPS = 6
-"""Topics that an utterance goes through one after the other, from the log to the tree."""
+"""Topics that an utterance passes one after the other, from the log to the tree."""
 _STAGES = {name: spec.inputs for name, spec in STAGES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A generation as people see it."""
+    """A generation as `eunoe generations` lists it."""
 
     name: str
     is_live: bool
     made: Generation | None
-    """None: no rebuild made it; it grew with the log."""
+    """`None` where no rebuild built it: the first generation, derived as events came in."""
 
 
 async def list_generations(settings: Settings) -> list[Listed]:
-    """The live generation, the first one, and all that rebuilds made; raises `Unavailable`."""
+    """The live generation, the first one and all rebuilt ones, by name; raises `Unavailable`."""
     async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
         pointer, made = await book.pointer(), {one.name: one for one in await book.all()}
@@ -75,37 +75,37 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
 
 
 def check_same_log(live: TopicNames, name: str, made: Generation | None) -> None:
-    """Refuse to promote what reads another log than the live generation; raises `Refused`."""
+    """Raise `Refused` for a generation that reads another log than the live one."""
     log = 0 if made is None else made.log
     if log > live.log:
         wanted = "N" if made is None else made.plan.get("partitions", "N")
         raise Refused(
-            f"{name} reads a log that clients do not produce into yet: `eunoe topics repartition {wanted}` goes on"
+            f"{name} reads a log that clients do not produce into yet: continue `eunoe topics repartition {wanted}`"
         )
     if log < live.log:
         left, present = replace(live, log=log).name(Topic.CONVERSATIONS), live.name(Topic.CONVERSATIONS)
         raise Refused(
-            f"{name} reads {left}, which was left for {present}: it does not know what was said since. Make another one"
-            " from the present log (`eunoe rebuild`); for other partitions, `eunoe topics repartition`"
+            f"{name} reads {left}, which {present} has replaced: it lacks everything said since then. Build another"
+            " generation from the present log (`eunoe rebuild`); to change partitions, `eunoe topics repartition`"
         )
 
 
 def _check_whole(name: str, pointer: Pointer, made: Generation | None) -> None:
     if made is None and name not in (pointer.first, pointer.live):
-        raise Refused(f"no generation {name}: see `eunoe generations`, or make it with `eunoe rebuild --into {name}`")
+        raise Refused(f"no generation {name}: see `eunoe generations`, or build it with `eunoe rebuild --into {name}`")
     if made is not None and made.state is GenerationState.PARTIAL:
-        raise Refused(f"{name} is a part of memory only ({made.plan}): it is to be looked at, not to answer")
+        raise Refused(f"{name} holds only a part of the memory ({made.plan}) and cannot be promoted")
     if made is not None and made.state is GenerationState.BUILDING:
         wanted = made.plan.get("partitions")
         again = f"eunoe topics repartition {wanted}" if wanted else f"eunoe rebuild --into {name}"
-        raise Refused(f"{name} is not whole yet: run its `{again}` again, it goes on")
+        raise Refused(f"{name} is incomplete: run `{again}` again to continue")
 
 
 async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
-    """Return when the stages of a generation have done what there was to do; `Refused` where nobody works on it.
+    """Wait until the stages of a generation have handled all records present at the call, and what these led to.
 
-    In a log that never rests they are never done with all of it: what came before this was called is, and what that
-    brought about.
+    Records that come in later are not waited for. ``report_lag`` is called with the number of records left. Raises
+    `Refused` where the generation has no workers.
     """
     kafka, names = settings.kafka_settings, settings.names
     topics = {topic for spec in STAGES.values() for topic in spec.inputs}
@@ -117,7 +117,7 @@ async def caught_up(settings: Settings, report_lag: ReportCount) -> None:
 
 
 async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> None:
-    """Return when all that stands before ``ends`` is handled."""
+    """Wait until all records before ``ends`` are handled."""
     least, since = None, monotonic()
     while left := sum((await lag(settings.kafka_settings, settings.names, _STAGES, ends)).values()):
         report_lag(left)
@@ -126,14 +126,14 @@ async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> N
         if monotonic() - since > STALLED_S:
             name = settings.names.generation
             raise Refused(
-                f"{name} is {left} records behind, and nobody works on it: start its workers"
+                f"{name} is {left} records behind and makes no progress: start its workers"
                 f" (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
             )
         await asyncio.sleep(POLL_S)
 
 
 async def _append_promotions(settings: Settings, name: str, nonce: str) -> None:
-    """The control record, in every partition."""
+    """Publish the control record of the promotion into every partition of the log."""
     kafka, names = settings.kafka_settings, settings.names
     (partitions,) = await partitions_of(kafka, names, [Topic.CONVERSATIONS])
     value = encode(GenerationPromoted(generation=name, at=datetime.now(UTC), nonce=nonce))
@@ -144,24 +144,22 @@ async def _append_promotions(settings: Settings, name: str, nonce: str) -> None:
 
 
 async def check_droppable(settings: Settings, name: str) -> None:
-    """Raises `Refused` for the generation that is live, and for one that nobody knows."""
+    """Raise `Refused` for the live generation, for an unknown one, and for one that is about to become live."""
     found = {listed.name: listed for listed in await list_generations(settings)}
     if name not in found:
         raise Refused(f"no generation {name}: there are {', '.join(found)}")
     if found[name].is_live:
-        raise Refused(f"{name} is live: promote another one first")
+        raise Refused(f"{name} is live: promote another generation first")
     made = found[name].made
     if made is not None and made.state is GenerationState.MOVING:
-        raise Refused(
-            f"{name} answers already what is asked: go on with `eunoe topics repartition {made.plan['partitions']}`"
-        )
+        raise Refused(f"{name} answers already: continue `eunoe topics repartition {made.plan['partitions']}`")
 
 
 async def drop(settings: Settings, name: str) -> int:
-    """Remove a generation: topics, points, state; returns how many Redis keys it had.
+    """Delete a generation: topics, vectors, state; returns the number of deleted Redis keys.
 
-    Its workers must have been stopped. The log stays; only a copy of it with other partitions, which no client was
-    told of yet, goes with its generation. Raises `Refused` for the live one, `Unavailable` when a server is away.
+    Stop its workers first. The log stays, except a copy with another number of partitions that clients do not use yet.
+    Raises `Refused` as `check_droppable` does, `Unavailable` when a server is down.
     """
     await check_droppable(settings, name)
     async with open_redis(settings) as redis:

@@ -1,4 +1,4 @@
-"""Derives a conversation again from the log, and puts what comes of it in the place of what the stores hold."""
+"""Repair: derives a conversation again from the log and replaces its stored state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,36 +28,36 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.redis import RedisTransplants
 
 TRIES = 20
-"""Times that a conversation is derived again because new records came meanwhile."""
+"""Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
 
 INTAKE, BLEND, UPDATE, RESPOND = "intake", "blend", "update", "respond"
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did."""
+    """The result of a repair."""
 
     key: str
     records: int
     sessions: int
     memories: int
     points: int
-    """Points written; those that were wrong are gone."""
+    """Index points written."""
     removed: int
-    """Points of the conversation that nothing in the log stands for."""
+    """Index points removed because nothing in the log leads to them."""
     asked: int
-    """Asks that were lost on the way and are answered now."""
+    """Lost asks that were forwarded to stage respond."""
     letters: int
-    """Held dead letters that are dealt with."""
+    """Held dead letters that were marked resolved."""
     skipped: int
-    """Sessions that failed again: they are missing in memory."""
+    """Sessions that failed again and are missing from the memory."""
     calls: int
-    """Calls of the language model; recorded answers cost none."""
+    """Calls of the language model; recorded answers need none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repairer:
-    """Repairs conversations while the workers go on."""
+    """Repairs conversations while the workers run."""
 
     settings: Settings
     clients: Clients
@@ -65,38 +65,38 @@ class Repairer:
     partitions: int
 
     async def held(self) -> list[str]:
-        """The keys of the conversations of which dead letters are held, sorted."""
+        """The keys of the conversations with held dead letters, sorted."""
         letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
         return sorted({filed.letter.key for filed in letters if filed.letter.key})
 
     async def repair(self, key: str, report: ReportProgress = lambda _phase, _done, _total: None) -> Repaired:
         """Derive a conversation again; ``report`` is called for each derived record; its phase is the key.
 
-        All that intake has handled of it is derived in memory, then swapped in at once, if intake has handled nothing
-        more meanwhile; else the new records are derived too. Raises `Refused` where the log knows nothing of the
-        conversation, `Unavailable` when a server stays away or the conversation is never quiet.
+        All records that intake has handled are derived in memory, then swapped in by one atomic write. If intake has
+        handled more records meanwhile, the derivation is repeated with them. Raises `Refused` where the log holds
+        nothing of the conversation, `Unavailable` when a server is down or new records keep coming in.
         """
         calls = self._calls()
         for _ in range(TRIES):
             intake = await self._intake(key)
             records = await self._records(key, intake)
             if not records:
-                raise Refused(f"the log holds nothing of {key} that intake has handled")
+                raise Refused(f"{key}: the log holds no record that intake has handled")
             derived = await self._derive(key, records, report)
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
             if await self.transplants.swap(key, TABLES, _fencing(derived.standing, live), intake):
                 return await self._follow(derived, live, len(records), calls)
-        raise Unavailable(f"{key} was never quiet for as long as it takes to derive it: try again later")
+        raise Unavailable(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
 
     async def _intake(self, key: str) -> Ledger:
-        """Where intake stands, after anything unsent has been sent."""
+        """The ledger of intake, after its outbox has been sent."""
         scope = Scope(INTAKE, key)
         while (ledger := await self.clients.store.ledger(scope)).outbox is not None:
             await self.clients.sender.send(scope, ledger.outbox)
         return ledger
 
     async def _records(self, key: str, intake: Ledger) -> list[Record]:
-        """What intake has handled of the conversation; what it has not yet it will handle after the repair."""
+        """The records of the conversation that intake has handled; it will handle the others after the repair."""
         partition = partition_of(key.encode(), self.partitions)
         handled = max(intake.applied, await self.clients.log_positions.position(partition) or 0)
         kafka, names = self.settings.kafka_settings, self.settings.names
@@ -119,7 +119,7 @@ class Repairer:
         return await deriver.derive(key, records, self.settings.log_epoch, one_more)
 
     async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
-        """What follows the swap; done twice it comes out the same, so that a repair that was cut off is done again."""
+        """The steps after the swap; idempotent, so that an interrupted repair can be repeated."""
         key = derived.key
         if derived.timer is not None:
             await self.clients.log_positions.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
@@ -142,7 +142,7 @@ class Repairer:
         )
 
     async def _index(self, derived: Derived) -> int:
-        """Write the derived points, and remove the others that are not newer; returns how many those were."""
+        """Write the derived points and remove stale ones; returns the number removed."""
         removed = 0
         applied = derived.standing.ledgers[UPDATE].applied
         for collection in Collection:
@@ -160,7 +160,7 @@ class Repairer:
         return [filed for filed in letters if filed.letter.key == key]
 
     async def _ask_again(self, derived: Derived, blend: Ledger, letters: Sequence[Filed]) -> int:
-        """Pass on the asks that blend held, or had not come to when the conversation was swapped."""
+        """Forward the asks that blend held, or had not reached when the state was swapped; returns their number."""
         if self.settings.of(IntakeSettings).blend is not BlendMode.BEFORE_REPLY:
             return 0
         held = {request.turn for request in map(_held_request, letters) if request is not None}
@@ -177,19 +177,19 @@ class Repairer:
         return len(messages)
 
     async def _is_unanswered(self, request: ReplyRequested, blend: Ledger, held: set[int | None]) -> bool:
-        # where blend's ledger itself was lost, only what it held is known to be unanswered
+        # where blend's ledger itself was lost, only its held asks are known to be unanswered
         on_the_way = 0 < blend.applied < (request.turn or 0)
         if request.request is None or (request.turn not in held and not on_the_way):
             return False
-        lane = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))
-        return lane.applied == 0
+        ledger = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))
+        return ledger.applied == 0
 
     def _calls(self) -> int:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))
 
 
 def _position(record: Record, epoch: int) -> int:
-    """The record's position; 0 for one that intake could not read either."""
+    """The record's position; 0 for one that is malformed, which intake does not handle either."""
     try:
         return record_position(record, epoch)
     except ContractError:
@@ -197,7 +197,7 @@ def _position(record: Record, epoch: int) -> int:
 
 
 def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredConversation:
-    """The standing with ledgers that fence whatever was decided on those that are there now."""
+    """The state with ledgers that fence decisions based on the present ones."""
     ledgers = {
         stage: replace(ledger, lates=max(ledger.lates, live[stage].lates) + 1)
         for stage, ledger in standing.ledgers.items()
@@ -207,18 +207,18 @@ def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredCon
 
 
 def _over(point: Point, there: Mapping[str, int]) -> Point:
-    """The point, as new as the one that it replaces."""
+    """The point with a sequence number that is not below that of the point it replaces."""
     return point.model_copy(update={"seq": max(point.seq, there.get(point.id, 0))})
 
 
 def _skipped(standing: StoredConversation) -> set[int]:
-    """The sessions that a stage skipped."""
+    """The numbers of the sessions that any stage skipped."""
     ledgers = (ledger for stage, ledger in standing.ledgers.items() if stage != BLEND)
     return {number for ledger in ledgers for number in ledger.skipped}
 
 
 def _held_request(filed: Filed) -> ReplyRequested | None:
-    """The ask of a letter that blend held."""
+    """The ask in a dead letter that blend held; `None` for any other letter."""
     letter, raw = read_dead_letter(filed.record)
     if letter.stage != BLEND or letter.truncated:
         return None

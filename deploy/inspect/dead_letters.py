@@ -1,4 +1,4 @@
-"""Dead letters as a tool: find them, send them back, say that they are dealt with."""
+"""Finds dead letters, retries them, marks them resolved."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,19 +19,20 @@ from eunoe.workers.stage import ApplyOrder
 
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
-    """Which letters are meant; what is None (or empty) does not matter."""
+    """A filter of dead letters; a criterion that is `None` or empty matches all."""
 
     ids: frozenset[str] = frozenset()
     stage: str | None = None
     reason: DeadLetterReason | None = None
     conversation: str | None = None
-    """A part of the key."""
+    """Text in the key."""
     error: str | None = None
-    """A part of the error."""
+    """Text in the error; case is ignored."""
     closed_too: bool = False
+    """Whether resolved letters match too."""
 
     def takes(self, filed: Filed) -> bool:
-        """True for a letter that is meant."""
+        """Whether a letter matches."""
         letter = filed.letter
         return (
             (self.closed_too or filed.closed is None)
@@ -44,37 +45,37 @@ class LetterFilter:
 
 
 def letter_id(letter: DeadLetter) -> str:
-    """The id by which people name a dead letter: stage, topic, partition and offset of the record."""
+    """The id of a dead letter for people: stage, topic, partition and offset of the record."""
     return f"{letter.stage}:{letter.topic}:{letter.partition}:{letter.offset}"
 
 
 async def read_letters(settings: Settings, choice: LetterFilter = LetterFilter()) -> list[Filed]:
-    """The letters that are meant, oldest first within each partition; raises `Unavailable`, `Refused`."""
+    """The matching letters, oldest first within each partition; raises `Unavailable`, `Refused`."""
     records = read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS)
     return [filed for filed in await file_letters(records) if choice.takes(filed)]
 
 
-def why_not(filed: Filed) -> str | None:
-    """Why a letter cannot be sent back; None where it can."""
+def retry_obstacle(filed: Filed) -> str | None:
+    """The reason why a letter cannot be retried; `None` where it can."""
     letter = filed.letter
-    row = STAGES.get(letter.stage)
+    spec = STAGES.get(letter.stage)
     if filed.closed is not None:
         return f"it was {filed.closed.how.value} on {filed.closed.at:%Y-%m-%d %H:%M}"
     if letter.reason is DeadLetterReason.HELD:
-        return "its conversation is held, because acknowledged writes were lost: run `eunoe repair CONVERSATION`"
-    if row is None:
-        return f"no stage {letter.stage!r} is known here"
-    if not row.retries:
-        return "the ask was answered with its error, or without what memory had: ask again, then discard the letter"
-    if row.order is ApplyOrder.SESSION and letter.reason is not DeadLetterReason.FAILED:
-        return "its session was not skipped, so that nothing waits for it: run `eunoe repair CONVERSATION`"
+        return "its conversation is held because acknowledged writes were lost: run `eunoe repair CONVERSATION`"
+    if spec is None:
+        return f"unknown stage {letter.stage!r}"
+    if not spec.retries:
+        return "the ask was answered already, with an error or without memory: ask again, then discard the letter"
+    if spec.order is ApplyOrder.SESSION and letter.reason is not DeadLetterReason.FAILED:
+        return "its session was not skipped, so no stage waits for it: run `eunoe repair CONVERSATION`"
     return None
 
 
 async def original(settings: Settings, filed: Filed) -> Record:
-    """The record as it was set aside, whole: of a letter that was cut, from where it came.
+    """The complete record of a letter; that of a truncated letter is read from the topic it came from.
 
-    Raises `Refused` where it is gone from there, or is another one by now.
+    Raises `Refused` where the topic no longer holds it.
     """
     letter, record = filed.letter, filed.record
     if letter.truncated:
@@ -82,15 +83,17 @@ async def original(settings: Settings, filed: Filed) -> Record:
         found = await read_one(settings.kafka_settings, settings.names, letter.topic, place)
         where = f"{letter.topic}/{letter.partition}@{letter.offset}"
         if found is None or hashlib.sha256(found.value).hexdigest() != letter.sha256:
-            raise Refused(f"{letter_id(letter)}: only its first bytes were kept, and {where} no longer holds it")
+            raise Refused(
+                f"{letter_id(letter)}: the letter holds only its first bytes, and {where} no longer holds the record"
+            )
         record = found
     return replace(record, topic=letter.topic)
 
 
-async def send_back(settings: Settings, publisher: Publisher, letters: Sequence[Filed]) -> None:
-    """Send letters back, each to its stage, and close them; one that is sent twice is decided once.
+async def retry_letters(settings: Settings, publisher: Publisher, letters: Sequence[Filed]) -> None:
+    """Retry letters: publish each record for its stage, then mark it resolved; stages ignore duplicates.
 
-    Raises `Refused` (see `original`) before anything is sent, `Unavailable`.
+    Raises `Refused` (see `original`) before anything is published, `Unavailable`.
     """
     records = [await original(settings, filed) for filed in letters]
     for filed, record in zip(letters, records, strict=True):
@@ -99,6 +102,6 @@ async def send_back(settings: Settings, publisher: Publisher, letters: Sequence[
 
 
 async def close(publisher: Publisher, letters: Sequence[Filed], how: Closing) -> None:
-    """Say in the topic itself that letters are dealt with; raises `Unavailable`."""
+    """Mark letters resolved by a record in their topic; raises `Unavailable`."""
     now = datetime.now(UTC)
     await publisher.publish([closing_message(filed, how, now) for filed in letters])

@@ -1,4 +1,4 @@
-"""Pictures of memory: in the terminal, and as graphs for Graphviz. Pure but for `render`."""
+"""Draws the memory as trees in the terminal and as graphs for Graphviz."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ Label = Callable[[Memory], str]
 
 
 def memory_line(memory: Memory) -> str:
-    """One memory as a line of the terminal, with what became of it; what no longer holds is dim."""
+    """A memory as a line with its status; an ended memory is dim."""
     notes = [f"{memory.at:%Y-%m-%d}", memory.memory_id[:8], *_fate(memory)]
     text = f"{escape(memory.text)} [dim]({', '.join(notes)})[/dim]"
     return text if memory.status is MemoryStatus.CURRENT else f"[dim]{text}[/]"
 
 
 def _fate(memory: Memory) -> Iterator[str]:
-    """What became of a memory, in a few words each."""
+    """The status of a memory in a few words: ended, said again, perhaps contradicted."""
     ending = memory.ending
     if ending is not None and ending.by is not None and ending.session == memory.session:
         yield f"see {ending.by[:8]}"
@@ -43,7 +43,7 @@ def _fate(memory: Memory) -> Iterator[str]:
 
 
 def timelines_tree(title: str, memories: Sequence[Memory], edges: Sequence[Edge]) -> Tree:
-    """The memory graph from each memory that nothing leads to, old to new; what was shown before is only named."""
+    """The memory graph as a tree from each memory without an older one; a repeated memory is not expanded again."""
     known = {memory.memory_id: memory for memory in memories}
     newer: defaultdict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
@@ -56,7 +56,7 @@ def timelines_tree(title: str, memories: Sequence[Memory], edges: Sequence[Edge]
             _grow(root, memory, "", known, newer, shown)
     alone = [memory for memory in memories if memory.memory_id not in newer and memory.memory_id not in led_to]
     if alone:
-        rest = root.add(f"[dim]{len(alone)} memories that nothing leads to or from[/]")
+        rest = root.add(f"[dim]memories without links: {len(alone)}[/]")
         for memory in alone:
             rest.add(memory_line(memory))
     return root
@@ -70,7 +70,7 @@ def _grow(
     newer: Mapping[str, Sequence[Edge]],
     shown: set[str],
 ) -> None:
-    """Add a memory and what follows from it; a stack, as a timeline may be longer than Python's."""
+    """Add a memory and all later ones; iterative, since a timeline may be longer than Python's recursion limit."""
     stack = [(branch, memory, relation)]
     while stack:
         at, current, how = stack.pop()
@@ -85,12 +85,12 @@ def _grow(
 
 
 def relation_label(edge: Edge) -> str:
-    """The relation; with a question mark where it is only suspected."""
+    """The relation of a link; with a question mark where it is only suspected."""
     return f"{edge.relation.value}?" if edge.suspicion else edge.relation.value
 
 
 def memories_tree(title: str, memories: Iterable[Memory]) -> Tree:
-    """Memories by session."""
+    """Memories grouped by session."""
     root = Tree(f"[bold]{escape(title)}[/]")
     branches: dict[int, Tree] = {}
     for memory in memories:
@@ -101,7 +101,7 @@ def memories_tree(title: str, memories: Iterable[Memory]) -> Tree:
 
 
 def history_tree(entries: Sequence[HistoryEntry]) -> Tree:
-    """What became of a memory, session by session: what happened, what brought it about, why, and who said it."""
+    """The changes of a memory by session: the kind, the memory that caused it, the reason, the utterances."""
     root = Tree(f"[bold]{len(entries)} changes[/]")
     branches: dict[int, Tree] = {}
     for entry in entries:
@@ -123,7 +123,7 @@ def _named(memory: Memory) -> str:
 
 
 def memory_graph(memories: Iterable[Memory], edges: Iterable[Edge]) -> graphviz.Digraph:
-    """Memories that are linked, with their relations as labels; what no longer holds is grey."""
+    """The linked memories, with their relations as labels; ended memories are grey."""
     graph = graphviz.Digraph("memories", graph_attr={"rankdir": "LR"}, node_attr={"shape": "box", "style": "rounded"})
     listed = list(edges)
     linked = {id_ for edge in listed for id_ in (edge.older, edge.newer)}
@@ -138,7 +138,7 @@ def memory_graph(memories: Iterable[Memory], edges: Iterable[Edge]) -> graphviz.
 
 
 def tree_graph(nodes: Mapping[str, TreeNode]) -> graphviz.Digraph:
-    """The tree: leaves as boxes, aggregates as ellipses; what no longer holds is grey."""
+    """The tree: leaves as boxes, aggregates as ellipses; ended nodes are grey."""
     graph = graphviz.Digraph("tree", graph_attr={"rankdir": "LR"})
     for node in walk(nodes):
         if node.node_id == ROOT:
@@ -153,7 +153,7 @@ def tree_graph(nodes: Mapping[str, TreeNode]) -> graphviz.Digraph:
 
 
 def write_dot(graph: graphviz.Digraph, path: Path) -> None:
-    """Write a graph for Graphviz; raises `Refused` where the file is not writable."""
+    """Write a graph in Graphviz's language; raises `Refused` where the file is not writable."""
     try:
         path.write_text(graph.source)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What was derived from conversations, and whether the index agrees. Reads both stores, changes neither."""
+"""Reads the derived state of conversations and compares the vector index with it; changes neither."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from eunoe.workers.stores.redis import RedisStore
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """One conversation: its digest, and what is wrong or under way."""
+    """The digest of a conversation, disagreements of the index, and unfinished work."""
 
     digest: StateDigest
     findings: Sequence[Finding]
@@ -23,7 +23,7 @@ class ConversationState:
 async def read_states(
     store: RedisStore | MemoryStore, index: VectorIndex, keys: Sequence[str], *, log_times: bool = False
 ) -> list[ConversationState]:
-    """The states of these conversations, those that are known; raises `Unavailable` when a server is."""
+    """The states of these conversations, unknown ones left out; raises `Unavailable` when a server is down."""
     return [state for key in keys if (state := await _read_state(store, index, key, log_times=log_times))]
 
 
@@ -32,11 +32,11 @@ async def _read_state(
 ) -> ConversationState | None:
     digest = await read_digest(store, key, STAGES, log_times=log_times)
     findings = await compare_index(store, index, key, STAGES)
-    under_way = await unfinished(store, store, key, STAGES)
+    unfinished_work = await unfinished(store, store, key, STAGES)
     known = any(part.get("tables") or part.get("applied") for part in digest.state.values())
-    return ConversationState(digest, findings, under_way) if known or findings or under_way else None
+    return ConversationState(digest, findings, unfinished_work) if known or findings or unfinished_work else None
 
 
 def all_conversations(number: int) -> str:
-    """How the line of all of them is called."""
+    """The label of the line for all conversations."""
     return f"all {number} conversations"

@@ -1,4 +1,4 @@
-"""What people see of a conversation's memory. Reads the state store and nothing else."""
+"""Read-only views of a conversation's memory, from the state store alone."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,30 +19,30 @@ from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.update.reads import HistoryEntry, all_memories, all_steps, history_of, memories_at
 
 SHOWN = 5
-"""Memories that are named where an id is not enough to tell which one is meant."""
+"""Memories listed in the message about an ambiguous id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationView:
-    """Where a conversation stands, and its segments in time order."""
+    """The progress of a conversation, and its segments in time order."""
 
     key: str
     head: Head
     remembered: int
-    """The last session that memory knows."""
+    """The last session that the memory holds."""
     open_lines: int
     segments: tuple[Segment, ...]
 
 
 async def remembered_session(store: StateStore, key: str) -> int:
     """The number of the last session that every memory-building stage has applied."""
-    stages = [row.name for row in STAGES.values() if row.order is ApplyOrder.SESSION]
+    stages = [spec.name for spec in STAGES.values() if spec.order is ApplyOrder.SESSION]
     ledgers = await asyncio.gather(*(store.ledger(Scope(stage, key)) for stage in stages))
     return min(ledger.applied for ledger in ledgers)
 
 
 async def view_conversation(store: StateStore, key: str) -> ConversationView | None:
-    """All that is known of a conversation; None where nothing is."""
+    """The view of a conversation; `None` where it is unknown."""
     (head,) = await store.fetch("intake", key, HEAD, [HEAD])
     if head is None:
         return None
@@ -66,13 +66,13 @@ class GraphView:
 
 
 async def view_graph(store: StateStore, key: str) -> GraphView | None:
-    """The memory graph of a conversation; None where nothing is remembered."""
+    """The memory graph of a conversation; `None` where it has no memories."""
     memories = await all_memories(store, key)
     return GraphView(tuple(memories), tuple(await all_edges(store, key))) if memories else None
 
 
 async def view_tree(store: StateStore, key: str) -> dict[str, TreeNode] | None:
-    """The tree of a conversation, id → node; None where there is none."""
+    """The tree of a conversation, id → node; `None` where there is none."""
     return await read_tree(store, key) or None
 
 
@@ -82,23 +82,23 @@ class MemoriesView:
 
     memories: tuple[Memory, ...]
     known_since: datetime
-    """When the first session became known: the log's time, not that of the utterances."""
+    """Log time at which the first session became known."""
 
 
-async def view_memories(store: StateStore, key: str, moment: datetime | None, *, all_: bool) -> MemoriesView | None:
-    """The memories that hold, or ``all_`` of them, as known at a moment or now; None where nothing is known."""
+async def view_memories(store: StateStore, key: str, time: datetime | None, *, all_: bool) -> MemoriesView | None:
+    """The current memories, or ``all_`` of them, as known at a log time or now; `None` where there are none."""
     steps = await all_steps(store, key)
     if not steps:
         return None
-    known = await (all_memories(store, key) if moment is None else memories_at(store, key, moment))
+    known = await (all_memories(store, key) if time is None else memories_at(store, key, time))
     shown = (memory for memory in known if all_ or memory.status is MemoryStatus.CURRENT)
     return MemoriesView(tuple(shown), steps[0].known_from)
 
 
 async def view_history(store: StateStore, key: str, begins: str) -> list[HistoryEntry] | None:
-    """What became of the one memory whose id begins so; None where nothing is known of the conversation.
+    """The changes of the one memory whose id starts with ``begins``; `None` where the conversation is unknown.
 
-    Raises `Refused` where no memory's id begins so, or several do.
+    Raises `Refused` where no id or several ids start so.
     """
     known = await all_memories(store, key)
     if not known:
@@ -107,7 +107,7 @@ async def view_history(store: StateStore, key: str, begins: str) -> list[History
     if len(found) == 1:
         return await history_of(store, key, found[0].memory_id)
     if not found:
-        raise Refused(f"no memory of this conversation has an id that begins with {begins!r}; see --memories --all")
+        raise Refused(f"no memory of this conversation has an id that starts with {begins!r}; see --memories --all")
     some = "; ".join(f"{memory.memory_id[:13]} {memory.text}" for memory in found[:SHOWN])
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    raise Refused(f"{len(found)} memories have an id that begins with {begins!r}: {some}{more}")
+    raise Refused(f"{len(found)} memories have an id that starts with {begins!r}: {some}{more}")

@@ -1,1 +1,1 @@
-"""Another number of partitions: a copy of the log, and a rebuild from it."""
+"""Changes the number of partitions by a copy of the log and a rebuild from it."""

@@ -1,8 +1,8 @@
-"""The log, copied into one with another number of partitions while clients go on producing.
+"""Copies the log into one with another number of partitions while clients keep producing.
 
-Up to the control record that hands the asks over (`LogMove.seen` tells whether every partition has it), records are
-copied with their first place; behind it they are forwarded as new ones. What is there already is read back first, and
-is the only memory of an attempt that was stopped.
+Each partition of the source gets a control record that hands its asks over to the new generation; `LogMove.seen` is
+whether all have it. Records before it are copied with their original position, records after it are forwarded as new
+ones. The progress of an interrupted attempt is stored nowhere else: `LogMove.look` reads it back from the target.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -26,20 +26,20 @@ _BATCH_RECORDS = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 
 Make = Callable[[Record, int, int, int], Message]
-"""From a record, the epoch and number of its log, and the partitions of the other one."""
+"""Makes the message for the target from a record, the epoch and the number of its log, and the target's partitions."""
 
 
 class ReadLog(Protocol):
-    """The records that a log holds now, partition after partition."""
+    """Reads the records that a log holds now, partition after partition."""
 
     def __call__(self, begin: Mapping[int, int]) -> AsyncIterator[Record]:
-        """From these offsets on; a partition that is not named from its first record."""
+        """The records from these offsets on; from the first one for a partition that is not given."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """One of the two logs."""
+    """The source or the target log."""
 
     log: int
     partitions: int
@@ -49,45 +49,45 @@ class LogEnd:
 
 @dataclass(slots=True)
 class LogMove:
-    """From one log into another. Call `look` first, and again before each step of a second attempt."""
+    """Moves records from one log into another. Call `look` first, and again before each step of a second attempt."""
 
     source: LogEnd
     target: LogEnd
     epoch: int
-    """In which the source is read."""
+    """Epoch of the source's positions."""
     generation: str
-    """Who shall answer, from the target."""
+    """The generation that reads the target and will answer."""
     nonce: str
-    """The word by which intake believes the promotion."""
+    """Nonce by which intake recognizes the control record as authorized."""
     report: ReportCount = lambda _taken: None
     """Called with the number of records taken, those of earlier attempts included."""
     taken: int = 0
     left_out: int = 0
-    """Records that intake set aside as they came: they are among the dead letters."""
+    """Records that were not taken because intake has dead-lettered them."""
     _there: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(source's partition, target's partition) → the offset in the source of the last record that was taken."""
+    """(partition of the source, partition of the target) → source offset of the last record taken."""
     _looked: dict[int, int] = field(default_factory=dict)
     _opened: set[int] = field(default_factory=set)
     _handed: dict[int, int] = field(default_factory=dict)
-    """Source's partition → the offset of the control record that hands the asks over."""
+    """Partition of the source → offset of its control record."""
     _next: dict[int, int] = field(default_factory=dict)
     _batch: list[Message] = field(default_factory=list)
     _bytes: int = 0
 
     @property
     def next_offsets(self) -> dict[int, int]:
-        """Source's partition → the first offset that was not taken."""
+        """Partition of the source → the first offset not taken yet."""
         return {partition: self._next.get(partition, 0) for partition in range(self.source.partitions)}
 
     @property
     def seen(self) -> bool:
-        """True: every partition of the source is copied up to the control record."""
+        """Whether every partition of the source is copied up to its control record."""
         return len(self._handed) == self.source.partitions
 
     async def look(self, *, strict: bool = True) -> None:
-        """Read what the target holds.
+        """Read back the progress of earlier attempts from the target.
 
-        ``strict``: raises `Refused` where somebody produced into it before it was ready.
+        With ``strict``, raises `Refused` where a client produced into the target before it was ready.
         """
         async for record in self.target.read(self._looked):
             self._looked[record.partition] = record.offset + 1
@@ -98,25 +98,25 @@ class LogMove:
                 self._opened.add(record.partition)
             elif strict and record.partition not in self._opened:
                 raise Refused(
-                    f"somebody produced into log {self.target.log} before it was ready (partition {record.partition},"
-                    f" offset {record.offset}): their order is lost. Let clients go on with the present log, run"
-                    f" `eunoe drop {self.generation}`, and begin again"
+                    f"a client produced into log {self.target.log} before it was ready (partition {record.partition},"
+                    f" offset {record.offset}), so the order of records is lost. Point clients at the present log, run"
+                    f" `eunoe drop {self.generation}`, and start again"
                 )
 
     async def copy(self) -> int:
-        """Copy what is before the control records, or before the ends; returns how many records were written."""
+        """Copy the records before the control records, or up to the ends; returns the number of records written."""
         return await self._take(copied, lambda partition: partition not in self._handed)
 
     async def forward(self) -> int:
-        """Forward what is behind the control records now. Call it when the target is open."""
+        """Forward the records that now follow the control records; call it when the target is open."""
         return await self._take(forwarded, lambda partition: partition in self._handed)
 
     async def hand_over(self) -> None:
-        """Let the new generation answer what comes from here on, in every partition of the source."""
+        """Publish the control record into every partition of the source: the new generation answers from there on."""
         await self._promote(self.source, [one for one in range(self.source.partitions) if one not in self._handed])
 
     async def open(self) -> None:
-        """Let the new generation answer in the target, behind all copies; harmless when it does already."""
+        """Publish the control record behind the copies in every partition of the target; idempotent."""
         await self.look(strict=False)
         await self._promote(self.target, [one for one in range(self.target.partitions) if one not in self._opened])
 
@@ -142,7 +142,7 @@ class LogMove:
         return self.taken - before
 
     def _made(self, record: Record, make: Make) -> Message | None:
-        """None for what intake did not take."""
+        """The message for the target; `None` for a control record and for one that intake dead-lettered."""
         if record.key is None:
             return None
         with suppress(ContractError):
@@ -157,7 +157,7 @@ class LogMove:
             return
         self._note(record.partition, record.offset, message.partition)
         if size_of(message) > TOPICS[Topic.CONVERSATIONS].max_bytes:
-            why = "with the headers that tell its first place it is over the topic's limit, so it was not copied"
+            why = "not copied: with the headers of its original position it exceeds the topic's size limit"
             message = dead_letter(record, "intake", DeadLetterReason.TOO_LONG, why)
         self._batch.append(message)
         self._bytes += len(message.value)
@@ -171,7 +171,7 @@ class LogMove:
         self.report(self.taken)
 
     def _note(self, partition: int, offset: int, target: int) -> None:
-        """A record is in the target; one that was noted is not counted twice."""
+        """Note that a record is in the target; counts it at the first call only."""
         place = partition, target
         if offset > self._there.get(place, -1):
             self._there[place] = offset

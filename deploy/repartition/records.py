@@ -1,8 +1,8 @@
-"""Records on their way into a log with another number of partitions. Pure.
+"""Builds the messages for a log with another number of partitions.
 
-A copy keeps its first place in the log, so that what was applied stays applied, and is never answered again. A
-forwarded record is new there: it came while the clients were being moved, and is answered by the new generation. Both
-tell from where they were taken, so that a second attempt takes nothing twice.
+A copy keeps its original position, so stages do not apply or answer it again. A forwarded record gets a new position:
+it came in while clients switched logs, and the new generation answers it. Both carry a header with their source
+offset, so a second attempt takes no record twice.
 """
 
 import re
@@ -29,25 +29,25 @@ _SOURCE: Final = re.compile(rb"(\d{1,9}):(\d{1,9}):(\d{1,13})")
 
 
 def belongs(record: Record, partitions: int) -> bool:
-    """True: a record that intake took, of a log with so many partitions; others it set aside as they came.
+    """Whether a record is in the partition of its key, in a log with ``partitions``; intake dead-letters others.
 
-    Control records have no key: a new log has its own.
+    Control records have no key and do not belong: each log has its own.
     """
     return record.key is not None and partition_of(record.key, partitions) == record.partition
 
 
 def copied(record: Record, epoch: int, log: int, partitions: int) -> Message:
-    """The copy of a record of ``log``, which is read in ``epoch``, for a log with ``partitions``.
+    """The copy of a record of ``log``, read in ``epoch``, for a log with ``partitions``.
 
-    Raises `ContractError` for one whose place or time is malformed: intake set it aside.
+    Raises `ContractError` where its position or time is malformed; intake has dead-lettered such a record.
     """
     return _message(record, copy_headers(record, epoch), log, partitions)
 
 
 def forwarded(record: Record, epoch: int, log: int, partitions: int) -> Message:
-    """The record as a new one of a log with ``partitions``: only the time at which ``log`` took it goes along.
+    """The record as a new one of a log with ``partitions``; of its position only the log time is kept.
 
-    A copy is copied. Raises as `copied` does.
+    A record that is a copy already is copied. Raises as `copied` does.
     """
     if is_copy(record):
         return copied(record, epoch, log, partitions)
@@ -67,7 +67,7 @@ def _message(record: Record, headers: Headers, log: int, partitions: int) -> Mes
 
 
 def source_of(record: Record, log: int) -> tuple[int, int] | None:
-    """(partition, offset) in ``log`` of a record that was taken from there; None for any other record.
+    """(partition, offset) in ``log`` of a record taken from it; `None` for any other record.
 
     Raises `ContractError` (``invalid``) where the header is malformed.
     """
@@ -83,7 +83,7 @@ def source_of(record: Record, log: int) -> tuple[int, int] | None:
 
 
 def begins(record: Record, generation: str, log: int) -> bool:
-    """True for the control record that hands the asks behind it to ``generation``, which reads ``log``."""
+    """Whether a record is the control record that hands later asks to ``generation``, which reads ``log``."""
     if record.key is not None:
         return False
     try:

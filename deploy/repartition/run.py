@@ -1,8 +1,8 @@
-"""Another number of partitions: the log copied, memory made again from the copy, clients sent there.
+"""Changes the number of partitions: copies the log, rebuilds the memory from the copy, switches over.
 
-The old generation answers until the change, the new one from then on; nobody stops. What comes into the old log between
-the change and its end is forwarded; what comes later its doorkeepers refuse. Each step can be repeated: an attempt that
-was stopped is gone on with by the same command.
+The old generation answers until the switch, the new one from then on; no worker stops. Records that come into the old
+log between the switch and its closing are forwarded, later ones are refused by its handlers
+(`eunoe.deploy.process.retired_log`). Each step is idempotent: the same command continues an interrupted attempt.
 """
 
 import re
@@ -31,50 +31,50 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.stores.generations import FIRST, Generation, Generations, GenerationState, RedisGenerations
 
 FEW = 500
-"""Records that may come while the rest is copied: so many are copied in a moment."""
+"""Records of a copying round below which the switch begins; so few are copied within a second."""
 ROUNDS = 10
-"""After so many copies of what came meanwhile it goes on all the same: what comes later is forwarded."""
+"""Maximum number of copying rounds before the switch; later records are forwarded."""
 _NUMBERED = re.compile(r"v(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """From where to where."""
+    """The source and the target of a change of partitions."""
 
     source: Settings
-    """Those of the generation that reads the present log."""
+    """Settings of the generation that reads the present log."""
     target: Settings
     before: int
-    """Partitions of the present log."""
+    """Number of partitions of the present log."""
     partitions: int
     row: Generation
     is_new: bool = True
-    """False: it was begun already."""
+    """Whether no earlier attempt has begun it."""
 
     @property
     def names(self) -> tuple[str, str]:
-        """The broker's names of the two logs."""
+        """The topic names of the present and the new log."""
         return self.source.names.name(Topic.CONVERSATIONS), self.target.names.name(Topic.CONVERSATIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What was done."""
+    """The result of a change of partitions."""
 
     copied: int
     """Records that the new log took from the old one."""
     left_out: int
-    """Records that intake had set aside as they came."""
+    """Records that intake had dead-lettered, which were not copied."""
     made: ProgressLine
-    """By the rebuild; zeros where an earlier attempt made it."""
+    """Counts of the rebuild; zeros where an earlier attempt did it."""
     note: str = ""
 
 
-# ---- what is to be done
+# ---- planning
 
 
 def unfinished(rows: Mapping[str, Generation], live_log: int) -> Generation | None:
-    """The generation of a change of partitions that was begun and not ended."""
+    """The generation of a change of partitions that was begun and not finished; `None` where there is none."""
     for row in rows.values():
         if "partitions" in row.plan and (row.log > live_log or row.state is GenerationState.MOVING):
             return row
@@ -82,26 +82,27 @@ def unfinished(rows: Mapping[str, Generation], live_log: int) -> Generation | No
 
 
 def check_goes_on(begun: Generation, partitions: int, into: str | None) -> None:
-    """Refuse another wish while one is on its way; raises `Refused`."""
+    """Raise `Refused` for other options than those of the change that was begun."""
     wanted = begun.plan["partitions"]
     if str(partitions) != wanted or into not in (None, begun.name):
         undo = "" if begun.state is GenerationState.MOVING else f", or `eunoe drop {begun.name}` first"
         raise Refused(
-            f"a change to {wanted} partitions (generation {begun.name}) was begun and not ended: go on with"
+            f"a change to {wanted} partitions (generation {begun.name}) was begun and not finished: continue with"
             f" `eunoe topics repartition {wanted}`{undo}"
         )
 
 
 def next_name(taken: set[str]) -> str:
-    """The first of v2, v3 … that comes behind all of ``taken``."""
+    """The first of v2, v3 … after all names in ``taken``."""
     numbers = [int(match[1]) for name in taken if (match := _NUMBERED.fullmatch(name))]
     return f"v{max(numbers, default=1) + 1}"
 
 
 async def survey(settings: Settings, partitions: int, into: str | None = None) -> Move:
-    """What is to be done for so many partitions; writes nothing.
+    """Plan the change to ``partitions``; writes nothing.
 
-    Raises `Refused` where the log has them, the name is taken or another change is on its way, `Unavailable`.
+    Raises `Refused` where the log has that number, the name is taken or another change is unfinished, `Unavailable`
+    when a server is down.
     """
     async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
@@ -115,7 +116,9 @@ async def survey(settings: Settings, partitions: int, into: str | None = None) -
             return _move(source, await _partitions(source), partitions, begun, is_new=False)
         name = into or next_name({live, *rows})
         if name in {live, *rows}:
-            raise Refused(f"generation {name} is there: choose another name with --into, or `eunoe drop {name}` first")
+            raise Refused(
+                f"generation {name} exists: choose another name with --into, or run `eunoe drop {name}` first"
+            )
         before = await _partitions(present)
         if before == partitions:
             raise Refused(f"{present.names.name(Topic.CONVERSATIONS)} has {partitions} partitions already")
@@ -141,7 +144,7 @@ async def _partitions(settings: Settings) -> int:
     return partitions
 
 
-# ---- doing it
+# ---- running
 
 
 async def repartition(
@@ -161,11 +164,11 @@ async def repartition(
     await worker.start()
     await work.catch_up(report_lag)
     await work.change_over()
-    return replace(work.done, note=await _old_ones_rest(move)), worker
+    return replace(work.done, note=await _wait_for_old(move)), worker
 
 
 class RepartitionJob:
-    """The steps, each of which may be done again."""
+    """The steps of a change of partitions, each idempotent."""
 
     def __init__(
         self, move: Move, book: Generations, report: ReportRebuild, workers: int, log: LogMove | None = None
@@ -185,11 +188,11 @@ class RepartitionJob:
 
     @property
     def done(self) -> Moved:
-        """What was done so far."""
+        """The result so far."""
         return Moved(self._logs.taken, self._logs.left_out, self._made)
 
     async def begin(self, closing: AsyncExitStack) -> None:
-        """A whole copy of the log, and a generation made from it."""
+        """Copy the log and build a generation from the copy."""
         move = self._move
         if move.is_new:
             await self._book.write(self._row)
@@ -219,7 +222,7 @@ class RepartitionJob:
         self._row = row.model_copy(update={"state": GenerationState.BUILT})
 
     async def catch_up(self, report_lag: ReportCount) -> None:
-        """Copy what came meanwhile, until that is little and the new generation knows it."""
+        """Copy records that came in meanwhile, until they are few and the new generation has handled them."""
         for _ in range(ROUNDS):
             copied = await self._logs.copy()
             await caught_up(self._move.target, report_lag)
@@ -227,7 +230,7 @@ class RepartitionJob:
                 return
 
     async def change_over(self) -> None:
-        """Hand the asks over, then the readers, then close the old log. What comes meanwhile goes along."""
+        """Hand over the asks, then the readers, then close the old log; forward records that come in meanwhile."""
         source = self._logs.source.log
         if await self._book.closed_log(source) is None:
             if self._row.state is not GenerationState.MOVING:
@@ -258,10 +261,10 @@ async def _side(settings: Settings, partitions: int, closing: AsyncExitStack) ->
     return LogEnd(names.log, partitions, read, publisher)
 
 
-async def _old_ones_rest(move: Move) -> str:
-    """Wait until the old generation has answered what was asked of it; a note where nobody works on it."""
+async def _wait_for_old(move: Move) -> str:
+    """Wait until the old generation has answered its asks; returns a note where it has no workers, else nothing."""
     try:
         await caught_up(move.source, lambda _left: None)
     except Refused as fault:
-        return f"asks from before the change may be open: {fault}"
+        return f"asks from before the switch may be unanswered: {fault}"
     return ""

@@ -11,7 +11,7 @@ from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.live_settings import client_settings, live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.generations.promotion import promote
-from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters, send_back
+from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters, retry_letters
 from eunoe.deploy.local.stack import LocalStack
 from eunoe.deploy.repartition.run import survey
 from eunoe.deploy.settings import Settings
@@ -135,7 +135,7 @@ async def _check_asks(pipeline: OnServers, asker: Asker) -> None:
         (DeadLetterReason.MOVED, f"default/{ASKER}")
     ]
     async with open_publisher(settings) as publisher:
-        await send_back(settings, publisher, letters)
+        await retry_letters(settings, publisher, letters)
     assert await read_letters(settings, LetterFilter(reason=DeadLetterReason.MOVED)) == []
 
     async def answered_there() -> bool:

@@ -57,7 +57,7 @@ def test_timelines_run_from_old_to_new_with_their_relations():
         "c: 3 memories, 1 links",
         'Ann lives in "Rome" (2026-01-02, m1, superseded by m9 on 2026-01-02)',
         "Changed Ann moved to [Lyon] (2026-01-03, m2)",
-        "1 memories that nothing leads to or from",
+        "memories without links: 1",
         "Ann has a cat (2026-01-04, m3)",
     ]
 

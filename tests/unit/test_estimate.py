@@ -143,7 +143,7 @@ async def test_counts_are_scaled_by_events_and_priced():
     assert "scaled from 1 of them (30 events)" in estimate_lines(found)[0]
     free = scaled(Settings(), there, there, 3, counted)
     assert (free.cost, free.is_exact) == (None, True)
-    assert any("no cost" in line for line in estimate_lines(free))
+    assert any("cost unknown" in line for line in estimate_lines(free))
 
 
 async def test_of_a_partial_rebuild_only_what_is_made_again_is_counted():

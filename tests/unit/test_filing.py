@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from eunoe.deploy.inspect.dead_letters import LetterFilter, letter_id, why_not
+from eunoe.deploy.inspect.dead_letters import LetterFilter, letter_id, retry_obstacle
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import (
@@ -77,11 +77,11 @@ async def test_the_last_that_was_done_counts():
         (filed("segment", DeadLetterReason.INVALID), "eunoe repair"),
         (filed("blend", DeadLetterReason.FAILED, Topic.REPLY_REQUESTS), "ask again"),
         (filed("respond", DeadLetterReason.FAILED, Topic.REPLY_CONTEXTS), "ask again"),
-        (filed("gone"), "no stage 'gone'"),
+        (filed("gone"), "unknown stage 'gone'"),
     ],
 )
 def test_what_cannot_be_sent_back_says_why(letter: Filed, why: str | None):
-    told = why_not(letter)
+    told = retry_obstacle(letter)
     assert told is None if why is None else why in (told or "")
 
 

@@ -303,7 +303,7 @@ def test_a_change_that_was_begun_is_gone_on_with_and_no_other_one():
 
 def test_a_generation_of_another_log_is_not_promoted():
     check_same_log(TopicNames(log=1), "v2", row("v2", 1, GenerationState.BUILT))
-    with pytest.raises(Refused, match=r"v1 reads eunoe\.conversations, which was left for eunoe\.conversations\.1"):
+    with pytest.raises(Refused, match=r"v1 reads eunoe\.conversations, which eunoe\.conversations\.1 has replaced"):
         check_same_log(TopicNames(log=1), "v1", None)
     ahead = row("v2", 1, GenerationState.BUILT, plan={"partitions": "5"})
     with pytest.raises(Refused, match="eunoe topics repartition 5"):

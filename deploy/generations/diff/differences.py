@@ -1,7 +1,7 @@
-"""What differs between two memories of the same conversations. Pure.
+"""Compares the memories of two generations.
 
-Things are recognized by what they say, never by their ids: an id is derived from its source, and a generation that cut
-its sessions in another way gives the same sentence another id.
+Items are matched by content, never by id: an id is derived from its source, so a generation that segments sessions
+differently gives the same sentence another id.
 """
 
 from collections import defaultdict
@@ -21,13 +21,13 @@ EDGES: Final = "edges"
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """All that is compared of one conversation in one generation."""
+    """The memory of one conversation in one generation."""
 
     key: str
     digest: str
-    """The SHA-256 of its state: where two agree, nothing differs."""
+    """SHA-256 of its state; equal digests mean equal memories."""
     sessions: int = 0
-    """How many sessions its memory has applied."""
+    """Number of sessions applied by stage update."""
     memories: Sequence[Memory] = ()
     segments: Sequence[Segment] = ()
     edges: Sequence[Edge] = ()
@@ -36,7 +36,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class RememberedItem:
-    """Something remembered: two with equal identity are the same, and differ where their details do."""
+    """An item to compare: items of equal identity match, and differ where their details do."""
 
     identity: Hashable
     words: str
@@ -45,7 +45,7 @@ class RememberedItem:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One difference; None where a generation has nothing like it."""
+    """One difference; `None` on the side that lacks the item."""
 
     key: str
     old: str | None
@@ -54,23 +54,23 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How much of one kind both generations hold, and what of it differs."""
+    """Counts of one kind of item in both generations, and of its differences."""
 
     old: int = 0
     new: int = 0
     only_old: int = 0
     only_new: int = 0
     changed: int = 0
-    """In both, but not alike: another ending, another denoised text."""
+    """Items of both whose details differ: another ending, another denoised text."""
     examples: tuple[Example, ...] = ()
 
     @property
     def differs(self) -> bool:
-        """True: something is in one only, or not alike."""
+        """Whether an item is in one generation only, or changed."""
         return bool(self.only_old or self.only_new or self.changed)
 
     def plus(self, other: "Tally", examples: int) -> "Tally":
-        """Both together, with at most so many examples."""
+        """The sum of both, with at most ``examples`` examples."""
         return Tally(
             self.old + other.old,
             self.new + other.new,
@@ -83,7 +83,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """The tree of a conversation, or the trees of many: counts are sums, the others the largest of any."""
+    """The shape of a tree, or of several: counts are sums, depth and fan-out maxima."""
 
     nodes: int = 0
     """Without the root."""
@@ -92,7 +92,7 @@ class TreeShape:
     fan_out: int = 0
 
     def plus(self, other: "TreeShape") -> "TreeShape":
-        """Both together."""
+        """The shape of both together."""
         return TreeShape(
             self.nodes + other.nodes,
             self.leaves + other.leaves,
@@ -103,11 +103,11 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class GenerationDiff:
-    """What differs in one conversation, or in many together."""
+    """The differences of one conversation, or the sums over several."""
 
     conversations: int = 0
     equal: int = 0
-    """Conversations whose digests agree."""
+    """Conversations with equal digests."""
     sessions: tuple[int, int] = (0, 0)
     """(old, new)."""
     tallies: Mapping[str, Tally] = field(default_factory=dict)
@@ -116,11 +116,11 @@ class GenerationDiff:
 
     @property
     def is_equal(self) -> bool:
-        """True: the digests of all conversations agree."""
+        """Whether the digests of all conversations are equal."""
         return self.equal == self.conversations
 
     def plus(self, other: "GenerationDiff", examples: int) -> "GenerationDiff":
-        """Both together, with at most so many examples of each kind."""
+        """The sum of both, with at most ``examples`` examples of each kind."""
         kinds = dict.fromkeys((*self.tallies, *other.tallies))
         return GenerationDiff(
             self.conversations + other.conversations,
@@ -132,8 +132,8 @@ class GenerationDiff:
 
 
 def compare(old: Remembered, new: Remembered, examples: int) -> GenerationDiff:
-    """The difference of one conversation, with at most so many examples of each kind."""
-    before, after = _things(old), _things(new)
+    """The differences of one conversation, with at most ``examples`` examples of each kind."""
+    before, after = _items(old), _items(new)
     return GenerationDiff(
         conversations=1,
         equal=int(old.digest == new.digest),
@@ -147,7 +147,7 @@ def compare(old: Remembered, new: Remembered, examples: int) -> GenerationDiff:
 
 
 def tally(key: str, old: Iterable[RememberedItem], new: Iterable[RememberedItem], examples: int) -> Tally:
-    """Counts over things of one kind; of several with one identity each is matched with one."""
+    """The differences of items of one kind; items of equal identity are matched one to one."""
     before, after = _grouped(old), _grouped(new)
     only_old: list[Example] = []
     only_new: list[Example] = []
@@ -155,9 +155,9 @@ def tally(key: str, old: Iterable[RememberedItem], new: Iterable[RememberedItem]
     for identity in dict.fromkeys((*before, *after)):
         left, right = _unmatched(before.get(identity, []), after.get(identity, []))
         pairs = min(len(left), len(right))
-        changed += [Example(key, *_told(a, b)) for a, b in zip(left, right, strict=False)]
-        only_old += [Example(key, thing.words, None) for thing in left[pairs:]]
-        only_new += [Example(key, None, thing.words) for thing in right[pairs:]]
+        changed += [Example(key, *_described(a, b)) for a, b in zip(left, right, strict=False)]
+        only_old += [Example(key, item.words, None) for item in left[pairs:]]
+        only_new += [Example(key, None, item.words) for item in right[pairs:]]
     return Tally(
         sum(map(len, before.values())),
         sum(map(len, after.values())),
@@ -169,7 +169,7 @@ def tally(key: str, old: Iterable[RememberedItem], new: Iterable[RememberedItem]
 
 
 def shape_of(tree: Mapping[str, TreeNode]) -> TreeShape:
-    """The shape of one tree, id → node with the root among them."""
+    """The shape of a tree, given as id → node, the root included."""
     nodes = [node for id_, node in tree.items() if id_ != ROOT]
     return TreeShape(
         nodes=len(nodes),
@@ -179,7 +179,7 @@ def shape_of(tree: Mapping[str, TreeNode]) -> TreeShape:
     )
 
 
-# ---- what is recognized by what
+# ---- the identity of items
 
 
 def _place(kind: str) -> tuple[int, str]:
@@ -187,7 +187,7 @@ def _place(kind: str) -> tuple[int, str]:
     return order.index(kind.partition(":")[0]), kind
 
 
-def _things(remembered: Remembered) -> dict[str, list[RememberedItem]]:
+def _items(remembered: Remembered) -> dict[str, list[RememberedItem]]:
     known = {memory.memory_id: memory for memory in remembered.memories}
     sentences = {id_: memory.text for id_, memory in known.items()}
     found: defaultdict[str, list[RememberedItem]] = defaultdict(list)
@@ -216,7 +216,7 @@ def _segment(segment: Segment) -> RememberedItem:
 
 
 def _nodes(tree: Mapping[str, TreeNode]) -> list[RememberedItem]:
-    """Each node by all the texts from the top down to it."""
+    """The nodes of a tree; the identity of a node is the path of texts from the root to it."""
     found: list[RememberedItem] = []
     waiting: list[tuple[str, tuple[str, ...]]] = [(ROOT, ())]
     while waiting:
@@ -232,32 +232,32 @@ def _nodes(tree: Mapping[str, TreeNode]) -> list[RememberedItem]:
 # ---- matching
 
 
-def _grouped(things: Iterable[RememberedItem]) -> dict[Hashable, list[RememberedItem]]:
+def _grouped(items: Iterable[RememberedItem]) -> dict[Hashable, list[RememberedItem]]:
     found: defaultdict[Hashable, list[RememberedItem]] = defaultdict(list)
-    for thing in things:
-        found[thing.identity].append(thing)
+    for item in items:
+        found[item.identity].append(item)
     return found
 
 
 def _unmatched(
     old: Sequence[RememberedItem], new: Sequence[RememberedItem]
 ) -> tuple[list[RememberedItem], list[RememberedItem]]:
-    """What is left of both when those with equal details are paired; in the order of their details."""
-    left, right = sorted(old, key=lambda thing: thing.detail), sorted(new, key=lambda thing: thing.detail)
-    for thing in list(left):
-        twin = next((other for other in right if other.detail == thing.detail), None)
-        if twin is not None:
-            left.remove(thing)
-            right.remove(twin)
+    """The items of both sides without those paired by equal details, sorted by detail."""
+    left, right = sorted(old, key=lambda item: item.detail), sorted(new, key=lambda item: item.detail)
+    for item in list(left):
+        equal = next((other for other in right if other.detail == item.detail), None)
+        if equal is not None:
+            left.remove(item)
+            right.remove(equal)
     return left, right
 
 
-def _told(old: RememberedItem, new: RememberedItem) -> tuple[str, str]:
+def _described(old: RememberedItem, new: RememberedItem) -> tuple[str, str]:
     return f"{old.words} [{old.detail}]", f"{new.words} [{new.detail}]"
 
 
 def _mixed(limit: int, *kinds: Sequence[Example]) -> tuple[Example, ...]:
-    """Some of each, in turn."""
+    """At most ``limit`` examples, taken from the kinds in turn."""
     longest = max(map(len, kinds), default=0)
     turns = (kind[place] for place in range(min(longest, limit)) for kind in kinds if place < len(kind))
     return tuple(turns)[:limit]

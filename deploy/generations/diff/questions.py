@@ -1,4 +1,4 @@
-"""Questions asked of two generations: how much of what one would show the other would show too."""
+"""Questions asked of two generations: the overlap of the retrieved utterances."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class DiffQuestion(Value):
     conversation: str = Field(min_length=1)
     tenant: str = DEFAULT_TENANT
     speaker: str = ""
-    """Who asks; empty where nobody says."""
+    """The asker's name; empty where unknown."""
 
     @property
     def key(self) -> str:
@@ -36,19 +36,19 @@ class DiffQuestion(Value):
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """What two generations would show for one question."""
+    """The contexts of two generations for one question."""
 
     question: DiffQuestion
     shared: float
-    """Utterances behind both contexts ÷ utterances behind either; 1 where neither shows any."""
+    """Utterances behind both contexts ÷ utterances behind either; 1 where there are none."""
     tokens: tuple[int, int]
-    """Of the contexts: (old, new)."""
+    """Lengths of the contexts: (old, new)."""
     utterances: tuple[tuple[str, ...], tuple[str, ...]]
-    """Behind the contexts: (old, new)."""
+    """Ids of the utterances behind the contexts: (old, new)."""
 
 
 def read_questions(path: Path) -> list[DiffQuestion]:
-    """The questions of a file of JSON lines; raises `Refused` with the line that is none."""
+    """The questions of a file of JSON lines; raises `Refused` with the number of the first wrong line."""
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
@@ -60,8 +60,8 @@ def read_questions(path: Path) -> list[DiffQuestion]:
         try:
             found.append(DiffQuestion.from_json(line))
         except ValidationError as error:
-            told = '{"conversation": "…", "question": "…"}'
-            raise Refused(f"{path}, line {number}: {describe(error)}; a line is {told}") from None
+            form = '{"conversation": "…", "question": "…"}'
+            raise Refused(f"{path}, line {number}: {describe(error)}; a line is {form}") from None
     if not found:
         raise Refused(f"{path}: no questions in it")
     return found
@@ -70,7 +70,7 @@ def read_questions(path: Path) -> list[DiffQuestion]:
 async def ask_both(
     old: Dependencies, new: Dependencies, questions: Sequence[DiffQuestion], strategy: Strategy | None
 ) -> list[Overlap]:
-    """What each generation would show a responder, by its own settings; raises `Unavailable`."""
+    """The overlap of the contexts for each question, retrieved by each generation's settings; raises `Unavailable`."""
     found: list[Overlap] = []
     for question in questions:
         before, after = await _shown(old, question, strategy), await _shown(new, question, strategy)
@@ -79,7 +79,7 @@ async def ask_both(
 
 
 def overlap(question: DiffQuestion, old: Context, new: Context) -> Overlap:
-    """How far two contexts agree. Pure."""
+    """The overlap of two contexts."""
     before, after = _utterances(old), _utterances(new)
     either = {*before, *after}
     shared = len({*before} & {*after}) / len(either) if either else 1.0

@@ -1,4 +1,4 @@
-"""What is read of a conversation to compare it: the state store alone, and nothing that a worker waits for."""
+"""Reads the memory of a conversation for a comparison, from the state store only and without locks."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
 
 
 async def read_remembered(store: StateStore, key: str) -> Remembered:
-    """All that one generation remembers of a conversation, empty where nothing; raises `Unavailable`."""
+    """The memory of a conversation in one generation, empty where there is none; raises `Unavailable`."""
     digest, ledger, memories, segments, edges, tree = await asyncio.gather(
         read_digest(store, key, _DIGESTED),
         store.ledger(Scope(UPDATE, key)),

@@ -1,4 +1,4 @@
-"""Compares two generations, conversation by conversation. Reads both, changes and blocks neither."""
+"""Compares two generations, conversation by conversation; only reads, and blocks no worker."""
 
 import asyncio
 import os
@@ -25,61 +25,64 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 
 AT_ONCE = 8
-"""Conversations that are read side by side: a pipeline at work hardly notices."""
+"""Conversations read concurrently; few, to leave the servers to the workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """What to compare."""
+    """The generations to compare, and how."""
 
     old: str
     new: str
     conversations: Sequence[str] = ()
-    """Keys; empty: all that either generation knows."""
+    """Keys; empty means all conversations of either generation."""
     questions: Sequence[DiffQuestion] = ()
     strategy: Strategy | None = None
-    """How questions are looked up; None: as the settings say."""
+    """The strategy of the questions; `None` means that of the settings."""
     examples: int = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What came of it."""
+    """The result of a comparison."""
 
     difference: GenerationDiff
     overlaps: Sequence[Overlap] = ()
     only_old: Sequence[str] = ()
-    """Conversations that the new generation does not know."""
+    """Keys of conversations that the new generation lacks."""
     only_new: Sequence[str] = ()
 
     @property
     def is_equal(self) -> bool:
-        """True: the same conversations with the same digests, and the same utterances for each question."""
+        """Whether both have the same conversations with equal digests, and the same utterances for each question."""
         shown = all(each.utterances[0] == each.utterances[1] for each in self.overlaps)
         return self.difference.is_equal and shown and not self.only_old and not self.only_new
 
 
-async def run_diff(settings: Settings, asked: DiffOptions, report: ReportProgress) -> Compared:
-    """Compare; raises `Refused` for a generation or conversation that nobody knows, `Unavailable`."""
-    await _check_known(settings, asked)
-    sides = [await _of(settings, name) for name in (asked.old, asked.new)]
+async def run_diff(settings: Settings, options: DiffOptions, report: ReportProgress) -> Compared:
+    """Compare two generations; ``report`` is called after each group of conversations.
+
+    Raises `Refused` for an unknown generation or conversation, `Unavailable` when a server is down.
+    """
+    await _check_known(settings, options)
+    sides = [await _of(settings, name) for name in (options.old, options.new)]
     async with open_store(sides[0]) as old, open_store(sides[1]) as new:
         known = set(await old.conversations()), set(await new.conversations())
-        wanted = sorted(set(asked.conversations) or known[0] | known[1])
+        wanted = sorted(set(options.conversations) or known[0] | known[1])
         if unknown := sorted(set(wanted) - known[0] - known[1]):
-            raise Refused(f"neither {asked.old} nor {asked.new} knows {', '.join(unknown[:5])}")
-        difference = await _compare(old, new, wanted, asked, report)
+            raise Refused(f"neither {options.old} nor {options.new} has a conversation {', '.join(unknown[:5])}")
+        difference = await _compare(old, new, wanted, options, report)
     return Compared(
         difference=difference,
-        overlaps=await _ask(sides, asked),
+        overlaps=await _ask(sides, options),
         only_old=[key for key in wanted if key not in known[1]],
         only_new=[key for key in wanted if key not in known[0]],
     )
 
 
-async def _check_known(settings: Settings, asked: DiffOptions) -> None:
+async def _check_known(settings: Settings, options: DiffOptions) -> None:
     names = [listed.name for listed in await list_generations(settings)]
-    for name in (asked.old, asked.new):
+    for name in (options.old, options.new):
         if name not in names:
             raise Refused(f"no generation {name}: there are {', '.join(names)}")
 
@@ -89,13 +92,13 @@ async def _of(settings: Settings, name: str) -> Settings:
 
 
 async def _compare(
-    old: RedisStore, new: RedisStore, keys: Sequence[str], asked: DiffOptions, report: ReportProgress
+    old: RedisStore, new: RedisStore, keys: Sequence[str], options: DiffOptions, report: ReportProgress
 ) -> GenerationDiff:
     found = GenerationDiff()
     for at in range(0, len(keys), AT_ONCE):
         group = keys[at : at + AT_ONCE]
-        for difference in await asyncio.gather(*(_one(old, new, key, asked.examples) for key in group)):
-            found = found.plus(difference, asked.examples)
+        for difference in await asyncio.gather(*(_one(old, new, key, options.examples) for key in group)):
+            found = found.plus(difference, options.examples)
         report("conversations", at + len(group), len(keys))
     return found
 
@@ -105,16 +108,16 @@ async def _one(old: StateStore, new: StateStore, key: str, examples: int) -> Gen
     return await asyncio.to_thread(compare, before, after, examples)
 
 
-async def _ask(sides: Sequence[Settings], asked: DiffOptions) -> Sequence[Overlap]:
-    if not asked.questions:
+async def _ask(sides: Sequence[Settings], options: DiffOptions) -> Sequence[Overlap]:
+    if not options.questions:
         return ()
-    async with _reading_kit(sides[0]) as old, _reading_kit(sides[1]) as new:
-        return await ask_both(old, new, asked.questions, asked.strategy)
+    async with _recall_dependencies(sides[0]) as old, _recall_dependencies(sides[1]) as new:
+        return await ask_both(old, new, options.questions, options.strategy)
 
 
 @asynccontextmanager
-async def _reading_kit(settings: Settings) -> AsyncIterator[Dependencies]:
-    """What recall needs of a generation that is there: its stores and its embedder; no language model, no broker."""
+async def _recall_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
+    """The dependencies of recall in a generation: its stores and embedder, no language model, no broker."""
     async with AsyncExitStack() as closing:
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), store_keys(settings))

@@ -1,4 +1,4 @@
-"""Recorded answers out of the topic that keeps them: into their look-up, or into a file beside it."""
+"""Reads recorded answers from their topic into their look-up in Redis, or into a local file."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -17,9 +17,9 @@ _BATCH = 500
 
 
 async def fill_lookup(settings: Settings, answers: RedisAnswers, report: ReportCount) -> int:
-    """Enter what the topic holds and the look-up lacks; returns how many answers were read.
+    """Add the answers that the look-up lacks; returns the number of answers in the topic.
 
-    Raises `Unavailable` when broker or Redis are away, `Refused` where there is no topic.
+    Raises `Unavailable` when broker or Redis are down, `Refused` where there is no topic.
     """
     read, batch = 0, dict[str, str]()
     async for answer in _recorded(settings):
@@ -35,7 +35,7 @@ async def fill_lookup(settings: Settings, answers: RedisAnswers, report: ReportC
 
 
 class AnswersFile:
-    """`eunoe.workers.models.recording.Answers` in a file of this process: for those who may not write the look-up."""
+    """`eunoe.workers.models.recording.Answers` in a local file, for a process that must not write the look-up."""
 
     def __init__(self, path: Path) -> None:
         self._file = sqlite3.connect(path)
@@ -47,7 +47,7 @@ class AnswersFile:
         self._file.close()
 
     async def read(self, settings: Settings, report: ReportCount) -> None:
-        """Take in what the topic holds. Raises `Unavailable`, `Refused` where there is no topic."""
+        """Read all answers of the topic; raises `Unavailable`, or `Refused` where there is no topic."""
         read = 0
         async for answer in _recorded(settings):
             await self.put(answer.request, answer.text)
@@ -57,12 +57,12 @@ class AnswersFile:
         report(read)
 
     async def get(self, key: str, /) -> str | None:
-        """The answer's text; None where there is none."""
+        """The text of an answer; `None` where there is none."""
         row = self._file.execute("SELECT text FROM answers WHERE request = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
     async def put(self, key: str, text: str, /) -> None:
-        """Keep an answer; a later one of the same hash takes its place."""
+        """Store an answer; replaces an earlier one of the same hash."""
         self._file.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
 
 

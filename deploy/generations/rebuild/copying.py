@@ -1,4 +1,4 @@
-"""What is copied of a conversation on which the live generation may be at work."""
+"""Copies the state of a conversation while the live generation may be processing it."""
 
 import asyncio
 import sqlite3
@@ -21,10 +21,10 @@ _PAUSE_S = 0.05
 async def copy_conversation(
     store: StateStore, transplants: Transplants, index: VectorIndex, key: str, again: Sequence[str]
 ) -> Kept:
-    """The state and points of the stages that are not made again, all as of one moment.
+    """A consistent copy of the state and the index points of all memory stages but those of ``again``.
 
-    Nobody is stopped: what was read while a stage committed is read again. Raises `Unavailable` when a store is, or
-    where the conversation never rests.
+    No worker is blocked: if a stage committed during the read, everything is read again. Raises `Unavailable` when a
+    store is, or when the conversation changes during every attempt.
     """
     stages = [stage for stage in MEMORY_STAGES if stage not in again]
     for _ in range(_TRIES):
@@ -34,7 +34,7 @@ async def copy_conversation(
             if kept is not None and await _ledgers(store, key, stages) == before:
                 return kept
         await asyncio.sleep(_PAUSE_S)
-    raise Unavailable(f"{key} changes faster than it can be copied: run the command again")
+    raise Unavailable(f"{key} changed during each of {_TRIES} attempts to copy it: run the command again")
 
 
 async def _ledgers(store: StateStore, key: str, stages: Sequence[str]) -> list[Ledger]:
@@ -42,7 +42,7 @@ async def _ledgers(store: StateStore, key: str, stages: Sequence[str]) -> list[L
 
 
 async def _copied(transplants: Transplants, index: VectorIndex, key: str, stages: Sequence[str]) -> Kept | None:
-    """None where a decision was not sent when it was read."""
+    """The copy; `None` where a stage had an unsent outbox at the time of the read."""
     try:
         standing = await transplants.export(key, {stage: TABLES[stage] for stage in stages})
     except ValueError:
@@ -52,7 +52,7 @@ async def _copied(transplants: Transplants, index: VectorIndex, key: str, stages
 
 
 class CopyFile:
-    """Copied conversations in a file: together they are larger than memory."""
+    """Copied conversations in a file, since together they may be larger than the main memory."""
 
     def __init__(self, path: Path) -> None:
         self._file = sqlite3.connect(path)
@@ -65,20 +65,20 @@ class CopyFile:
         self._file.close()
 
     def add(self, key: str, kept: Kept) -> None:
-        """Append a conversation."""
+        """Add a conversation."""
         points = Outbox(number=0, points=kept.points).to_json()
         self._file.execute("INSERT INTO copies VALUES (?, ?, ?)", (key, _pack(kept.standing), points))
 
     def finish(self) -> None:
-        """Nothing more will be added."""
+        """Commit; call it after the last `add`."""
         self._file.commit()
 
     def conversations(self) -> list[str]:
-        """Their keys, sorted."""
+        """The keys of the conversations, sorted."""
         return [str(key) for (key,) in self._file.execute("SELECT key FROM copies ORDER BY key")]
 
     def read(self, key: str, timer: Timer | None = None) -> Kept:
-        """One conversation, with its timer."""
+        """The copy of a conversation, with ``timer`` as its timer."""
         standing, points = self._file.execute("SELECT standing, points FROM copies WHERE key = ?", (key,)).fetchone()
         return Kept(_unpack(standing), Outbox.from_json(points).points, timer)
 

@@ -1,4 +1,4 @@
-"""Models that are not asked: they count what would be, and let the offline twins decide."""
+"""Models that count the calls instead of making them; the offline implementations decide."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,47 +15,47 @@ from eunoe.workers.text.tokens import count_tokens
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 _OTHER_NAMES: Final = {"question": "blend"}
-"""Prompts that are not named like their stage."""
+"""Names of prompts that differ from the names of their stages."""
 
 GUESSED_TOKENS: Final = 120
-"""Of an answer to a prompt of which no recorded answer was met."""
+"""Assumed length of an answer to a prompt without any recorded answer."""
 
 
 @dataclass(slots=True)
 class ModelCallCounts:
-    """What a model would be asked."""
+    """Counts of the questions that a model would be asked."""
 
     stages: Sequence[str] | None = None
-    """Whose questions are counted; None: all."""
+    """Stages whose questions are counted; `None` means all."""
     calls: int = 0
     prompt_tokens: int = 0
     recorded: int = 0
-    """Questions that recorded answers serve."""
+    """Questions answered by recorded answers."""
     by_prompt: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """The prompt's name → calls whose answer nobody knows."""
+    """Name of the prompt → calls without a recorded answer."""
     known_tokens: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """The prompt's name → the lengths of the recorded answers that were met."""
+    """Name of the prompt → lengths of its recorded answers, in tokens."""
     answered_tokens: int = 0
-    """Of calls whose answer is recorded: asked again it is about as long."""
+    """Tokens of the recorded answers of repeated calls: a new answer is about as long."""
 
-    def concern(self, prompt: Prompt) -> bool:
-        """True: the question is one of those that are counted."""
+    def includes(self, prompt: Prompt) -> bool:
+        """Whether the question is counted."""
         name = prompt.name.partition("/")[0]
         return self.stages is None or _OTHER_NAMES.get(name, name) in self.stages
 
     def call(self, prompt: Prompt) -> None:
-        """One question that would be asked."""
+        """Count one question that would be asked."""
         self.calls += 1
         self.prompt_tokens += count_tokens(prompt.system + "\n" + prompt.user)
 
     @property
     def completion_tokens(self) -> float:
-        """Of all calls: as recorded, else the mean of the recorded ones of the same prompt, else a guess."""
+        """Completion tokens of all calls: as recorded, else the mean of the same prompt, else `GUESSED_TOKENS`."""
         return self.answered_tokens + sum(calls * self._mean(name) for name, calls in self.by_prompt.items())
 
     @property
     def guessed(self) -> list[str]:
-        """The prompts of which no recorded answer was met."""
+        """Names of the prompts without any recorded answer, sorted."""
         return sorted(name for name in self.by_prompt if not self.known_tokens.get(name))
 
     def _mean(self, name: str) -> float:
@@ -64,7 +64,7 @@ class ModelCallCounts:
 
 
 class _Unasked:
-    """A language model that is counted and gives no answer."""
+    """A language model that counts its calls and answers none."""
 
     def __init__(self, name: str, counts: ModelCallCounts) -> None:
         self._name = name
@@ -72,23 +72,23 @@ class _Unasked:
 
     @property
     def name(self) -> str:
-        """That of the model which would be asked: answers are recorded under it."""
+        """The name of the model that would be asked, under which answers are recorded."""
         return self._name
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
-        """Raises `AnswerInvalid`, always; a correcting question would not be needed and is not counted."""
+        """Count the question and raise `AnswerInvalid`; a correcting question is not counted."""
         del form, urgent
-        if not is_correcting(prompt) and self._counts.concern(prompt):
+        if not is_correcting(prompt) and self._counts.includes(prompt):
             self._counts.call(prompt)
             self._counts.by_prompt[prompt.name] += 1
-        raise AnswerInvalid("nobody was asked")
+        raise AnswerInvalid("no model was called")
 
 
 class CountingModel(RecordedModel):
-    """Recalls recorded answers, counts the questions that have none, records nothing.
+    """Uses recorded answers, counts the questions without one, records nothing.
 
-    ``ask_again``: recorded answers are counted as calls too, and still decide: they are what is known of the answers
-    that would come. ``stages``: only their questions are counted, the others' work is copied; None: all.
+    With ``ask_again`` recorded answers count as calls too, but still decide, as an estimate of the new answers.
+    ``stages`` are the stages whose questions are counted, since the state of the others is copied; `None` means all.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class CountingModel(RecordedModel):
         super().__init__(_Unasked(name, self.counts), answers, parameters)
         self._ask_again = ask_again
         self._met: set[str] = set()
-        """Questions that were counted; one that comes again is answered by then."""
+        """Hashes of the counted questions; a repeated one would have a recorded answer by then."""
 
     async def recall(self, prompt: Prompt, form: type[AnswerT]) -> Recorded[AnswerT] | None:
-        """What is recorded of a question, counted once; of one that would be asked, that the offline twin decides."""
+        """The recorded answer, counted once; for a counted question without one, a refusal: it is decided offline."""
         kept, question = await super().recall(prompt, form), self._hash(prompt, form)
         if question in self._met:
-            return kept or Recorded(None, "nobody was asked")
-        if kept is not None and self.counts.concern(prompt):
+            return kept or Recorded(None, "no model was called")
+        if kept is not None and self.counts.includes(prompt):
             self._met.add(question)
             self._count(prompt, kept.answer)
         return kept
@@ -121,31 +121,31 @@ class CountingModel(RecordedModel):
             self.counts.recorded += 1
 
     async def record(self, prompt: Prompt, form: type[AnswerT], answer: AnswerT) -> None:
-        """Nothing is recorded."""
+        """Record nothing."""
 
     async def record_refusal(self, prompt: Prompt, form: type[Value], fault: str) -> None:
-        """Nothing is recorded; it was counted."""
+        """Record nothing; remember that the question was counted."""
         self._met.add(self._hash(prompt, form))
 
 
 class CountingEmbedder:
-    """Counts the texts that an endpoint would be sent; a local embedder stands in for it."""
+    """Counts the texts for an embedding endpoint; a local embedder gives the vectors."""
 
-    def __init__(self, stand_in: Embedder) -> None:
-        self._stand_in = stand_in
+    def __init__(self, local: Embedder) -> None:
+        self._local = local
         self.texts = 0
 
     @property
     def name(self) -> str:
-        """The stand-in's name."""
-        return self._stand_in.name
+        """The name of the local embedder."""
+        return self._local.name
 
     @property
     def dimensions(self) -> int:
-        """The length of the stand-in's vectors."""
-        return self._stand_in.dimensions
+        """The length of its vectors."""
+        return self._local.dimensions
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """The stand-in's vectors."""
+        """The vectors of the local embedder."""
         self.texts += len(texts)
-        return await self._stand_in.embed(texts)
+        return await self._local.embed(texts)

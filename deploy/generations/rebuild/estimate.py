@@ -1,4 +1,4 @@
-"""What a rebuild would ask of models: a sample derived in this process, and nothing written."""
+"""Estimates the model calls of a rebuild from a sample derived in this process; writes nothing."""
 
 import os
 import random
@@ -29,40 +29,40 @@ from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 
 SAMPLE: Final = 50
-"""Conversations that are derived at most."""
+"""Maximum number of conversations to derive."""
 _SEED: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a rebuild of the whole log would do; what was counted of the sample is scaled by events."""
+    """The counts of a rebuild of the whole log; those of the sample are scaled by events."""
 
     conversations: int
     events: int
     sampled: int
-    """Conversations that were derived."""
+    """Conversations of the sample."""
     sampled_events: int
     sessions: int
     recorded: int
-    """Questions that recorded answers serve: they cost nothing."""
+    """Questions answered by recorded answers, at no cost."""
     calls: int
     prompt_tokens: int
     completion_tokens: int
     guessed: tuple[str, ...] = ()
-    """Prompts of which no recorded answer tells how long answers are."""
+    """Names of prompts without a recorded answer; the length of their answers is assumed."""
     embedded: int | None = None
-    """Texts that an embedding endpoint would be sent; None: the embedder is local."""
+    """Texts for the embedding endpoint; `None` where the embedder is local."""
     cost: float | None = None
-    """Dollars; None where no price is set."""
+    """Dollars; `None` where no price is set."""
 
     @property
     def is_exact(self) -> bool:
-        """True: every conversation was derived."""
+        """Whether the sample is all conversations."""
         return self.sampled == self.conversations
 
 
 async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress) -> Estimate:
-    """Derive at most `SAMPLE` conversations, chosen the same each time, and scale what they would ask.
+    """Derive at most `SAMPLE` conversations, always the same ones, and scale the counts of their model calls.
 
     Calls no endpoint and writes nothing. The reported phases are ``log``, ``answers`` and ``sample``. Raises `Refused`
     where there is no log, `Unavailable` when a server is down.
@@ -81,7 +81,7 @@ async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A kit that asks nobody, and what it counts."""
+    """Dependencies that count model calls instead of making them."""
 
     dependencies: Dependencies
     answers: AnswersFile
@@ -90,7 +90,7 @@ class Counted:
 
 
 def choose(conversations: list[Spooled], limit: int = SAMPLE) -> list[Spooled]:
-    """At most ``limit`` of them, the same ones for the same conversations."""
+    """At most ``limit`` of the conversations; equal conversations give an equal choice."""
     ordered = sorted(conversations, key=lambda one: one.key)
     return ordered if len(ordered) <= limit else random.Random(_SEED).sample(ordered, limit)  # noqa: S311
 
@@ -114,7 +114,7 @@ async def _derive(
 def scaled(
     settings: Settings, there: list[Spooled], chosen: list[Spooled], sessions: int, counted: Counted
 ) -> Estimate:
-    """The counts of a sample as those of all; by events."""
+    """The counts of the sample ``chosen``, scaled by events to all conversations ``there``."""
     events, sampled_events = (sum(one.events for one in group) for group in (there, chosen))
     factor = events / sampled_events if sampled_events else 0.0
     counts = None if counted.language is None else counted.language.counts
@@ -156,9 +156,9 @@ async def _open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> As
         counting = None
         embedder: Embedder
         if settings.embedding.startswith("endpoint:"):
-            stand_in = WordLlamaEmbedder()
-            closing.push_async_callback(stand_in.aclose)
-            embedder = counting = CountingEmbedder(stand_in)
+            local = WordLlamaEmbedder()
+            closing.push_async_callback(local.aclose)
+            embedder = counting = CountingEmbedder(local)
         else:
             embedder = await open_embedder(settings, os.environ, closing)
         dependencies = Dependencies(

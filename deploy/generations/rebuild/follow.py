@@ -1,4 +1,4 @@
-"""Keeps a generation up with the log, before and after it is promoted."""
+"""Runs the workers of a generation, so that it keeps up with the log."""
 
 import asyncio
 import signal

@@ -1,7 +1,8 @@
-"""A rebuild from a stage on: what does not depend on it is copied from the live generation, which goes on meanwhile.
+"""Partial rebuild: derives one stage and its dependents again and copies the rest from the live generation.
 
-In this order, so that nothing falls between: how far the log is handled, then each conversation's state, then what
-the stages told each other. What the live generation does later, the new one's own workers do from the same offsets.
+The live generation keeps running. The copy is made in this order, so that no record is lost: the handled offsets of the
+log, then the state of each conversation, then the topics between the stages. The workers of the new generation
+continue from these offsets.
 """
 
 import asyncio
@@ -46,10 +47,10 @@ _ALL_TIMERS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What came of it."""
+    """The result of a partial rebuild."""
 
     read: LogRead | None
-    """Where the new generation's workers go on; None: nothing was made, it must begin with the log."""
+    """The offsets from which the new generation's workers continue; `None` where a rebuild from the log is needed."""
     made: ProgressLine = field(default_factory=ProgressLine)
     note: str = ""
 
@@ -57,9 +58,9 @@ class Partial:
 async def make_from(
     source: Settings, target: Settings, plan: RebuildPlan, work: Path, report: ReportRebuild
 ) -> Partial:
-    """Copy what does not depend on ``plan.from_stage`` and make the rest again, in files of the directory ``work``.
+    """Derive ``plan.from_stage`` and its dependents again, copy the rest; ``work`` is a directory for files.
 
-    Begins earlier where the retention of a topic that it needs has passed. Raises `Unavailable` when a server is.
+    Starts from an earlier stage where a topic that it needs is past its retention. Raises `Unavailable`.
     """
     assert plan.from_stage is not None
     with ExitStack() as closing:
@@ -71,13 +72,13 @@ async def make_from(
             closing.callback(spool.close)
         for topic, spool in spools.items():
             await _fill(source, topic, spool, lambda done: report(RebuildProgress("topics", done, 0)))
-        told = _Copied(copies, spools, timers)
-        missing = told.missing()
+        copied = _Copied(copies, spools, timers)
+        missing = copied.missing()
         start = earliest(plan.from_stage, missing)
         note = _note(plan.from_stage, start, missing)
         if start == MEMORY_STAGES[0]:
             return Partial(None, note=note)
-        made = await _make(target, plan, told, made_again(start), read.partitions, report)
+        made = await _make(target, plan, copied, made_again(start), read.partitions, report)
     return Partial(read, made, note)
 
 
@@ -86,16 +87,16 @@ def _note(wanted: str, start: str, missing: Mapping[Topic, int]) -> str:
         return ""
     lacking = ", ".join(f"{topic} ({count} conversations)" for topic, count in sorted(missing.items()))
     where = "the log" if start == MEMORY_STAGES[0] else start
-    return f"the retention of {lacking} has passed: made again from {where} on, not from {wanted}"
+    return f"past their retention: {lacking}; derived again from {where} on instead of from {wanted}"
 
 
-# ---- what is copied
+# ---- copying
 
 
 async def _copy(
     source: Settings, plan: RebuildPlan, copies: CopyFile, report: ReportRebuild
 ) -> tuple[LogRead, dict[str, Timer]]:
-    """How far the log is handled, then every conversation, then the timers."""
+    """Copy the handled offsets of the log, then every conversation, then the timers."""
     (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
     async with open_redis(source) as redis, open_qdrant(source) as qdrant:
         keys = store_keys(source)
@@ -116,7 +117,7 @@ async def _copy(
 
 
 async def _handled(log_positions: LogPositions, partitions: int, epoch: int) -> LogRead:
-    """The end of what intake has handled of each partition, and who answers what stands behind it."""
+    """For each partition: the offset after the last record that intake has handled, and the promotion in force."""
     read = LogRead(partitions)
     for partition in range(partitions):
         handled = await log_positions.position(partition)
@@ -145,7 +146,7 @@ async def _fill(source: Settings, topic: Topic, spool: Spool, report: ReportCoun
 
 @dataclass(frozen=True, slots=True)
 class _Copied:
-    """What was copied, and what the stages had told each other."""
+    """Copied conversations, and the records between the stages."""
 
     copies: CopyFile
     spools: Mapping[Topic, Spool]
@@ -159,24 +160,24 @@ class _Copied:
         return [record for spool in self.spools.values() for record in spool.records(key.encode())]
 
     def missing(self) -> Counter[Topic]:
-        """Topic → in how many conversations it is not whole."""
+        """Topic → number of conversations whose records in it are incomplete."""
         found = Counter[Topic]()
         for key in self.copies.conversations():
             found.update(what_was_told(self.copies.read(key), self.records(key)).missing)
         return found
 
 
-# ---- what is made again
+# ---- deriving
 
 
 async def _make(
-    target: Settings, plan: RebuildPlan, told: _Copied, again: Sequence[str], partitions: int, report: ReportRebuild
+    target: Settings, plan: RebuildPlan, copied: _Copied, again: Sequence[str], partitions: int, report: ReportRebuild
 ) -> ProgressLine:
     async with open_clients(target, ask_again=plan.ask_again) as clients:
         outcomes = RecordedOutcomes(None if plan.ask_again else clients.answers)
         deriver = Deriver(clients.dependencies, target.runner, outcomes, MEMORY_STAGES)
-        work = _PartialWork(told, Landing(clients, partitions), deriver, again, target.prices, report)
-        keys = told.copies.conversations()
+        work = _PartialWork(copied, Landing(clients, partitions), deriver, again, target.prices, report)
+        keys = copied.copies.conversations()
         waiting = asyncio.Queue[str]()
         for key in keys:
             waiting.put_nowait(key)
@@ -188,7 +189,7 @@ async def _make(
 
 @dataclass(slots=True)
 class _PartialWork:
-    told: _Copied
+    copied: _Copied
     landing: Landing
     deriver: Deriver
     again: Sequence[str]
@@ -204,16 +205,16 @@ class _PartialWork:
             self.report(RebuildProgress("memory", made.conversations, total, made, monotonic() - self.since))
 
     async def _one(self, key: str) -> None:
-        kept = self.told.kept(key, self.again)
+        kept = self.copied.kept(key, self.again)
         self.sums["conversations"] += 1
         there = await self.landing.is_there(key)
         if there.applied == kept.standing.ledgers["intake"].applied and there.applied:
             self.sums["kept"] += 1
             return
-        told = what_was_told(kept, self.told.records(key))
-        derived = await go_on(self.deriver, key, kept, told)
+        between = what_was_told(kept, self.copied.records(key))
+        derived = await go_on(self.deriver, key, kept, between)
         await self.landing.put(derived, there)
-        self.sums["events"] += sum(map(len, told.records.values()))
+        self.sums["events"] += sum(map(len, between.records.values()))
         self.sums["sessions"] += derived.sessions
         self.sums["memories"] += len(derived.standing.tables.get(("update", "memories"), {}))
         self.sums["failed"] += derived.failed

@@ -1,4 +1,4 @@
-"""What a rebuild tells of itself."""
+"""Progress of a rebuild, and of each of its processes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from eunoe.schemas.base import Value
 
 
 class ProgressLine(Value):
-    """A line of the process: what it did since the last one."""
+    """One line of a process's output: its work since the line before."""
 
     conversations: int = 0
     events: int = 0
@@ -15,29 +15,29 @@ class ProgressLine(Value):
     memories: int = 0
     failed: int = 0
     kept: int = 0
-    """Conversations that an earlier run of the same rebuild had finished."""
+    """Conversations finished by an earlier run of the same rebuild."""
     calls: int = 0
-    """Of models, corrections and retries included; counted since the process began."""
+    """Model calls since the process started, corrections and retries included."""
     tokens: int = 0
-    """Likewise."""
+    """Prompt and completion tokens since the process started."""
     cost: float = 0.0
-    """Likewise, in dollars; 0 where no price is set."""
+    """Dollars since the process started; 0 where no price is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildProgress:
-    """How far a rebuild is."""
+    """The state of a rebuild."""
 
     phase: str
-    """``answers``, ``log`` or ``memory``; of a partial rebuild ``copy`` and ``topics`` too."""
+    """``answers``, ``log`` or ``memory``; in a partial rebuild also ``copy`` and ``topics``."""
     done: int
-    """Events; of answers, of what is copied, and of memory in a partial rebuild: answers, conversations."""
+    """Units done: answers in ``answers``; conversations in ``copy`` and a partial ``memory``; else events."""
     total: int
-    """0: not known yet."""
+    """Units in all; 0 where not known yet."""
     made: ProgressLine = field(default_factory=ProgressLine)
     """Sums over all processes."""
     seconds: float = 0.0
-    """Since this phase began."""
+    """Seconds since the phase began."""
 
 
 ReportRebuild = Callable[[RebuildProgress], None]

@@ -1,4 +1,4 @@
-"""From the log into the spool."""
+"""Reads the log into the spool."""
 
 from dataclasses import dataclass, field
 
@@ -21,21 +21,21 @@ _BATCH = 2_000
 
 @dataclass(slots=True)
 class LogRead:
-    """What was read of the log, beside what is in the spool."""
+    """Partitions, end offsets and promotions of the part of the log that was read."""
 
     partitions: int
     events: int = 0
     """Records in the spool."""
     ends: dict[int, int] = field(default_factory=dict)
-    """Partition → the offset after the last record that was read."""
+    """Partition → the offset after its last record read."""
     answering: list[tuple[int, int, str]] = field(default_factory=list)
-    """Partition, position, and the generation that answers behind it, as intake knows."""
+    """(partition, position, generation that answers the asks behind it, as intake has recorded it)."""
     promotions: list[tuple[int, Promotion]] = field(default_factory=list)
-    """(partition, what was promoted there)."""
+    """(partition, promotion recorded in it)."""
 
 
 async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, report: ReportCount) -> LogRead:
-    """Fill the spool with what the log holds now and the plan wants; ``report`` is called with the records read.
+    """Fill the spool with the records of the log that the plan includes; ``report`` is called with their number.
 
     Raises `Unavailable` when no broker answers, `Refused` where there is no log.
     """
@@ -64,7 +64,7 @@ def _is_wanted(record: Record, plan: RebuildPlan, partitions: int) -> bool:
     key = record.key or b""
     if plan.conversations and key.decode(errors="replace") not in plan.conversations:
         return False
-    if partition_of(key, partitions) != record.partition:  # set aside when it came
+    if partition_of(key, partitions) != record.partition:  # intake dead-lettered it
         return False
     try:
         return plan.until is None or record_log_time(record) <= plan.until

@@ -1,4 +1,4 @@
-"""A rebuild from its plan to a generation that its workers can take over."""
+"""Runs a rebuild: from a plan to a generation that its workers can continue."""
 
 import asyncio
 import contextlib
@@ -38,30 +38,31 @@ from eunoe.workers.stores.redis import RedisLogPositions
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild did."""
+    """The result of a rebuild."""
 
     generation: str
     state: GenerationState
     made: ProgressLine
     answers: int
-    """Recorded answers that were there."""
+    """Recorded answers found in their topic."""
     seconds: float
-    """Of deriving alone: reading the log is not in it."""
+    """Seconds of deriving; reading the log is not included."""
     note: str = ""
-    """Where a partial rebuild had to begin earlier than asked, and why."""
+    """The reason why a partial rebuild had to start from an earlier stage; else empty."""
 
     @property
     def events_per_s(self) -> float:
-        """Events derived a second; 0 where none was."""
+        """Events derived per second; 0 where none were."""
         derived = self.made.events
         return derived / self.seconds if self.seconds else 0.0
 
 
 async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) -> Rebuilt:
-    """Make a generation from the log, or go on with one that was begun in the same way.
+    """Build a generation from the log, or continue one that was begun with the same plan.
 
-    ``settings`` are those of the live generation. Stopped at any point it can be called again: what is written is
-    kept. Raises `Refused` for a plan that does not fit what is there, `Unavailable` when a server stays away.
+    ``settings`` are those of the live generation. After an interruption at any point, call it again: finished
+    conversations are kept. Raises `Refused` for a plan that does not fit the existing generations, `Unavailable` when
+    a server stays down.
     """
     check_from_stage(plan)
     target = _target(settings, plan)
@@ -70,7 +71,7 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
     answers = 0 if plan.ask_again else await _fill(target, report)
     async with open_clients(target):
-        pass  # collections are made once, before several processes want them
+        pass  # create the collections once, before several processes do it
     with tempfile.TemporaryDirectory(prefix="eunoe-rebuild-") as directory:
         started, work = monotonic(), Path(directory)
         partial = await make_from(settings, target, plan, work, report) if plan.from_stage else None
@@ -109,7 +110,7 @@ async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
             made_at=datetime.now(UTC),
             source=live,
             changes=dict(plan.changes),
-            plan=plan.words,
+            plan=plan.options,
             log=_target(settings, plan).names.log,
         )
         await book.write(generation)
@@ -143,8 +144,8 @@ async def _derive(
 ) -> ProgressLine:
     started, sums = monotonic(), dict[int, ProgressLine]()
 
-    def heard(share: int, told: ProgressLine) -> None:
-        sums[share] = add(sums.get(share, ProgressLine()), told)
+    def received(share: int, line: ProgressLine) -> None:
+        sums[share] = add(sums.get(share, ProgressLine()), line)
         made = total(list(sums.values()))
         report(RebuildProgress("memory", made.events, read.events, made, monotonic() - started))
 
@@ -159,21 +160,23 @@ async def _derive(
                 stages=plan.stages,
                 ask_again=plan.ask_again,
             )
-            group.create_task(_run_share(settings, share, heard))
+            group.create_task(_run_share(settings, share, received))
     return total(list(sums.values()))
 
 
-async def _run_share(settings: Settings, share: Share, heard: Callable[[int, ProgressLine], None]) -> None:
+async def _run_share(settings: Settings, share: Share, received: Callable[[int, ProgressLine], None]) -> None:
     command = [sys.executable, "-m", "eunoe.deploy.generations.rebuild.share", share.model_dump_json()]
     async with _child(dies_with_parent(command), environment(settings)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        words = asyncio.create_task(process.stderr.read())
+        errors = asyncio.create_task(process.stderr.read())
         async for line in process.stdout:
-            heard(share.share, ProgressLine.from_json(line))
-        code, told = await process.wait(), (await words).decode(errors="replace").strip()
+            received(share.share, ProgressLine.from_json(line))
+        code, message = await process.wait(), (await errors).decode(errors="replace").strip()
     if code:
-        raise Unavailable(f"a process of the rebuild ended with code {code}: {told[-2000:]}; run the command again")
+        raise Unavailable(
+            f"a process of the rebuild ended with exit code {code}: {message[-2000:]}; run the command again"
+        )
 
 
 @contextlib.asynccontextmanager
@@ -192,28 +195,28 @@ async def _child(command: Sequence[str], variables: dict[str, str]) -> AsyncIter
             await process.wait()
 
 
-def add(sum_: ProgressLine, told: ProgressLine) -> ProgressLine:
-    """What one process did in all: counts are added, what it counts itself is the latest."""
+def add(sum_: ProgressLine, line: ProgressLine) -> ProgressLine:
+    """The total of one process after a further line; calls, tokens and cost are totals already."""
     return ProgressLine(
         **{
-            name: getattr(told, name)
+            name: getattr(line, name)
             if name in {"calls", "tokens", "cost"}
-            else getattr(sum_, name) + getattr(told, name)
+            else getattr(sum_, name) + getattr(line, name)
             for name in ProgressLine.model_fields
         }
     )
 
 
 def total(sums: Sequence[ProgressLine]) -> ProgressLine:
-    """What all processes did."""
+    """The sum over all processes."""
     return ProgressLine(**{name: sum(getattr(one, name) for one in sums) for name in ProgressLine.model_fields})
 
 
-# ---- what the workers of the generation begin with
+# ---- handing over to the workers of the generation
 
 
 async def _hand_over(settings: Settings, read: LogRead) -> None:
-    """Its workers go on behind what was derived: positions, promotions, and the offsets of their groups."""
+    """Write positions, promotions and group offsets, so that the workers continue after the derived records."""
     async with open_redis(settings) as redis:
         log_positions = RedisLogPositions(redis, store_keys(settings))
         for partition, found in read.promotions:

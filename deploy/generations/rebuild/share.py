@@ -1,7 +1,7 @@
 """One process of a rebuild: derives its share of the conversations and writes them into the new generation.
 
-Started by `eunoe.deploy.generations.rebuild.run` with a `Share` as its argument; tells on standard output, a JSON line
-each, what it has done.
+`eunoe.deploy.generations.rebuild.run` starts it with a `Share` as its argument. It writes one `ProgressLine` as JSON to
+standard output for each conversation.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 AT_ONCE = 64
-"""Conversations that wait for models side by side."""
+"""Conversations derived concurrently; most of them wait for models."""
 _MESSAGES = 500
 
 
 class Share(Value):
-    """Which conversations, of which spool, and how."""
+    """The work of one process: share ``share`` of ``shares`` of the conversations in a spool."""
 
     spool: str
     share: int
@@ -48,19 +48,19 @@ class Share(Value):
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """Where derived conversations go: the stores and topics of the new generation."""
+    """Writes derived conversations into the stores and topics of the new generation."""
 
     clients: Clients
     partitions: int
 
     async def is_there(self, key: str) -> Ledger:
-        """How far intake was when an earlier run wrote the conversation."""
+        """The ledger of intake as an earlier run wrote it; empty where none did."""
         return await self.clients.store.ledger(Scope("intake", key))
 
     async def put(self, derived: Derived, expect: Ledger) -> None:
-        """Write what was derived: the topics, the index, and last the state, which says that all of it is there.
+        """Write a conversation: topics, index, and last the state, which marks it as complete.
 
-        Raises `Unavailable`, also where another process wrote the same conversation.
+        Raises `Unavailable`, also where another process has written the same conversation.
         """
         for messages in _batches(derived.records):
             await self.clients.publisher.publish(messages)
@@ -69,7 +69,7 @@ class Landing:
             partition = partition_of(derived.key.encode(), self.partitions)
             await self.clients.log_positions.schedule(partition, derived.key, derived.timer)
         if not await self.clients.transplants.swap(derived.key, TABLES, derived.standing, expect):
-            raise Unavailable(f"another process writes {derived.key} too: let only one rebuild run")
+            raise Unavailable(f"another process has written {derived.key} meanwhile: run only one rebuild at a time")
 
 
 def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
@@ -79,7 +79,7 @@ def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
 
 
 async def run_share(settings: Settings, share: Share) -> None:
-    """Derive every conversation of the share that is not there yet."""
+    """Derive every conversation of the share that is not written yet."""
     spool = Spool(Path(share.spool))
     async with open_clients(settings, ask_again=share.ask_again) as clients:
         landing = Landing(clients, share.partitions)
@@ -112,12 +112,12 @@ class _ShareWork:
         there = await self.landing.is_there(key)
         records = list(self.spool.records(conversation.key))
         if is_whole(there, records, self.settings.log_epoch):
-            _tell(ProgressLine(conversations=1, events=conversation.events, kept=1))
+            _write(ProgressLine(conversations=1, events=conversation.events, kept=1))
             return
         derived = await self.deriver.derive(key, records, self.settings.log_epoch)
         await self.landing.put(derived, there)
         usage = self.landing.clients.usage
-        _tell(
+        _write(
             ProgressLine(
                 conversations=1,
                 events=conversation.events,
@@ -132,15 +132,15 @@ class _ShareWork:
 
 
 def is_whole(there: Ledger, records: Sequence[Record], epoch: int) -> bool:
-    """True: what an earlier run wrote reaches to the last of these records; the log may have grown since then."""
+    """Whether an earlier run wrote the conversation up to the last of these records; the log may have grown."""
     try:
         return there.applied > 0 and there.applied >= record_position(records[-1], epoch)
-    except ContractError:  # a record that was set aside: derived again, which changes nothing
+    except ContractError:  # a dead-lettered record: derive again, which changes nothing
         return False
 
 
-def _tell(told: ProgressLine) -> None:
-    sys.stdout.buffer.write(told.to_json() + b"\n")
+def _write(line: ProgressLine) -> None:
+    sys.stdout.buffer.write(line.to_json() + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -1,4 +1,4 @@
-"""The log's records by conversation, in a file: a log is larger than memory, and its conversations are interleaved."""
+"""A file of records grouped by conversation; a log is larger than the main memory, and interleaves conversations."""
 
 import sqlite3
 import zlib
@@ -12,7 +12,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 
 SHARDS = 1024
-"""Conversations are dealt into so many parts; a process takes some of them."""
+"""Number of parts that the conversations are hashed into; each process takes some of the parts."""
 
 _MAKE = """
 CREATE TABLE records (
@@ -34,12 +34,12 @@ class Spooled:
 
 
 class Spool:
-    """Records of one topic that have a key; written by one process, then read by several."""
+    """The keyed records of one topic; written by one process, then read by several."""
 
     def __init__(self, path: Path, topic: Topic = Topic.CONVERSATIONS) -> None:
         self._topic = topic
         self._file = sqlite3.connect(path)
-        self._file.execute("PRAGMA synchronous = OFF")  # it is made anew when the machine stops in between
+        self._file.execute("PRAGMA synchronous = OFF")  # after a crash the spool is written anew
         self._file.execute("PRAGMA journal_mode = OFF")
 
     def close(self) -> None:
@@ -47,20 +47,20 @@ class Spool:
         self._file.close()
 
     def create(self) -> None:
-        """Make the empty table."""
+        """Create the empty table."""
         self._file.execute(_MAKE)
 
     def add(self, records: Sequence[Record]) -> None:
-        """Append records; of one conversation in the order of their offsets."""
+        """Append records; those of one conversation in the order of their offsets."""
         self._file.executemany(_ADD, map(_row, records))
 
     def finish(self) -> None:
-        """Nothing more will be added: make it ready to be read."""
+        """Create the index and commit; call it after the last `add`."""
         self._file.execute(_INDEX)
         self._file.commit()
 
     def conversations(self, share: int, shares: int) -> list[Spooled]:
-        """The conversations of one of several equal shares."""
+        """The conversations of share number ``share`` of ``shares``, from 0."""
         return [Spooled(key, events) for key, events in self._file.execute(_KEYS, (shares, share))]
 
     def records(self, key: bytes) -> Iterator[Record]:
