@@ -20,7 +20,7 @@ from eunoe.streams.reader import read_partition
 from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.blend.outcomes import contexts
+from eunoe.workers.blend.outcomes import reply_contexts
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
@@ -171,7 +171,7 @@ class Repairer:
                 wanted = request.model_copy(update={"reply_wanted": True})
                 messages += [
                     Message(Topic.REPLY_CONTEXTS, context.key.encode(), encode(context))
-                    for context in contexts(wanted, infused=False)
+                    for context in reply_contexts(wanted, infused=False)
                 ]
         await self.clients.publisher.publish(messages)
         return len(messages)

@@ -11,9 +11,9 @@ from eunoe.workers.blend.blender import Blender
 from eunoe.workers.blend.model import ModelBlender
 from eunoe.workers.blend.offline import OfflineBlender
 from eunoe.workers.blend.reads import Recall
-from eunoe.workers.blend.scene import LAST, Blend, Scene
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.stage import BlendStage
+from eunoe.workers.blend.turn import LATEST, Blend, BlendInput
 from eunoe.workers.link.judge import RelationJudgement as LinkJudgement
 from eunoe.workers.link.judge import RelationPair as LinkPair
 from eunoe.workers.link.judge import RelationVerdict as LinkVerdict
@@ -72,11 +72,11 @@ class Unquestioning:
     async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
         """The last two utterances, by which the stage searches anyway."""
         del urgent
-        return " ".join(line.text for line in lines[-LAST:])
+        return " ".join(line.text for line in lines[-LATEST:])
 
-    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
+    async def blend(self, turn: BlendInput, *, urgent: bool) -> Blend:
         """The blender's own."""
-        return await self.blender.blend(scene, urgent=urgent)
+        return await self.blender.blend(turn, urgent=urgent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class Unrefining:
         """The blender's own."""
         return await self.blender.question(lines, urgent=urgent)
 
-    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
+    async def blend(self, turn: BlendInput, *, urgent: bool) -> Blend:
         """The same insights, each as a new one."""
-        found = await self.blender.blend(scene, urgent=urgent)
+        found = await self.blender.blend(turn, urgent=urgent)
         fresh = (one.model_copy(update={"kind": InsightKind.NEW, "replaces": ()}) for one in found.insights)
         return replace(found, insights=tuple(fresh))
 

@@ -11,8 +11,8 @@ from eunoe.schemas.events import InsightKind
 from eunoe.workers.blend.checks import fault_of, insights_of
 from eunoe.workers.blend.offline import OfflineBlender, search_words
 from eunoe.workers.blend.prompt import NAME, QUESTION, BlendAnswer, BlendContext, QuestionAnswer
-from eunoe.workers.blend.scene import Scene
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.turn import BlendInput
 from eunoe.workers.models.asking import CORRECTED
 from eunoe.workers.models.forms import strict_schema
 from tests.support.blend import Desk, Scripted, lines_of
@@ -123,7 +123,7 @@ def test_an_answer_without_fault_rests_on_evidence_of_one_speaker_and_replaces_o
 async def blend(*dialogue: str, remembered: tuple[str, ...] = ()) -> list[tuple[str, str, tuple[str, ...]]]:
     letters = "abcdefgh"
     memories = tuple(memory(f"1{letters[place]}", text) for place, text in enumerate(remembered))
-    scene = Scene(tuple(lines_of(2, *dialogue)), memories)
+    scene = BlendInput(tuple(lines_of(2, *dialogue)), memories)
     found = await OfflineBlender(BlendSettings()).blend(scene, urgent=True)
     return [(insight.kind.value, insight.text, insight.replaces) for insight in found.insights]
 
@@ -150,7 +150,7 @@ async def test_offline_at_most_two_insights():
 )
 async def test_offline_only_what_is_near_identical_is_redundant(remembered: str, kind: str):
     memories = (memory("1a", remembered, speaker="Ben"),)
-    scene = Scene(tuple(lines_of(2, "Ben: I moved to Lyon in May.")), memories)
+    scene = BlendInput(tuple(lines_of(2, "Ben: I moved to Lyon in May.")), memories)
     found = await OfflineBlender(BlendSettings()).blend(scene, urgent=True)
     (insight,) = found.insights
     assert (insight.kind.value, insight.replaces) == (kind, ("1a",) if kind == "redundant" else ())

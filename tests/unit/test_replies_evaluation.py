@@ -18,7 +18,7 @@ from eunoe.deploy.evaluate.report import BarChart, EvalReport, write_report
 from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Insight, InsightKind, Line
-from eunoe.workers.blend.scene import Blend, Scene
+from eunoe.workers.blend.turn import Blend, BlendInput
 from eunoe.workers.compress.reads import read_stats
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.metering import Prices
@@ -219,7 +219,7 @@ async def test_stages_without_an_idea_decide_without_it(data):
     for name, segments in (("turns, dense", len(loaded.utterances)), ("sessions, dense", 3)):
         library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
         assert (await read_stats(library.dependencies.store, library.key)).segments == segments
-    scene = Scene((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
+    scene = BlendInput((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
     updated = Insight(kind=InsightKind.UPDATED, speaker="Ann", text="x", evidence=scene.lines, replaces=("m",))
 
     class Updating:

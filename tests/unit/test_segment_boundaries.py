@@ -13,8 +13,8 @@ from eunoe.schemas.ports import Vectors
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.segment.boundaries import CUES, boundaries, gap_scores
 from eunoe.workers.segment.cohesion import adjacent, margins, standardize
+from eunoe.workers.segment.content_words import content_words, novelty, shared
 from eunoe.workers.segment.cues import read_cues
-from eunoe.workers.segment.lexis import content_words, novelty, shared
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.spans import exchanges

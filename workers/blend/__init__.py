@@ -1,1 +1,1 @@
-"""The room of the stage that blends past and present into insights, turn by turn (CREEM, section 3)."""
+"""Stage `blend`: makes insights from past memories and the present dialogue, turn by turn (CREEM, section 3)."""

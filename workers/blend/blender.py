@@ -1,22 +1,23 @@
-"""What the stage asks of a blender."""
+"""The port of a blender."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from eunoe.schemas.events import Line
-from eunoe.workers.blend.scene import Blend, Scene
+from eunoe.workers.blend.turn import Blend, BlendInput
 
 
 class Blender(Protocol):
-    """Asks memory a question, and blends what it answers with the dialogue (CREEM, sections 3.1 and 3.2).
+    """Makes a question to memory, and insights from its results and the dialogue (CREEM, sections 3.1 and 3.2).
 
-    Both methods raise `Unavailable` when a model's endpoint is. ``urgent``: somebody waits for the reply.
+    Both methods raise `Unavailable` if a model's endpoint is unavailable. ``urgent``: whether a reply waits for the
+    result.
     """
 
     async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
-        """What to look up in memory for a dialogue whose last line asks."""
+        """The question to memory for a dialogue; its last line counts most."""
         ...
 
-    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
-        """The insights of the last two utterances; nothing of them is told already."""
+    async def blend(self, turn: BlendInput, *, urgent: bool) -> Blend:
+        """The insights of the last two utterances, without those noted earlier."""
         ...

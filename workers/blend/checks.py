@@ -1,16 +1,16 @@
-"""What an answer must be to be believed, and the insights of one that is. Pure."""
+"""Checks of a model's answer, and the insights of a valid one."""
 
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Insight, InsightKind, Line
 from eunoe.workers.blend.prompt import BlendAnswer, BlendContext, BlendedInsight
-from eunoe.workers.blend.scene import LAST
+from eunoe.workers.blend.turn import LATEST
 from eunoe.workers.models.prompt_lines import speakers_in
 from eunoe.workers.text.drafts import clip
 
 
 def fault_of(answer: BlendAnswer, context: BlendContext) -> str | None:
-    """What keeps an answer from being believed, in words that a model can act on; None: nothing."""
+    """The first fault of an answer, in words for a model; `None` if there is none."""
     if len(answer.insights) > context.max_insights:
         return f"there are {len(answer.insights)} insights; at most {context.max_insights} are taken"
     for place, insight in enumerate(answer.insights, start=1):
@@ -34,7 +34,7 @@ def _citing_fault(insight: BlendedInsight, context: BlendContext) -> str | None:
     evidence = evidence_of(insight, context.lines)
     if insight.speaker not in {line.speaker for line in evidence}:
         return f"{insight.speaker} said none of the lines that it cites as evidence"
-    if not any(line in context.lines[-LAST:] for line in evidence):
+    if not any(line in context.lines[-LATEST:] for line in evidence):
         return "it cites none of the last two lines as evidence"
     return None
 
@@ -53,13 +53,13 @@ def _replacing_fault(insight: BlendedInsight, context: BlendContext) -> str | No
 
 
 def evidence_of(insight: BlendedInsight, lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The cited lines that prove something, in order, each once. The numbers must be offered ones."""
+    """The cited evidence lines, in order, without duplicates; the numbers must be those shown."""
     cited = [lines[number - 1] for number in sorted(set(insight.cites))]
     return tuple(line for line in cited if line.is_evidence)
 
 
 def insights_of(answer: BlendAnswer, context: BlendContext) -> tuple[Insight, ...]:
-    """The insights of an answer without fault."""
+    """The insights of a valid answer."""
     return tuple(
         Insight(
             kind=InsightKind(insight.kind.lower()),

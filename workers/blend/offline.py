@@ -1,12 +1,12 @@
-"""The blender that needs no language model: what the last utterances state, said to be new unless memory says it."""
+"""The blender that needs no language model: statements of the last utterances, new unless memory has them."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from eunoe.schemas.events import Insight, InsightKind, Line, Provenance
 from eunoe.schemas.memory import Memory, MemoryDraft
-from eunoe.workers.blend.scene import CODE, Blend, Scene, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.turn import CODE, Blend, BlendInput, speakers_of
 from eunoe.workers.text.drafts import without_repeats
 from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, draft_of
 from eunoe.workers.text.statements import statements_in
@@ -17,27 +17,27 @@ _FILLERS = frozenset(["a", "an", "the", "really", "just", "very", "also", "too",
 
 
 class OfflineBlender:
-    """Extractive and deterministic. It never says Updated: that is left to the strict rules of update."""
+    """Selects statements; deterministic. It never says Updated: that is left to the strict rules of `update`."""
 
     def __init__(self, settings: BlendSettings) -> None:
         self._settings = settings
 
     async def question(self, lines: Sequence[Line], *, urgent: bool) -> str:
-        """The content words of the last utterance that has any, names left out."""
+        """The content words of the last utterance that has any, without names."""
         del urgent
         return search_words(lines)
 
-    async def blend(self, scene: Scene, *, urgent: bool) -> Blend:
-        """The statements of the last two utterances that are worth remembering."""
+    async def blend(self, turn: BlendInput, *, urgent: bool) -> Blend:
+        """The salient statements of the last two utterances."""
         del urgent
-        statements = choose(statements_in(scene.latest), MIN_OTHERS, self._settings.max_insights)
-        fresh = untold((draft_of(statement) for statement in statements), scene.earlier)
-        insights = tuple(_insight(draft, scene.memories) for draft in fresh)
+        statements = choose(statements_in(turn.latest), MIN_OTHERS, self._settings.max_insights)
+        fresh = without_noted((draft_of(statement) for statement in statements), turn.earlier)
+        insights = tuple(_insight(draft, turn.memories) for draft in fresh)
         return Blend(insights, Provenance(code=CODE, model=EXTRACTION))
 
 
 def search_words(lines: Sequence[Line]) -> str:
-    """The words to search by: of the last line that has content words; the last line itself where none has."""
+    """The content words of the last line that has any; the last line itself if none has."""
     names = {word.casefold() for speaker in speakers_of(lines) for word in _WORD.findall(speaker)}
     for line in reversed(lines):
         words = [word for word in _WORD.findall(line.text) if _is_content(word, names)]
@@ -51,8 +51,8 @@ def _is_content(word: str, names: set[str]) -> bool:
     return plain not in STOPWORDS and plain.removesuffix("'s") not in names
 
 
-def untold(drafts: Iterable[MemoryDraft], earlier: Sequence[Insight]) -> list[MemoryDraft]:
-    """The drafts in order, without those that earlier insights of the session, or earlier drafts, tell."""
+def without_noted(drafts: Iterable[MemoryDraft], earlier: Sequence[Insight]) -> list[MemoryDraft]:
+    """The drafts in order, without repetitions of the session's earlier insights or of each other."""
     before = without_repeats(
         MemoryDraft(speaker=insight.speaker, text=insight.text, evidence=insight.evidence) for insight in earlier
     )
@@ -66,7 +66,7 @@ def _insight(draft: MemoryDraft, memories: Sequence[Memory]) -> Insight:
 
 
 def is_near_identical(draft: MemoryDraft, memory: Memory) -> bool:
-    """True: the same words of the same speaker, but for case, marks and fillers; a negation is no filler."""
+    """Whether both have the same speaker and words, except for case, punctuation and fillers (not negations)."""
     return draft.speaker == memory.speaker and _plain(draft.text) == _plain(memory.text)
 
 

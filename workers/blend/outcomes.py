@@ -1,21 +1,21 @@
-"""What a turn tells the rest of the house. Pure."""
+"""The events of a turn."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.events import Insight, Provenance, ReplyContext, ReplyRequested
+from eunoe.schemas.events import Insight, ReplyContext, ReplyRequested
 from eunoe.schemas.memory import InsightsProposed
-from eunoe.workers.blend.scene import NOBODY, Blend
+from eunoe.workers.blend.turn import NO_PROVENANCE, Blend
 
 NOT_READY = "memory of the session before was not ready in time"
 NO_EVIDENCE = "the last two utterances are no evidence"
-NOTHING_TOLD = "the last two utterances tell nothing that is worth remembering"
+NO_INSIGHT = "the last two utterances tell nothing that is worth remembering"
 
 
-def proposed(event: ReplyRequested, known: int, blend: Blend, because: str = "") -> InsightsProposed:
-    """The turn's proposal to memory; ``because`` says why it is empty, where it is."""
+def proposal(event: ReplyRequested, known: int, blend: Blend, because: str = "") -> InsightsProposed:
+    """The turn's proposal to memory; ``because``: the reason if it is empty."""
     return InsightsProposed(
         tenant=event.tenant,
         conversation_id=event.conversation_id,
@@ -28,13 +28,15 @@ def proposed(event: ReplyRequested, known: int, blend: Blend, because: str = "")
     )
 
 
-def nothing(event: ReplyRequested, known: int, because: str, made_by: Provenance = NOBODY) -> InsightsProposed:
-    """The proposal that proposes nothing, and says why."""
-    return proposed(event, known, Blend((), made_by), because)
+def empty_proposal(event: ReplyRequested, known: int, because: str) -> InsightsProposed:
+    """A proposal without insights, with the reason."""
+    return proposal(event, known, Blend((), NO_PROVENANCE), because)
 
 
-def contexts(event: ReplyRequested, insights: Sequence[Insight] = (), *, infused: bool) -> tuple[ReplyContext, ...]:
-    """What the responder gets; nothing where no reply waits for it."""
+def reply_contexts(
+    event: ReplyRequested, insights: Sequence[Insight] = (), *, infused: bool
+) -> tuple[ReplyContext, ...]:
+    """The context for `respond`; empty if no reply is wanted."""
     if not event.reply_wanted or event.request is None:
         return ()
     context = ReplyContext(
@@ -51,6 +53,6 @@ def contexts(event: ReplyRequested, insights: Sequence[Insight] = (), *, infused
 
 
 def propose_nothing(work: Work[Any], error: str) -> tuple[Contract, ...]:
-    """The way to give up: neither memory nor the asker waits for ever."""
+    """The events of a turn that failed, so that neither memory nor the reply waits for it."""
     event: ReplyRequested = work.event
-    return nothing(event, 0, error[:500] or "failed"), *contexts(event, infused=False)
+    return empty_proposal(event, 0, error[:500] or "failed"), *reply_contexts(event, infused=False)

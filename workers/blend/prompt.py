@@ -1,4 +1,4 @@
-"""The two questions of a turn, and the forms of their answers."""
+"""The two prompts of a turn, and the forms of their answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NAME = "blend/1"
 MAX_CITES = 8
 MAX_QUESTION_CHARS = 300
 MAX_NOTED = 20
-"""Earlier insights of the session that the question shows."""
+"""Maximum of the session's earlier insights in the prompt."""
 
 _TOKENS_PER_INSIGHT = 160
 
@@ -94,7 +94,7 @@ class BlendContext:
 
 
 def latest_lines(lines: Sequence[Line], budget_tokens: int, max_chars: int, least: int) -> tuple[Line, ...]:
-    """The last lines that fit the budget together, in order; at least the last ``least``."""
+    """The last lines that fit the budget, in order; at least the last ``least``."""
     kept: list[Line] = []
     left = budget_tokens
     for line in reversed(lines):
@@ -106,7 +106,7 @@ def latest_lines(lines: Sequence[Line], budget_tokens: int, max_chars: int, leas
 
 
 def question_prompt(lines: Sequence[Line], max_line_chars: int) -> Prompt:
-    """The question for a question to memory."""
+    """The prompt for a question to memory."""
     shown = [shorten(line, max_line_chars) for line in lines]
     return Prompt(
         name=QUESTION,
@@ -121,7 +121,7 @@ def question_prompt(lines: Sequence[Line], max_line_chars: int) -> Prompt:
 
 
 def blend_prompt(context: BlendContext) -> Prompt:
-    """The question for the insights of a turn."""
+    """The prompt for the insights of a turn."""
     shown = [shorten(line, context.max_line_chars) for line in context.lines]
     noted = "\n".join(_fold(insight.text) for insight in context.noted[-MAX_NOTED:])
     return Prompt(
@@ -149,5 +149,5 @@ def _memories(memories: Sequence[Memory]) -> str:
 
 
 def _fold(text: str) -> str:
-    """White space folded, so that no text can pass for a row."""
+    """Fold white space, so that no text can look like a row."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What blend reads: whether memory is ready, what it holds for a dialogue, and blend's own proposals. Thin."""
+"""Reads of memories for a dialogue, and of the stage's own proposals."""
 
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
-from eunoe.workers.blend.scene import LAST, speakers_of
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.turn import LATEST, speakers_of
 from eunoe.workers.stage import StageTables
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.reads import read_memories
@@ -20,25 +20,25 @@ TABLES = StageTables(digested=(TURNS,))
 
 
 class TurnInsights(Value):
-    """What one turn of a session proposed."""
+    """The insights proposed by one turn of a session."""
 
     session: int
     insights: tuple[Insight, ...]
 
 
 async def read_proposals(store: StateStore, key: str) -> list[TurnInsights]:
-    """The proposals of the last session that proposed anything, in the order of turns."""
+    """The proposals of the last session that has any, in the order of turns."""
     rows = await store.scan(NAME, key, TURNS)
     return [TurnInsights.from_json(text) for _, text in sorted(rows.items())]
 
 
-def held_before(memory: Memory, session: int) -> bool:
-    """True: it was born before the session and no earlier session ended it. What later ones did decides nothing."""
+def was_current_before(memory: Memory, session: int) -> bool:
+    """Whether it was added before the session and no earlier session ended it; later sessions do not matter."""
     return memory.session < session and (memory.ending is None or memory.ending.session >= session)
 
 
 class Recall:
-    """Contextual search among the memories of earlier sessions (CREEM, section 3.1)."""
+    """Search among the memories of earlier sessions (CREEM, section 3.1)."""
 
     def __init__(self, store: StateStore, index: VectorIndex, embedder: Embedder, settings: BlendSettings) -> None:
         self._store = store
@@ -49,19 +49,19 @@ class Recall:
     async def past(
         self, key: str, session: int, question: str, lines: Sequence[Line], spent: Ids[str]
     ) -> tuple[Memory, ...]:
-        """The best by the question and the best by the last two utterances, each memory once, oldest first.
+        """The best memories for the question and for the last two utterances, without duplicates, oldest first.
 
-        As memory stood before the session; those in ``spent`` are left out.
+        Memories are taken as of the beginning of the session; those in ``spent`` are left out.
         """
         hits = await self._search(key, session, question, lines)
         ids = sorted({hit.id for row in hits for hit in row} - set(spent))
-        held = {m.memory_id: m for m in await read_memories(self._store, key, ids) if held_before(m, session)}
+        held = {m.memory_id: m for m in await read_memories(self._store, key, ids) if was_current_before(m, session)}
         chosen = {id_ for row in hits for id_ in _first(row, held, self._settings.retrieved)}
         return tuple(sorted((held[id_] for id_ in chosen), key=lambda memory: memory.order))
 
     async def _search(self, key: str, session: int, question: str, lines: Sequence[Line]) -> list[list[Hit]]:
         speakers = speakers_of(lines)
-        said = " ".join(line.text for line in lines[-LAST:])
+        said = " ".join(line.text for line in lines[-LATEST:])
         vectors = await self._embedder.embed([without_names(text, speakers) for text in (question, said)])
         limit = max(self._settings.searched, self._settings.retrieved)
         return await self._index.search(

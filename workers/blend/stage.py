@@ -1,4 +1,4 @@
-"""Stage blend: at each turn that it is given, blends past and present into insights (CREEM, section 3)."""
+"""Stage `blend`: makes insights from past memories and the present dialogue, turn by turn (CREEM, section 3)."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -8,19 +8,19 @@ from eunoe.schemas.events import Insight, ReplyRequested
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.sizes import latest_that_fit
 from eunoe.workers.blend.blender import Blender
-from eunoe.workers.blend.outcomes import NO_EVIDENCE, NOT_READY, NOTHING_TOLD, contexts, nothing, proposed
+from eunoe.workers.blend.outcomes import NO_EVIDENCE, NO_INSIGHT, NOT_READY, empty_proposal, proposal, reply_contexts
 from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, read_proposals
-from eunoe.workers.blend.scene import NOBODY, Blend, Scene
 from eunoe.workers.blend.settings import BlendSettings
-from eunoe.workers.blend.waiting import Waits
+from eunoe.workers.blend.turn import NO_PROVENANCE, Blend, BlendInput
+from eunoe.workers.blend.waiting import TurnWaits
 from eunoe.workers.update.reads import findable_session
 
 
 class BlendStage:
-    """Proposes what the last utterances tell to memory, and gives it to the responder.
+    """Proposes insights of the last utterances to memory, and passes them to `respond`.
 
-    It owns the proposals of the open session: within it they act through `ReplyContext` and on later turns.
-    It reads memory as it was after the session before, and waits for that. ``clock`` gives seconds.
+    Owns the proposals of the open session: within it they act through `ReplyContext` and on later turns. It reads
+    memory as of the previous session and waits until that is ready. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -35,23 +35,24 @@ class BlendStage:
         self._recall = recall
         self._blender = blender
         self._settings = settings
-        self._waits = Waits(settings, clock)
+        self._waits = TurnWaits(settings, clock)
 
     async def decide(self, work: Work[ReplyRequested]) -> Decision | Wait:
-        """The turn's proposal, and the context of the reply that waits for it.
+        """Decide the turn's proposal, and the context of a wanted reply.
 
-        `Wait` while memory of the session before is not ready; once the time is up the turn proposes nothing.
+        Returns `Wait` while memory of the previous session is not ready; after the time limit the turn proposes
+        nothing. Raises `Unavailable`.
         """
         event = work.event
         before = event.session - 1
         if work.recorded is not None:
-            return _uninfused(event, int(work.recorded))
+            return _without_memory(event, int(work.recorded))
         known = await findable_session(self._store, work.key) if before else 0
         if known >= before:
             self._waits.forget(work.key)
             return await self._blended(work, before)
-        if self._waits.is_over(work, known):
-            return _uninfused(event, known)
+        if self._waits.is_expired(work, known):
+            return _without_memory(event, known)
         return Wait(f"memory of session {before} is not ready")
 
     async def _blended(self, work: Work[ReplyRequested], known: int) -> Decision:
@@ -63,37 +64,37 @@ class BlendStage:
         shared = latest_that_fit((*earlier, *blend.insights), self._settings.max_insight_bytes)
         return Decision(
             writes=_writes(work, blend, clear=is_stale),
-            events=(proposed(event, known, blend, because), *contexts(event, shared, infused=True)),
+            events=(proposal(event, known, blend, because), *reply_contexts(event, shared, infused=True)),
         )
 
     async def _blend(self, work: Work[ReplyRequested], earlier: tuple[Insight, ...]) -> tuple[Blend, str]:
-        """The insights, and why there is none where there is none."""
+        """The insights, and the reason if there are none."""
         event = work.event
-        scene = Scene((*event.dialogue, event.question), earlier=earlier)
-        if not any(line.is_evidence for line in scene.latest):
-            return Blend((), NOBODY), NO_EVIDENCE
+        turn = BlendInput((*event.dialogue, event.question), earlier=earlier)
+        if not any(line.is_evidence for line in turn.latest):
+            return Blend((), NO_PROVENANCE), NO_EVIDENCE
         if event.session > 1:
-            scene = await self._with_past(work, scene)
-        blend = await self._blender.blend(scene, urgent=event.reply_wanted)
+            turn = await self._with_past(work, turn)
+        blend = await self._blender.blend(turn, urgent=event.reply_wanted)
         fitting = latest_that_fit(blend.insights, self._settings.max_insight_bytes)
-        return Blend(fitting, blend.made_by), NOTHING_TOLD
+        return Blend(fitting, blend.made_by), NO_INSIGHT
 
-    async def _with_past(self, work: Work[ReplyRequested], scene: Scene) -> Scene:
-        """The scene with what memory holds for it; what this session replaced already is no longer offered."""
-        question = await self._blender.question(scene.lines, urgent=work.event.reply_wanted)
-        spent = {id_ for insight in scene.earlier for id_ in insight.replaces}
-        memories = await self._recall.past(work.key, work.event.session, question, scene.lines, spent)
-        return Scene(scene.lines, memories, scene.earlier)
+    async def _with_past(self, work: Work[ReplyRequested], turn: BlendInput) -> BlendInput:
+        """The turn with memories retrieved for it, without those that this session has replaced."""
+        question = await self._blender.question(turn.lines, urgent=work.event.reply_wanted)
+        spent = {id_ for insight in turn.earlier for id_ in insight.replaces}
+        memories = await self._recall.past(work.key, work.event.session, question, turn.lines, spent)
+        return BlendInput(turn.lines, memories, turn.earlier)
 
 
-def _uninfused(event: ReplyRequested, known: int) -> Decision:
-    """The turn whose time was up while memory knew only session ``known``; a replay does not find it readier."""
-    events = (nothing(event, known, NOT_READY), *contexts(event, infused=False))
+def _without_memory(event: ReplyRequested, known: int) -> Decision:
+    """The decision after the time limit, with memory ready up to session ``known``, recorded for replays."""
+    events = (empty_proposal(event, known, NOT_READY), *reply_contexts(event, infused=False))
     return Decision(events=events, recorded=str(known))
 
 
 def _writes(work: Work[ReplyRequested], blend: Blend, *, clear: bool) -> tuple[Write, ...]:
-    """The proposal's row; those of an earlier session go."""
+    """The write of the proposal; proposals of an earlier session are cleared."""
     writes: list[Write] = [Clear(table=TURNS)] if clear else []
     if blend.insights:
         row = TurnInsights(session=work.event.session, insights=blend.insights)

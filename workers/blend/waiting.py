@@ -1,4 +1,4 @@
-"""How long turns have waited for memory of the session before."""
+"""Time limits of turns that wait for memory of the previous session."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,21 +12,21 @@ REMEMBERED = 10_000
 
 
 @dataclass(slots=True)
-class Waits:
-    """Since when each conversation's turns wait, and whether that is too long. ``clock`` gives seconds.
+class TurnWaits:
+    """Tracks how long each conversation's turns have waited. ``clock`` returns seconds.
 
-    A turn that somebody waits for has a time of its own. All others share one, which begins anew when memory moves
-    on: a conversation whose memory stands still (it is held, say) costs that time once, not at every turn, so that it
-    never stops the others of its partition for good.
+    A turn that asks for a reply has a limit of its own. All others of a conversation share one, which restarts when
+    memory makes progress. If memory makes none (a held conversation), they wait that long once, not at every turn, and
+    do not block other conversations of the partition.
     """
 
     settings: BlendSettings
     clock: Callable[[], float]
     _since: OrderedDict[tuple[str, bool], tuple[int, float]] = field(default_factory=OrderedDict)
-    """(conversation, somebody waits) → the turn, or the last session known; and since when."""
+    """(conversation, whether a reply is wanted) → (the turn, or the last session known; start time)."""
 
-    def is_over(self, work: Work[ReplyRequested], known: int) -> bool:
-        """True: the turn goes on without memory, of which only session ``known`` is ready."""
+    def is_expired(self, work: Work[ReplyRequested], known: int) -> bool:
+        """Whether the turn goes on without memory, which is ready up to session ``known``."""
         wanted = work.event.reply_wanted
         limit = self.settings.wait_s if wanted else self.settings.wait_unasked_s
         if not limit:
@@ -39,7 +39,7 @@ class Waits:
         return now - since >= limit
 
     def forget(self, key: str) -> None:
-        """Memory of the conversation is ready."""
+        """Forget the waits of a conversation whose memory is ready."""
         for wanted in (True, False):
             self._since.pop((key, wanted), None)
 

@@ -1,1 +1,1 @@
-"""The room of the stage that denoises segments and makes them findable (SeCom, section 2.3)."""
+"""Stage `compress`: denoises segments and indexes them for search (SeCom, section 2.3)."""

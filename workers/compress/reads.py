@@ -1,4 +1,4 @@
-"""What other stages may read of compress's state. Thin."""
+"""Reads of segments, for other stages too."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,27 +23,27 @@ __all__ = [
 
 
 async def compressed_session(store: StateStore, key: str) -> int:
-    """The last session that compress has applied; 0: none."""
+    """The last session applied by `compress`; 0 if none."""
     return (await store.ledger(Scope(NAME, key))).applied
 
 
 async def read_stats(store: StateStore, key: str) -> SegmentStats:
-    """What compress knows of a conversation; empty where it knows nothing."""
+    """The statistics of a conversation's segments; empty if there are none."""
     (text,) = await store.fetch(NAME, key, STATS, [STATS])
     return SegmentStats() if text is None else SegmentStats.from_json(text)
 
 
 async def read_frequencies(store: StateStore, key: str, wanted: set[str]) -> dict[str, int]:
-    """Term → in how many segments it stands, for the wanted terms that stand in any."""
+    """Term → number of segments that contain it, for the wanted terms that occur."""
     return await read_numbers(store, (NAME, key, TERMS), Frequency, wanted)
 
 
 async def read_segments(
     store: StateStore, key: str, ids: Sequence[str], parse: Callable[[str], Segment] = Segment.from_json
 ) -> list[Segment]:
-    """The segments with these ids that Redis knows, in the order asked; a hit that it does not know is dropped.
+    """The stored segments with these ids, in the given order; unknown ids are left out.
 
-    ``parse`` may remember what it parsed.
+    ``parse`` may cache.
     """
     if not ids:
         return []
@@ -52,7 +52,7 @@ async def read_segments(
 
 
 async def read_line_features(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, LineFeatures]:
-    """Segment id → how its lines were read, for those that have a reading."""
+    """Segment id → features of its lines, for the segments that have them."""
     if not ids:
         return {}
     rows = await store.fetch(NAME, key, READINGS, ids)

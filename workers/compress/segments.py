@@ -1,4 +1,4 @@
-"""From a segmented session to segments that can be found. Pure."""
+"""Builds segments, their documents and their index entries from a segmented session."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -19,22 +19,22 @@ MAX_SPEAKERS = 64
 
 
 class Frequency(Value):
-    """In how many segments of a conversation a term stands."""
+    """The number of segments of a conversation that contain a term."""
 
     segments: int
 
 
 class SegmentStats(Value):
-    """What compress knows of a whole conversation."""
+    """Statistics of a conversation's segments."""
 
     segments: int = 0
     session: int = 0
-    """The last session that it applied."""
+    """The last applied session."""
     speakers: tuple[str, ...] = ()
 
 
 def evidence(lines: Iterable[Line]) -> list[Line]:
-    """The lines that prove something: all but the responder's own words."""
+    """The evidence lines: all except the responder's own."""
     return [line for line in lines if line.is_evidence]
 
 
@@ -44,7 +44,7 @@ def cut(event: SessionSegmented) -> list[tuple[Line, ...]]:
 
 
 def segment_id(key: str, session: int, index: int) -> str:
-    """The id of the segment at place ``index`` of a session, both as in the segment itself."""
+    """The id of segment ``index`` of a session."""
     return derive_id(key, session, NAME, index)
 
 
@@ -69,7 +69,7 @@ def build_segments(
 
 
 def speakers_of(stats: SegmentStats, event: SessionSegmented) -> tuple[str, ...]:
-    """All who ever spoke, in order of appearance, bounded."""
+    """All speakers so far, in order of appearance, at most `MAX_SPEAKERS`."""
     names = dict.fromkeys((*stats.speakers, *(line.speaker for line in event.lines)))
     return tuple(names)[:MAX_SPEAKERS]
 
@@ -91,17 +91,17 @@ def build_point(
 
 
 def plain_text(texts: Iterable[str]) -> str:
-    """What is embedded: the compressed words without speaker tags, which would draw all segments together."""
+    """The text to embed: the compressed words without speaker names, which would make all segments similar."""
     return " ".join(text for text in texts if text)
 
 
 def term_lists(denoised: Sequence[Sequence[str]], speakers: Collection[str]) -> list[list[str]]:
-    """The BM25 terms of each segment, the speakers' names dropped."""
+    """The BM25 terms of each segment, without the speakers' names."""
     return [terms(plain_text(texts), drop=speakers) for texts in denoised]
 
 
 def index_entry(document: str) -> IndexEntry | None:
-    """What the index must say of a segment's document; None where nothing of it can be found."""
+    """The expected index entry of a segment's document; `None` if it has no denoised text."""
     segment = Segment.from_json(document)
     if not segment.denoised:
         return None

@@ -1,4 +1,4 @@
-"""How segments are denoised and indexed."""
+"""Settings of stage `compress`."""
 
 from typing import Annotated
 
@@ -11,6 +11,6 @@ class CompressSettings(Value):
     """Defaults from SeCom, section 3."""
 
     keep: Annotated[float, Tier.TUNE] = Field(default=0.75, gt=0, le=1)
-    """The share of a segment's tokens that retrieval sees."""
+    """Share of a segment's tokens that is kept for search."""
     average_terms: float = Field(default=60.0, gt=0)
-    """The length in terms of a middling segment: BM25's norm. A constant, so that no later session changes a weight."""
+    """Average terms of a segment, the length norm of BM25. A constant, so that no later session changes a weight."""

@@ -1,4 +1,4 @@
-"""Stage compress: denoises segments and makes them findable (SeCom, section 2.3)."""
+"""Stage `compress`: denoises segments and indexes them for search (SeCom, section 2.3)."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -32,7 +32,7 @@ CODE = "compress/1"
 
 
 class CompressStage:
-    """Owns the segments of a conversation and what BM25 must know of their words."""
+    """Owns the segments of a conversation and their term counts for BM25."""
 
     def __init__(
         self, store: StateStore, compressor: Compressor, embedder: Embedder, settings: CompressSettings
@@ -43,7 +43,7 @@ class CompressStage:
         self._settings = settings
 
     async def decide(self, work: Work[SessionSegmented]) -> Decision:
-        """The session's segments as documents and points, with the term frequencies after it."""
+        """Decide the session's segments as documents and points; raises `Unavailable`."""
         event = work.event
         parts = cut(event)
         denoised = await self._denoise(parts)
@@ -72,12 +72,12 @@ class CompressStage:
     async def _read(
         self, parts: Sequence[tuple[Line, ...]], texts: Sequence[str], speakers: tuple[str, ...]
     ) -> tuple[Vectors, list[LineFeatures]]:
-        """The vectors of ``texts``, and each part's lines read for retrieval; one call for the whole session."""
+        """The vectors of ``texts`` and each part's line features, with one call for the whole session."""
         said = [[without_names(line.text, speakers) for line in evidence(lines)] for lines in parts]
         vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
-        worth = await offload(sum(map(len, parts)), _saliences, parts, speakers)
+        saliences = await offload(sum(map(len, parts)), _saliences, parts, speakers)
         readings, start = [], len(texts)
-        for lines, own, tells in zip(parts, said, worth, strict=True):
+        for lines, own, tells in zip(parts, said, saliences, strict=True):
             rows = vectors[start : start + len(own)]
             readings.append(build_features(lines, rows, tells, self._embedder.name, speakers))
             start += len(own)
@@ -87,7 +87,7 @@ class CompressStage:
         return Provenance(code=CODE, model=f"{self._compressor.name} + {self._embedder.name}")
 
     async def _denoise(self, parts: Sequence[tuple[Line, ...]]) -> list[list[str]]:
-        """The compressed texts of each part's evidence lines; one call for the whole session."""
+        """The compressed texts of each part's evidence lines, with one call for the whole session."""
         proofs = [evidence(lines) for lines in parts]
         texts = [line.text for lines in proofs for line in lines]
         compressed = iter(await self._compressor.compress(texts, self._settings.keep) if texts else [])

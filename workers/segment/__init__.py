@@ -1,1 +1,1 @@
-"""The room of the stage that splits a session into topic segments (SeCom, section 2.2)."""
+"""Stage `segment`: splits a session into topic segments (SeCom, section 2.2)."""

@@ -1,8 +1,8 @@
-"""Where topics change, without a language model: cohesion, words and cues of dialogue, weighed together.
+"""Finds topic boundaries without a language model, from cohesion, words and cues of dialogue.
 
-Every gap between two lines gets a score; a gap whose score is a local maximum and reaches the threshold is
-a boundary. The weights are round and the same for every kind of dialogue. What was tried beside them (lexical
-cohesion alone, the parity of turns, weights per kind of dialogue) gained nothing.
+Every gap between two lines gets a score; a gap whose score is a local maximum above the threshold is a boundary. The
+weights are round numbers, the same for every kind of dialogue. Lexical cohesion alone, the parity of turns, and weights
+per kind of dialogue were tried and did not help.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,8 +13,8 @@ import numpy as np
 from eunoe.schemas.events import Span
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.segment.cohesion import Gaps, adjacent, margins, standardize
-from eunoe.workers.segment.cues import Marks, read_cues
-from eunoe.workers.segment.lexis import Words, content_words, novelty, shared
+from eunoe.workers.segment.content_words import Words, content_words, novelty, shared
+from eunoe.workers.segment.cues import Strengths, read_cues
 from eunoe.workers.segment.spans import spans_from, stitch, windows
 from eunoe.workers.text.language import is_english
 
@@ -22,13 +22,16 @@ _MARGIN, _ADJACENT, _NOVELTY, _SHARED = 0.75, -0.5, 6.5, -1.0
 _FLOOR, _POWER, _PRICE = 0.2, 0.5, 2.0
 """See `eunoe.workers.segment.cohesion.margins`."""
 _LEVEL_WITH_CUES, _LEVEL_ALONE = -6.0, -2.0
-"""Bring both kinds of score to one threshold."""
-_AT_ONCE, _SHARED_LINES = 400, 40
-"""Lines that are looked at together (the work grows with their square), and lines that two such windows share."""
+"""Offsets that bring both kinds of score to one threshold."""
+_WINDOW_LINES, _OVERLAP_LINES = 400, 40
+"""Lines of one window (time grows with their square), and lines that two windows share."""
 
 
 class Cue(NamedTuple):
-    """What a cue says about a gap when a line at ``offset`` shows it: 1 is the first line after, 0 the last before."""
+    """The weight of a cue for a gap.
+
+    The line at ``offset`` shows it: 1 is the first line after the gap, 0 the last before.
+    """
 
     name: str
     offset: int
@@ -56,7 +59,7 @@ CUES = (
     Cue("ends_asking", 1, -1.5),
     Cue("done", 2, -3.0),
     Cue("request", 2, -1.5),
-    # what the line before it began goes on
+    # the line before it continues into the next
     Cue("opener", 0, -4.5),
     Cue("personal", 0, -3.0),
     Cue("request", 0, -2.0),
@@ -72,14 +75,14 @@ def boundaries(
     names: Collection[str] = (),
     units: Sequence[Span] | None = None,
 ) -> tuple[Span, ...]:
-    """Topic segments of the lines ``texts``, which they tile exactly.
+    """Topic segments that tile the lines ``texts``.
 
-    ``vectors`` has shape (n, dimensions), unit rows; ``names`` are words that tell no topic (the speakers);
-    segments begin only where one of ``units`` does (None: anywhere). A long session is taken in windows.
+    ``vectors`` has shape (n, dimensions), unit rows; ``names`` (the speakers) carry no topic. Segments begin only where
+    one of ``units`` does; `None` allows any line. A long session is split into windows.
     """
     allowed = {unit.first for unit in units} if units is not None else set(range(len(texts)))
     parts = []
-    for window in windows([1] * len(texts), _AT_ONCE, _SHARED_LINES):
+    for window in windows([1] * len(texts), _WINDOW_LINES, _OVERLAP_LINES):
         rows = slice(window.first, window.last + 1)
         scores = gap_scores(texts[rows], vectors[rows], names)
         inside = [start - window.first - 1 for start in sorted(allowed) if window.first < start <= window.last]
@@ -90,7 +93,7 @@ def boundaries(
 
 
 def gap_scores(texts: Sequence[str], vectors: Vectors, names: Collection[str] = ()) -> Gaps:
-    """Shape (n - 1,): the evidence that a topic changes between lines g and g + 1."""
+    """The evidence for a topic change between lines g and g + 1, shape (n - 1,)."""
     words = content_words(texts, names)
     score = _cohesion_score(vectors, words)
     if not is_english(texts):
@@ -107,15 +110,15 @@ def _cohesion_score(vectors: Vectors, words: Words) -> Gaps:
     return _MARGIN * margin + _ADJACENT * adjacent(standard) + _NOVELTY * novelty(words) + _SHARED * shared(words)
 
 
-def _at(marks: Marks, offset: int) -> Gaps:
-    """The marks of the lines at ``offset`` from each gap; 0 beyond the ends."""
-    lines = np.arange(len(marks) - 1) + offset
-    there = (lines >= 0) & (lines < len(marks))
-    return np.where(there, marks[np.clip(lines, 0, len(marks) - 1)], 0.0)
+def _at(strengths: Strengths, offset: int) -> Gaps:
+    """The strengths of the lines at ``offset`` from each gap; 0 beyond the ends."""
+    lines = np.arange(len(strengths) - 1) + offset
+    there = (lines >= 0) & (lines < len(strengths))
+    return np.where(there, strengths[np.clip(lines, 0, len(strengths) - 1)], 0.0)
 
 
 def _peaks(scores: Gaps, gaps: Sequence[int], threshold: float) -> list[int]:
-    """The gaps that score over the threshold, more than the one before and not less than the one after."""
+    """The gaps above the threshold that score more than the previous one and not less than the next."""
     rounded = np.concatenate(([-np.inf], np.round(scores, 6), [-np.inf]))
     here = rounded[1:-1]
     chosen = (here > threshold) & (here > rounded[:-2]) & (here >= rounded[2:])

@@ -1,4 +1,4 @@
-"""How well the lines on both sides of a gap belong together, by the similarity of their vectors."""
+"""Cohesion of the lines on both sides of a gap, by the similarity of their vectors."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +9,18 @@ Similarities = NDArray[np.float64]
 """Shape (n, n), symmetric, in standard deviations above the session's mean; 0 on the diagonal."""
 
 Gaps = NDArray[np.float64]
-"""Shape (n - 1,): entry g belongs to the gap between lines g and g + 1."""
+"""Shape (n - 1,): entry g is for the gap between lines g and g + 1."""
 
 _USUAL_SPREAD = 0.15
 _PAIRS_OF_USUAL = 6.0
-"""The spread of a session of a few lines is pulled towards the usual one, as if that many pairs had shown it."""
+"""Prior of the spread: short sessions are pulled towards the usual spread, as if that many pairs had shown it."""
 
 
 def standardize(vectors: Vectors) -> Similarities:
-    """The cosines of all pairs of lines, relative to the session's own mean and spread.
+    """The cosines of all pairs of lines, relative to the session's mean and spread.
 
-    So embedders whose cosines lie high or low are treated alike. ``vectors`` has shape (n, dimensions), unit rows.
+    This makes embedders with generally high or low cosines comparable. ``vectors`` has shape (n, dimensions), unit
+    rows.
     """
     wide = vectors.astype(np.float64)
     similarity = wide @ wide.T
@@ -34,27 +35,27 @@ def standardize(vectors: Vectors) -> Similarities:
 
 
 def margins(standard: Similarities, *, floor: float, power: float, price: float) -> Gaps:
-    """What a boundary in each gap is worth to the best segmentation, by dynamic programming over pair similarity.
+    """The gain of a boundary in each gap for the best segmentation, by dynamic programming over pair similarity.
 
-    A segment of m lines is worth the sum over its ordered pairs of (similarity - ``floor``) / m ** ``power``,
-    less ``price``; entry g is the best segmentation with a boundary in gap g less the best without.
+    The value of a segment of m lines is the sum over its ordered pairs of (similarity - ``floor``) / m ** ``power``,
+    less ``price``. Entry g is the best segmentation with a boundary in gap g less the best without.
     """
     n = len(standard)
-    worth = _worth(standard, floor, power) - price
+    values = _segment_values(standard, floor, power) - price
     before, after = np.zeros(n + 1), np.zeros(n + 1)
     for end in range(1, n + 1):
-        before[end] = (before[:end] + worth[:end, end]).max()
+        before[end] = (before[:end] + values[:end, end]).max()
     for start in range(n - 1, -1, -1):
-        after[start] = (worth[start, start + 1 :] + after[start + 1 :]).max()
-    through = before[:, None] + worth + after[None, :]
+        after[start] = (values[start, start + 1 :] + after[start + 1 :]).max()
+    through = before[:, None] + values + after[None, :]
     covering = np.maximum.accumulate(np.maximum.accumulate(through, axis=0)[:, ::-1], axis=1)[:, ::-1]
     cut = np.arange(1, n)
     found: Gaps = before[cut] + after[cut] - covering[cut - 1, cut + 1]
     return found
 
 
-def _worth(standard: Similarities, floor: float, power: float) -> NDArray[np.float64]:
-    """Entry (i, j): the cohesion of the lines i to j - 1; minus infinity where that is no segment."""
+def _segment_values(standard: Similarities, floor: float, power: float) -> NDArray[np.float64]:
+    """Entry (i, j): the cohesion of the lines i to j - 1; minus infinity if that is no segment."""
     n = len(standard)
     gain = standard - floor
     np.fill_diagonal(gain, 0.0)

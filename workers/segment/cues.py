@@ -1,4 +1,4 @@
-"""Cues of dialogue, line by line: what people say when a topic begins, ends or goes on. English only."""
+"""Cues in English dialogue for the beginning, end or continuation of a topic, line by line."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.workers.segment.lexis import Words, union
+from eunoe.workers.segment.content_words import Words, union
 from eunoe.workers.text.terms import terms
 
-Marks = NDArray[np.float64]
-"""Shape (n,): how strongly each line shows a cue, 0 for not at all."""
+Strengths = NDArray[np.float64]
+"""Shape (n,): the strength of a cue in each line; 0 if absent."""
 
 _LEAD = r"(?:please|hi|hello|hey|car|okay|ok|yes|also|could you|can you|i need to|i want to|i need you to)"
 _WISH = r"(?:i need|i want|i would|i'd|i am|i'm)"
@@ -87,42 +87,42 @@ _FOLLOWS_UP = re.compile(
     r"you too|did (?:it|you|they|he|she)|(?:was|is) (?:it|that)|are (?:they|those))\b|\b(?:you|really) ?\?",
     re.IGNORECASE,
 )
-_MOST_CHARS = 1000
-_LOOKED_BACK = 4
+_MAX_CHARS = 1000
+_RECENT_LINES = 4
 
 
-def read_cues(texts: Sequence[str], words: Words, names: Collection[str]) -> dict[str, Marks]:
-    """The cues of each line by name; ``words`` are the lines' content words, without those of ``names``."""
+def read_cues(texts: Sequence[str], words: Words, names: Collection[str]) -> dict[str, Strengths]:
+    """Cue name → strengths per line; ``words`` are the lines' content words, without those of ``names``."""
     texts = [_ends(text) for text in texts]
-    cues = {name: _marks(pattern.search(text) is not None for text in texts) for name, pattern in _COMPILED.items()}
+    cues = {name: _strengths(pattern.search(text) is not None for text in texts) for name, pattern in _COMPILED.items()}
     closing = np.maximum.reduce([cues[name] for name in ("thanks", "done", "farewell")])
     return cues | {
-        "backward": _marks(_BACKWARD.search(text) is not None for text in texts),
+        "backward": _strengths(_BACKWARD.search(text) is not None for text in texts),
         "closing": closing,
         "winding_up": np.maximum(closing, cues["anything_else"]),
         "errand": cues["command"] * (1 - cues["answer"]),
         "open_question": cues["ends_asking"] * (1 - cues["anything_else"]),
-        "new_question": _marks(_asks_anew(text, _recent(words, i), names) for i, text in enumerate(texts)),
+        "new_question": _strengths(_asks_anew(text, _recent(words, i), names) for i, text in enumerate(texts)),
         "length": np.log1p([float(len(text.split())) for text in texts]),
     }
 
 
 def _ends(text: str) -> str:
-    """A long text without its middle: topics turn at the ends of what somebody says."""
-    half = _MOST_CHARS // 2
-    return text if len(text) <= _MOST_CHARS else f"{text[:half]} … {text[-half:]}"
+    """A long text without its middle: topic changes show at the ends of an utterance."""
+    half = _MAX_CHARS // 2
+    return text if len(text) <= _MAX_CHARS else f"{text[:half]} … {text[-half:]}"
 
 
-def _marks(shown: Iterable[bool]) -> Marks:
+def _strengths(shown: Iterable[bool]) -> Strengths:
     return np.array(list(shown), np.float64)
 
 
 def _recent(words: Words, line: int) -> frozenset[str]:
-    return union(words[max(0, line - _LOOKED_BACK) : line])
+    return union(words[max(0, line - _RECENT_LINES) : line])
 
 
 def _asks_anew(text: str, recent: frozenset[str], names: Collection[str]) -> bool:
-    """Whether the last question of ``text`` is about the other person, follows nothing up, and has a new word."""
+    """Whether the last question is about the other person, does not follow up, and has a new word."""
     questions = [clause for clause in _CLAUSE.findall(text) if clause[-1] in "?？"]
     if not questions or not _ABOUT_YOU.search(questions[-1]) or _FOLLOWS_UP.search(questions[-1]):
         return False

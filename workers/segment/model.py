@@ -1,4 +1,4 @@
-"""The segmenter that asks a language model."""
+"""The segmenter that uses a language model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,9 +14,10 @@ from eunoe.workers.segment.spans import stitch, units_of, windows
 
 
 class ModelSegmenter:
-    """One question a session, one per window of a long one; an answer is believed when it tiles its window.
+    """Asks one question a session, or one per window of a long one.
 
-    What fails is asked once more with the fault named; then the offline segmenter decides the whole session.
+    An answer is valid if it tiles its window. An invalid one is asked once more with the fault named; after that the
+    offline segmenter decides the whole session.
     """
 
     def __init__(self, model: LanguageModel, offline: OfflineSegmenter, settings: SegmentSettings) -> None:
@@ -25,9 +26,9 @@ class ModelSegmenter:
         self._settings = settings
 
     async def segment(self, lines: Sequence[Line]) -> Segmentation:
-        """Segments that tile ``lines``; raises `Unavailable` when the endpoint is.
+        """Segments that tile ``lines``; raises `Unavailable` if the endpoint is unavailable.
 
-        A session of one unit can be tiled in one way only: nobody is asked, the offline segmenter says so.
+        A session of one unit has only one tiling: it needs no call.
         """
         units = units_of(lines, self._settings.unit)
         if len(units) <= 1:
@@ -50,7 +51,7 @@ class ModelSegmenter:
         return tuple(Span(first=units[s.first].first, last=units[s.last].last) for s in stitch(parts))
 
     async def _ask_window(self, rows: tuple[str, ...], offset: int) -> list[Span] | None:
-        """The window's segments in units of the session."""
+        """The window's segments, as spans over the units of the session; `None` if no answer is valid."""
         prompt = segment_prompt(SegmentContext(rows=rows, unit=self._settings.unit))
         asked = await ask_checked(self._model, prompt, SegmentsAnswer, lambda answer: answer.fault(len(rows)))
         if asked.answer is None:

@@ -12,14 +12,14 @@ from eunoe.workers.segment.spans import units_of
 
 
 class OfflineSegmenter:
-    """Cohesion and cues of dialogue; deterministic, only embeddings."""
+    """Segments by cohesion of embeddings and cues of dialogue; deterministic."""
 
     def __init__(self, embedder: Embedder, settings: SegmentSettings) -> None:
         self._embedder = embedder
         self._settings = settings
 
     async def segment(self, lines: Sequence[Line]) -> Segmentation:
-        """Segments that tile ``lines``; raises `Unavailable` when the embedder is."""
+        """Segments that tile ``lines``; raises `Unavailable` if the embedder is unavailable."""
         made_by = Provenance(code=CODE, model=self._embedder.name)
         if not lines:
             return Segmentation((), made_by)

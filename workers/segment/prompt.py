@@ -1,4 +1,4 @@
-"""The question for topic segments and the form of its answer."""
+"""The prompt for topic segments, and the form of its answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class SegmentsAnswer(Value):
     segments: tuple[NumberedSegment, ...]
 
     def fault(self, rows: int) -> str | None:
-        """What keeps this answer from tiling ``rows`` rows; None: it does."""
+        """The first fault in tiling ``rows`` rows; `None` if there is none."""
         return check_tiling([NumberedSpan(s.start, s.end, s.count) for s in self.segments], rows)
 
 
@@ -64,7 +64,7 @@ class SegmentContext:
 
 
 def segment_prompt(context: SegmentContext) -> Prompt:
-    """The question for the topic segments of a window (SeCom, section 2.2; all at once, as in A.1)."""
+    """The prompt for the topic segments of a window (SeCom, section 2.2; all at once, as in A.1)."""
     n = len(context.rows)
     table = "\n".join(f"[{number}] {row}" for number, row in enumerate(context.rows, start=1))
     return Prompt(
@@ -76,12 +76,12 @@ def segment_prompt(context: SegmentContext) -> Prompt:
 
 
 def rows_of(lines: Sequence[Line], units: Sequence[Span], max_chars: int) -> tuple[str, ...]:
-    """One row per unit: its utterances with their speakers, white space folded, the middle of long ones left out."""
+    """One row per unit: its utterances with speakers, white space folded, long ones without their middle."""
     return tuple(_clip(" | ".join(map(_said, lines[unit.first : unit.last + 1])), max_chars) for unit in units)
 
 
 def row_cost(row: str) -> int:
-    """About the tokens of a row in a prompt, its number included; scripts without spaces are counted by bytes."""
+    """Approximate tokens of a row in a prompt, with its number; scripts without spaces are counted by bytes."""
     return 3 + max(count_tokens(row), len(row.encode()) // _BYTES_PER_TOKEN)
 
 

@@ -1,4 +1,4 @@
-"""Settings of stage segment."""
+"""Settings of stage `segment`."""
 
 from typing import Annotated, Literal
 
@@ -10,15 +10,16 @@ Unit = Literal["utterance", "exchange"]
 
 
 class SegmentSettings(Value):
-    """What is numbered, how much of it one question to a model holds, and how readily a topic ends."""
+    """Unit of segments, size of a prompt, and threshold of a boundary."""
 
     unit: Unit = "utterance"
-    """What a segment is made of: single utterances, or exchanges (somebody's turn and the answers to it)."""
+    """Unit of segments: utterances, or exchanges (one speaker's turn and the answers to it)."""
     prompt_budget_tokens: int = Field(default=6000, ge=200)
-    """Tokens of dialogue in one question to the model, one unit at least; a longer session is shown in windows."""
+    """Tokens of dialogue in one prompt, at least one unit; a longer session is split into windows."""
     overlap_units: int = Field(default=12, ge=0)
-    """Units that a window shares with the one before it, to find a boundary that both see."""
+    """Units that a window shares with the one before it, to find a common boundary."""
     max_unit_chars: int = Field(default=2000, ge=100)
-    """Characters of one unit that the model sees; a longer one loses its middle."""
+    """Characters of one unit shown to the model; a longer one loses its middle."""
     threshold: Annotated[float, Tier.TUNE] = Field(default=3.0, allow_inf_nan=False)
-    """Evidence that an offline boundary needs (see `eunoe.workers.segment.boundaries`); higher: longer segments."""
+    """Evidence needed for an offline boundary (see `eunoe.workers.segment.boundaries`); higher gives longer segments.
+    """

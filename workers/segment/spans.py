@@ -1,4 +1,4 @@
-"""Spans over a session's units: do they tile it, how a long session is cut into windows and put together again."""
+"""Spans over a session's units: checks of a tiling, windows of a long session, and their joining."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,55 +9,55 @@ from eunoe.workers.segment.settings import Unit
 
 @dataclass(frozen=True, slots=True)
 class NumberedSpan:
-    """A segment as a model names it: numbers from 1, both ends included."""
+    """A segment in a model's answer: numbers from 1, both ends included."""
 
     start: int
     end: int
     count: int
 
 
-def check_tiling(pieces: Sequence[NumberedSpan], n: int) -> str | None:
-    """Whether ``pieces`` cover the numbers 1 to ``n`` in order, each once (SeCom, section 2.2, equation 1).
+def check_tiling(segments: Sequence[NumberedSpan], n: int) -> str | None:
+    """Check that the segments cover the numbers 1 to ``n`` in order, each once (SeCom, section 2.2, equation 1).
 
-    Returns the first fault in words that a model can act on, or None.
+    Returns the first fault in words for a model, or `None`.
     """
-    if not pieces:
+    if not segments:
         return f"there is no segment; the segments must cover 1 to {n}" if n else None
     expected = 1
-    for place, piece in enumerate(pieces, start=1):
-        fault = _piece_fault(piece, n) or _seam_fault(piece, expected)
+    for place, segment in enumerate(segments, start=1):
+        fault = _segment_fault(segment, n) or _seam_fault(segment, expected)
         if fault is not None:
-            return f"segment {place} ({piece.start} to {piece.end}, count {piece.count}): {fault}"
-        expected = piece.end + 1
+            return f"segment {place} ({segment.start} to {segment.end}, count {segment.count}): {fault}"
+        expected = segment.end + 1
     if expected <= n:
         return f"the last segment ends at {expected - 1}, so {expected} to {n} are missing"
     return None
 
 
-def _piece_fault(piece: NumberedSpan, n: int) -> str | None:
-    if piece.end < piece.start:
+def _segment_fault(segment: NumberedSpan, n: int) -> str | None:
+    if segment.end < segment.start:
         return "it ends before it starts"
-    if piece.start < 1:
+    if segment.start < 1:
         return "numbers start at 1"
-    if piece.end > n:
+    if segment.end > n:
         return f"it goes beyond the end, the last number is {n}"
-    if piece.count != piece.end - piece.start + 1:
-        return f"the count is wrong, {piece.start} to {piece.end} are {piece.end - piece.start + 1}"
+    if segment.count != segment.end - segment.start + 1:
+        return f"the count is wrong, {segment.start} to {segment.end} are {segment.end - segment.start + 1}"
     return None
 
 
-def _seam_fault(piece: NumberedSpan, expected: int) -> str | None:
-    if piece.start > expected:
-        return f"{expected} to {piece.start - 1} are missing before it"
-    if piece.end < expected - 1:
+def _seam_fault(segment: NumberedSpan, expected: int) -> str | None:
+    if segment.start > expected:
+        return f"{expected} to {segment.start - 1} are missing before it"
+    if segment.end < expected - 1:
         return f"it is out of order, the segments before it already reach {expected - 1}"
-    if piece.start < expected:
-        return f"it overlaps, {piece.start} to {expected - 1} are in an earlier segment"
+    if segment.start < expected:
+        return f"it overlaps, {segment.start} to {expected - 1} are in an earlier segment"
     return None
 
 
 def spans_from(starts: Iterable[int], n: int) -> tuple[Span, ...]:
-    """The spans that begin at ``starts`` and tile 0 to ``n - 1``; 0 is always a start, what is outside is ignored."""
+    """The spans that begin at ``starts`` and tile 0 to ``n - 1``; 0 is always a start, others outside are ignored."""
     if not n:
         return ()
     cuts = sorted({0, *(start for start in starts if 0 < start < n)})
@@ -65,7 +65,7 @@ def spans_from(starts: Iterable[int], n: int) -> tuple[Span, ...]:
 
 
 def exchanges(lines: Sequence[Line]) -> tuple[Span, ...]:
-    """The exchanges of a dialogue: one begins with each turn of somebody who spoke in the last one and was answered."""
+    """The exchanges of a dialogue: a new one begins when a speaker of the last one speaks again after an answer."""
     starts: list[int] = []
     heard: set[str] = set()
     for i, line in enumerate(lines):
@@ -77,15 +77,15 @@ def exchanges(lines: Sequence[Line]) -> tuple[Span, ...]:
 
 
 def units_of(lines: Sequence[Line], unit: Unit) -> tuple[Span, ...]:
-    """What a segment is made of, as spans over ``lines``: every line by itself, or exchanges."""
+    """The units of segments, as spans over ``lines``: single lines or exchanges."""
     return exchanges(lines) if unit == "exchange" else spans_from(range(len(lines)), len(lines))
 
 
 def windows(costs: Sequence[int], budget: int, overlap: int) -> tuple[Span, ...]:
-    """Windows over units of ``costs`` tokens, each within ``budget`` tokens (or one single unit).
+    """Windows over units of ``costs`` tokens, each within ``budget`` tokens or of a single unit.
 
-    Each window shares up to ``overlap`` units with the one before it, fewer where the budget asks for
-    it, and reaches further. One window where everything fits.
+    Each window shares up to ``overlap`` units with the one before it, fewer if the budget requires, and extends beyond
+    it. One window if everything fits.
     """
     found: list[Span] = []
     first = 0
@@ -113,10 +113,10 @@ def _next_first(costs: Sequence[int], span: Span, budget: int, overlap: int) -> 
 
 
 def stitch(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
-    """One tiling from the tilings of overlapping windows, in session order.
+    """Join the tilings of overlapping windows, in session order, to one tiling.
 
-    Two neighbours are joined at the boundary common to both that is nearest to the middle of their
-    overlap; where they agree on none, a segment runs across the middle.
+    Two neighbours are joined at their common boundary nearest to the middle of the overlap; without one, a segment
+    crosses the middle.
     """
     merged: list[Span] = []
     for part in parts:
@@ -130,7 +130,7 @@ def _join(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
         return [*left, *right]
     before = {span.first for span in left}
     after = {span.first for span in right[1:]}
-    # the edge of a window is a boundary that it cannot judge: there the other one's word is enough
+    # a window cannot judge a boundary at its own edge: there the other window decides
     common = (before & (after | {begin})) | (after & {end + 1})
     middle = (begin + end + 1) // 2
     seam = min(common, key=lambda start: (abs(start - middle), start), default=middle)

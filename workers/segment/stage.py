@@ -1,4 +1,4 @@
-"""Stage segment: topic segments of a closed session."""
+"""Stage `segment`: topic segments of a closed session."""
 
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import SessionClosed, SessionSegmented
@@ -8,13 +8,13 @@ NAME = "segment"
 
 
 class SegmentStage:
-    """Splits each session into topic segments that tile it exactly (SeCom, section 2.2); keeps no state."""
+    """Splits each session into topic segments that tile it (SeCom, section 2.2); keeps no state."""
 
     def __init__(self, segmenter: Segmenter) -> None:
         self._segmenter = segmenter
 
     async def decide(self, work: Work[SessionClosed]) -> Decision:
-        """The session with its segments; raises `Unavailable` when the model's endpoint is."""
+        """Decide the session's segments; raises `Unavailable` if the model's endpoint is unavailable."""
         event = work.event
         found = await self._segmenter.segment(event.lines)
         return Decision(

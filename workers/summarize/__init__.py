@@ -1,1 +1,1 @@
-"""The room of the stage that turns a session into memory sentences (THEANINE, section 3.1)."""
+"""Stage `summarize`: makes memory sentences from a session (THEANINE, section 3.1)."""

@@ -1,4 +1,4 @@
-"""The summarizer that asks a language model."""
+"""The summarizer that uses a language model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,9 +24,10 @@ from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
 
 
 class ModelSummarizer:
-    """One question a session, one per window of a long one; an answer is believed when its citations hold.
+    """Asks one question a session, or one per window of a long one.
 
-    What fails is asked once more with the fault named; then the offline summarizer decides the whole session.
+    An answer is valid if its citations are. An invalid one is asked once more with the fault named; after that the
+    offline summarizer decides the whole session.
     """
 
     def __init__(self, model: LanguageModel, offline: OfflineSummarizer, settings: SummarizeSettings) -> None:
@@ -35,9 +36,9 @@ class ModelSummarizer:
         self._settings = settings
 
     async def summarize(self, lines: Sequence[Line], spans: Sequence[Span]) -> Summary:
-        """The memories of a session; raises `Unavailable` when the endpoint is.
+        """The memories of a session; raises `Unavailable` if the endpoint is unavailable.
 
-        Where nothing is evidence there is nothing to remember, and nobody is asked.
+        A session without evidence has no memories and needs no call.
         """
         if not speakers_in(lines):
             return await self._offline.summarize(lines, spans)
@@ -69,14 +70,14 @@ class ModelSummarizer:
             max_memories=self._settings.max_memories,
         )
         prompt = summarize_prompt(context)
-        form: type[MemoriesAnswer] = memories_form(window.said)
+        form: type[MemoriesAnswer] = memories_form(window.lines_by_speaker)
         asked = await ask_checked(self._model, prompt, form, lambda answer: fault_of(answer, window))
         return asked.answer
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The lines that a question shows; ``first`` is the number of the first of them."""
+    """The lines of one prompt; ``first`` is the number of the first."""
 
     lines: tuple[Line, ...]
     first: int
@@ -87,8 +88,8 @@ class Window:
         return self.first + len(self.lines) - 1
 
     @property
-    def said(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """Speaker → the numbers of their lines that prove something, in order of appearance."""
+    def lines_by_speaker(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """(speaker, numbers of their evidence lines), in order of appearance."""
         found: dict[str, list[int]] = {}
         for number, line in enumerate(self.lines, self.first):
             if line.is_evidence:
@@ -96,13 +97,13 @@ class Window:
         return tuple((speaker, tuple(numbers)) for speaker, numbers in found.items())
 
     def evidence(self, cites: Sequence[int]) -> tuple[Line, ...]:
-        """The cited lines that prove something, in order, each once. The numbers must be offered ones."""
+        """The cited evidence lines, in order, without duplicates; the numbers must be in the window."""
         cited = [self.lines[number - self.first] for number in sorted(set(cites))]
         return tuple(line for line in cited if line.is_evidence)
 
 
 def fault_of(answer: MemoriesAnswer, window: Window) -> str | None:
-    """What keeps an answer from being believed, in words that a model can act on; None: nothing."""
+    """The first fault of an answer, in words for a model; `None` if there is none."""
     for place, memory in enumerate(answer.memories, start=1):
         fault = _fault(memory, window)
         if fault is not None:
@@ -125,7 +126,7 @@ def _fault(memory: FormedMemory, window: Window) -> str | None:
 
 
 def drafts_of(answer: MemoriesAnswer, window: Window) -> list[MemoryDraft]:
-    """The memories of an answer without fault; one that cites nothing, or only replies from memory, does not exist."""
+    """The memories of a valid answer; one without evidence is left out."""
     return [
         MemoryDraft(speaker=memory.speaker, text=_named(memory), evidence=evidence)
         for memory in answer.memories
@@ -134,7 +135,7 @@ def drafts_of(answer: MemoriesAnswer, window: Window) -> list[MemoryDraft]:
 
 
 def _named(memory: FormedMemory) -> str:
-    """The text; with the speaker before it where it does not name them."""
+    """The text, prefixed with the speaker if it does not name them."""
     names = {part.casefold() for part in memory.speaker.split()}
     named = any(name in memory.text.casefold() for name in names)
     return clip(memory.text if named else f"{memory.speaker}: {memory.text}")

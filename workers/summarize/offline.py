@@ -1,4 +1,4 @@
-"""The summarizer that needs no language model: picks what people said of themselves, and names them."""
+"""The summarizer that needs no language model: it selects statements of speakers about themselves."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from eunoe.workers.text.statements import statements_in
 
 
 class OfflineSummarizer:
-    """Extractive and deterministic: statements of fact, above all changes of state, each citing its utterance."""
+    """Selects statements of fact, preferring changes of state, each citing its utterance; deterministic."""
 
     def __init__(self, settings: SummarizeSettings) -> None:
         self._settings = settings
 
     async def summarize(self, lines: Sequence[Line], spans: Sequence[Span]) -> Summary:
-        """The memories of a session, in its order; topic segments make no difference."""
+        """The memories of a session, in order; ``spans`` have no effect."""
         drafts = await offload(len(lines), _drafts, lines, self._settings)
         return Summary(drafts, Provenance(code=CODE, model=EXTRACTION))
 

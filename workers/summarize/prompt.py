@@ -1,4 +1,4 @@
-"""The question for memory sentences and the form of its answer."""
+"""The prompt for memory sentences, and the form of its answer."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -66,7 +66,7 @@ class SummarizeContext:
 
 
 def summarize_prompt(context: SummarizeContext) -> Prompt:
-    """The question for the memories of a window."""
+    """The prompt for the memories of a window."""
     shown = [shorten(line, context.max_line_chars) for line in context.lines]
     last = context.first + len(shown) - 1
     return Prompt(

@@ -1,4 +1,4 @@
-"""Stage summarize: memory sentences of a segmented session."""
+"""Stage `summarize`: memory sentences of a segmented session."""
 
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import SessionSegmented
@@ -9,13 +9,13 @@ NAME = "summarize"
 
 
 class SummarizeStage:
-    """Makes memory sentences of each session, each with the utterances it comes from; keeps no state."""
+    """Makes memory sentences of each session, each with its source utterances; keeps no state."""
 
     def __init__(self, summarizer: Summarizer) -> None:
         self._summarizer = summarizer
 
     async def decide(self, work: Work[SessionSegmented]) -> Decision:
-        """The session's memories, perhaps none; raises `Unavailable` when the model's endpoint is."""
+        """Decide the session's memories, perhaps none; raises `Unavailable` if the model's endpoint is unavailable."""
         event = work.event
         summary = await self._summarizer.summarize(event.lines, event.spans)
         return Decision(

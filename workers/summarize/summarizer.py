@@ -1,4 +1,4 @@
-"""What the stage asks of a summarizer."""
+"""The port of a summarizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 
 CODE = "summarize/1"
-"""The version of this room's algorithms, as provenance tells it."""
+"""Version of this stage's algorithms, recorded in provenance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is worth remembering of a session, in its order, and what decided it."""
+    """The memories of a session, in order, and their provenance."""
 
     drafts: tuple[MemoryDraft, ...]
     made_by: Provenance
@@ -23,5 +23,5 @@ class Summarizer(Protocol):
     """Makes memory sentences of a session (THEANINE, section 3.1)."""
 
     async def summarize(self, lines: Sequence[Line], spans: Sequence[Span]) -> Summary:
-        """The memories of a session; ``spans`` tile ``lines``. Raises `Unavailable` when a model endpoint is."""
+        """The memories of a session; ``spans`` tile ``lines``. Raises `Unavailable` if a model endpoint is down."""
         ...

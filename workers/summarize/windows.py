@@ -1,4 +1,4 @@
-"""How a long session is cut into questions: at the ends of topic segments. Pure."""
+"""Splits a long session into windows at the ends of topic segments."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,9 +6,9 @@ from eunoe.schemas.events import Span
 
 
 def windows(costs: Sequence[int], spans: Sequence[Span], budget: int) -> tuple[Span, ...]:
-    """Windows that tile the lines of ``costs`` tokens, each within ``budget`` tokens (or one single line).
+    """Windows that tile the lines of ``costs`` tokens, each within ``budget`` tokens or of a single line.
 
-    A window ends where a segment ends; only a segment that alone exceeds the budget is cut inside.
+    Windows end where segments end; only a segment above the budget is split.
     """
     found: list[Span] = []
     for piece in (part for span in spans for part in _pieces(costs, span, budget)):
@@ -20,7 +20,7 @@ def windows(costs: Sequence[int], spans: Sequence[Span], budget: int) -> tuple[S
 
 
 def _pieces(costs: Sequence[int], span: Span, budget: int) -> Iterator[Span]:
-    """The segment itself, or as few pieces of it as the budget allows."""
+    """Yield the segment, or as few parts of it as the budget allows."""
     first, spent = span.first, 0
     for line in range(span.first, span.last + 1):
         if line > first and spent + costs[line] > budget:

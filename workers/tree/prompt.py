@@ -46,11 +46,11 @@ class SummariesAnswer(Value):
 
 @dataclass(frozen=True, slots=True)
 class AggregateContext:
-    """The input of the prompt: nodes, numbered from 1, and the maximum length of a summary."""
+    """What the question shows: touched nodes, numbered from 1, and how long a summary may be."""
 
     tasks: tuple[AggregateTask, ...]
     limit: int
-    """In tokens."""
+    """Tokens of one summary."""
 
 
 def aggregate_prompt(context: AggregateContext) -> Prompt:
