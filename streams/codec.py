@@ -1,4 +1,4 @@
-"""Bytes to contracts and back."""
+"""Encodes contracts as JSON bytes and decodes them."""
 
 import logging
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def encode(event: Contract) -> bytes:
-    """The UTF-8 JSON of an event; raises `ContractError` for text that is no Unicode (a lone surrogate)."""
+    """The UTF-8 JSON of an event; raises `ContractError` for text with a lone surrogate."""
     try:
         return event.to_json()
     except (PydanticSerializationError, UnicodeEncodeError):
@@ -39,7 +39,7 @@ def decode(value: bytes) -> Contract:
     except orjson.JSONDecodeError as error:
         raise ContractError(DeadLetterReason.NOT_JSON, f"no UTF-8 JSON text: {error}") from None
     except RecursionError:
-        # a fault is told with what was found, and that may be nested deeper than Python writes it
+        # a fault quotes the value, whose nesting may be deeper than repr() can follow
         raise ContractError(DeadLetterReason.INVALID, "nested too deeply") from None
     except ContractError:
         raise

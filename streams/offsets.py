@@ -1,4 +1,4 @@
-"""Where the groups of a generation begin."""
+"""Start offsets for the consumer groups of a generation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,25 +9,25 @@ from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import TopicNames
 
 Offsets = Mapping[tuple[str, int], int]
-"""(logical topic, partition) → the offset to read next."""
+"""(logical topic, partition) → next offset to read."""
 
 
 async def ends_of(kafka: KafkaSettings, names: TopicNames, topics: Sequence[str], partitions: int) -> Offsets:
-    """Where the topics end now. Raises `Unavailable`."""
-    places = {TopicPartition(names.name(topic), number): topic for topic in topics for number in range(partitions)}
+    """The offsets after the last records of the topics. Raises `Unavailable`."""
+    of_topic = {TopicPartition(names.name(topic), number): topic for topic in topics for number in range(partitions)}
     async with open_consumer(kafka, brief=True) as consumer:
-        ends = await end_offsets(kafka, consumer, list(places))
-    return {(topic, place.partition): ends[place] for place, topic in places.items()}
+        ends = await end_offsets(kafka, consumer, list(of_topic))
+    return {(topic, partition.partition): ends[partition] for partition, topic in of_topic.items()}
 
 
 async def commit_offsets(kafka: KafkaSettings, names: TopicNames, stage: str, offsets: Offsets) -> None:
-    """Let a stage's group, of which no member lives, begin at these offsets. Raises `Unavailable`."""
-    places = {TopicPartition(names.name(topic), number): offset for (topic, number), offset in offsets.items()}
+    """Commit start offsets for a stage's group, which must have no members. Raises `Unavailable`."""
+    committed = {TopicPartition(names.name(topic), number): offset for (topic, number), offset in offsets.items()}
     with broker_faults(kafka):
         consumer = AIOKafkaConsumer(**client_options(kafka), group_id=names.group(stage), enable_auto_commit=False)
         await consumer.start()
         try:
-            consumer.assign(list(places))
-            await consumer.commit(places)
+            consumer.assign(list(committed))
+            await consumer.commit(committed)
         finally:
             await consumer.stop()

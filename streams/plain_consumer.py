@@ -1,4 +1,4 @@
-"""Consumers without a group, and what they share."""
+"""Consumers without a group, and helpers that all consumers share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -47,32 +47,32 @@ async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIt
 
 
 async def _close(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer whole: aiokafka lets the end of a fetch that is in its backoff through as a cancellation."""
+    """Stop a consumer, although aiokafka raises CancelledError for a fetch that it stops during its backoff."""
     try:
         await consumer.stop()
     except asyncio.CancelledError:
-        await consumer._client.close()  # noqa: SLF001 - what it left undone
+        await consumer._client.close()  # noqa: SLF001 - the part of stop() that was skipped
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
 
 
 async def end_offsets(
-    kafka: KafkaSettings, consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
+    kafka: KafkaSettings, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """The offset after the last record of each partition; may replace the assignment of the consumer.
 
     Raises `Unavailable` when no broker answers.
     """
-    if not places:
+    if not partitions:
         return {}
     with broker_faults(kafka):
         async with asyncio.timeout(kafka.request_timeout_ms / 1000):
-            return await kafka.adapter.end_offsets(consumer, places)
+            return await kafka.adapter.end_offsets(consumer, partitions)
 
 
 def as_record(topic: str, found: ConsumerRecord) -> Record:
-    """What the consumer found, as a record of the logical ``topic``; of headers of the same name the last one."""
+    """A consumed record as a `Record` of the logical ``topic``; of headers with the same name, the last one counts."""
     return Record(
         topic=topic,
         partition=found.partition,
@@ -86,9 +86,9 @@ def as_record(topic: str, found: ConsumerRecord) -> Record:
 
 @contextmanager
 def broker_faults(kafka: KafkaSettings) -> Iterator[None]:
-    """Turn what the Kafka client raises into `Unavailable`, in one line with the address."""
+    """Turn exceptions of the Kafka client into `Unavailable`, in one line with the address."""
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as fault:
-        told = str(fault) or type(fault).__name__
-        raise Unavailable(f"{kafka.server} does not answer: {told:.300}", kafka.server) from fault
+        text = str(fault) or type(fault).__name__
+        raise Unavailable(f"no answer from {kafka.server}: {text:.300}", kafka.server) from fault

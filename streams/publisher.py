@@ -1,4 +1,4 @@
-"""Sends messages and waits until the brokers have them."""
+"""The producer: sends messages and waits for the acknowledgement of the brokers."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -34,11 +34,11 @@ _HEADER_OVERHEAD = 10
 
 
 class MessageTooLarge(EunoeError):
-    """A message over its topic's limit; nothing was sent."""
+    """A message is larger than its topic allows; nothing was sent."""
 
 
 def size_of(message: Message) -> int:
-    """The bytes that a message takes at most as a batch of its own (record format 2)."""
+    """Upper bound for the bytes of a message as a batch of its own (record format 2)."""
     headers = sum(len(name.encode()) + len(value) + _HEADER_OVERHEAD for name, value in message.headers)
     return _BATCH_OVERHEAD + _RECORD_OVERHEAD + len(message.key or b"") + len(message.value) + headers
 
@@ -58,13 +58,13 @@ def excess_of(message: Message) -> str | None:
 
 
 class KafkaPublisher:
-    """A `eunoe.streams.record.Publisher` over one producer: all in-sync replicas acknowledge."""
+    """A `eunoe.streams.record.Publisher` over one producer; all in-sync replicas acknowledge."""
 
     def __init__(self, kafka: KafkaSettings, names: TopicNames) -> None:
         self._kafka = kafka
         self._names = names
         self._producer: AIOKafkaProducer | None = None
-        self._bells: dict[str, list[Callable[[], None]]] = {}
+        self._wakeups: dict[str, list[Callable[[], None]]] = {}
 
     async def start(self) -> None:
         """Connect; raises `Unavailable` when no broker answers."""
@@ -86,16 +86,16 @@ class KafkaPublisher:
         self._producer = producer
 
     async def stop(self) -> None:
-        """Send what is buffered and disconnect."""
+        """Send buffered messages and disconnect."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        """Send all and return when the brokers have all.
+        """Send all messages; returns when the brokers have them.
 
-        Raises `Unavailable` when they do not answer within the request timeout (some may have come through), `Refused`
-        for a topic that is missing or forbidden, `MessageTooLarge` before anything is sent.
+        Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived),
+        `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
         """
         for message in messages:
             check_message(message)
@@ -106,34 +106,34 @@ class KafkaPublisher:
             self._notify({message.topic for message in messages})
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
             raise MessageTooLarge(
-                f"the broker takes no message of this size: {error!r}; raise max.message.bytes"
+                f"message too large for {self._kafka.server}: {error!r}; raise the topic's max.message.bytes"
             ) from None
         except _REFUSALS as error:
             topics = sorted({self._names.name(message.topic) for message in messages})
-            raise Refused(f"{error!r} for {', '.join(topics)}; grant access") from error
+            raise Refused(f"access denied to {', '.join(topics)}: {error!r}; grant write access") from error
         except UnknownTopicOrPartitionError as error:
-            # a broker that has just come back says so too, of topics that there are
+            # a broker that has just restarted answers so for existing topics, too
             missing = await self._missing(messages)
             if missing:
-                raise Refused(f"{error!r} for {', '.join(missing)}; create the topics (eunoe topics create)") from error
-            raise Unavailable(f"{self._kafka.server} has lost sight of its topics", self._kafka.server) from error
+                raise Refused(f"topics missing: {', '.join(missing)}; run `eunoe topics create`") from error
+            raise Unavailable(f"topics not visible yet at {self._kafka.server}", self._kafka.server) from error
         except (KafkaError, OSError, TimeoutError) as error:
             raise Unavailable(
-                f"no answer from {self._kafka.bootstrap} to a publish: {error!r}", self._kafka.server
+                f"no answer to a publish from {self._kafka.server}: {error!r}", self._kafka.server
             ) from error
 
     def notify_after(self, topics: Iterable[str], wakeup: Callable[[], None]) -> None:
-        """Call ``bell`` each time when the brokers have something new from here in one of the logical ``topics``."""
+        """Call ``wakeup`` each time the brokers have new messages of this publisher in one of the logical ``topics``."""
         for topic in topics:
-            self._bells.setdefault(topic, []).append(wakeup)
+            self._wakeups.setdefault(topic, []).append(wakeup)
 
     def _notify(self, topics: Iterable[str]) -> None:
         for topic in topics:
-            for wakeup in self._bells.get(topic, ()):
+            for wakeup in self._wakeups.get(topic, ()):
                 wakeup()
 
     async def _missing(self, messages: Sequence[Message]) -> list[str]:
-        """The names of the topics that the brokers do not have; raises `Unavailable` when none answers."""
+        """Names of the topics that the brokers do not have; raises `Unavailable` when none answers."""
         wanted = {message.topic for message in messages}
         found = await list_topics(self._kafka, self._names)
         return [status.name for status in found if status.topic in wanted and not status.partitions]
@@ -141,7 +141,7 @@ class KafkaPublisher:
     async def _send(self, message: Message) -> "asyncio.Future[Any]":
         producer = self._producer
         if producer is None:
-            raise Unavailable("the publisher is not started")
+            raise Unavailable("publisher not started")
         topic = self._names.name(message.topic)
         partition = message.partition
         if partition is None:
@@ -153,7 +153,7 @@ class KafkaPublisher:
 
 
 async def _all(sent: "Sequence[asyncio.Future[Any]]") -> None:
-    """Wait for every one, so that no fault stays unread, and raise the first."""
+    """Wait for all, so that every exception is retrieved, and raise the first one."""
     results = await asyncio.gather(*sent, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -1,4 +1,4 @@
-"""A record as it came from a topic, and a message as it goes to one."""
+"""Records read from topics, messages sent to them, and the ports for both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,51 +11,51 @@ UNREADABLE_HEADER: Final = "eunoe-unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Raw bytes and where they stood."""
+    """A record of a topic: raw bytes and their place in the log."""
 
     topic: str
-    """The logical topic, without prefix and generation."""
+    """Logical topic, without prefix and generation."""
     partition: int
     offset: int
     key: bytes | None
     value: bytes
     timestamp_ms: int
-    """The broker's append time where it keeps one, else the producer's clock."""
+    """Append time of the broker where it keeps one, otherwise the time of the producer; milliseconds since 1970."""
     headers: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def appended(self) -> datetime:
-        """The record's own time stamp, in UTC."""
+        """Time stamp of the record, in UTC."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Raw bytes on their way to a topic."""
+    """A record to be sent: raw bytes without a place in the log."""
 
     topic: str
-    """The logical topic."""
+    """Logical topic."""
     key: bytes | None
     value: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
     partition: int | None = None
-    """None: the partition of the key."""
+    """`None` means the partition of the key."""
 
 
 class Publisher(Protocol):
-    """Sends messages and waits for the broker."""
+    """Port for sending messages."""
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        """Send all and return when the broker has all; raises `Unavailable` when it does not answer."""
+        """Send all messages; returns when the broker has them, raises `Unavailable` when it does not answer."""
         ...
 
 
 class Lease(Protocol):
-    """The right to work on a record while its partition is ours."""
+    """The right to work on a record, which lasts as long as the assignment of its partition."""
 
     @property
     def revoked(self) -> bool:
-        """True: a rebalance or a shutdown has begun; finish what is started, wait for nothing."""
+        """Whether a rebalance or a shutdown has begun: finish the work in hand, wait for nothing."""
         ...
 
     async def pause(self, seconds: float) -> None:
@@ -64,4 +64,4 @@ class Lease(Protocol):
 
 
 class Revoked(Exception):
-    """The record was not finished and must not be acknowledged: its next owner does it."""
+    """The record is unfinished and must not be acknowledged; the next owner of its partition handles it."""
