@@ -1,4 +1,4 @@
-"""Creates topics, checks them, and measures how far the stages are."""
+"""Administration of topics: creates, checks and deletes them, and measures the lag of stages."""
 
 import asyncio
 import contextlib
@@ -21,17 +21,17 @@ _SEEN_POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic as the broker has it."""
+    """A topic at the broker."""
 
     topic: Topic
     name: str
     partitions: int
-    """0: it does not exist."""
+    """0 means that the topic does not exist."""
     purpose: str
 
 
 async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStatus]:
-    """Every topic of the table, with its partitions at the broker. Raises `Unavailable`."""
+    """All topics of the table, with their partitions at the broker. Raises `Unavailable`."""
     async with _admin(kafka) as admin:
         counts = await _partition_counts(admin)
     return [
@@ -43,18 +43,18 @@ async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStat
 async def create_topics(
     kafka: KafkaSettings, names: TopicNames, partitions: int, replication: int = 1
 ) -> list[TopicStatus]:
-    """Create what is missing of one generation; returns what was created.
+    """Create the missing topics of one generation; returns those created.
 
-    Raises `Refused`, with nothing created, where a topic that stages read is there with another number of partitions,
+    Raises `Refused`, with nothing created, where a topic that stages read exists with another number of partitions,
     and `Unavailable`.
     """
     statuses = await list_topics(kafka, names)
     wrong = [one for one in statuses if one.topic in READ_BY_STAGES and one.partitions not in (0, partitions)]
     if wrong:
-        told = ", ".join(f"{status.name} has {status.partitions}" for status in wrong)
+        existing = ", ".join(f"{status.name} has {status.partitions}" for status in wrong)
         raise Refused(
-            f"asked for {partitions} partitions, but {told}: keys would move to other partitions and lose their order. "
-            f"Ask for that number, or change it with `eunoe topics repartition {partitions}`"
+            f"asked for {partitions} partitions, but {existing}: keys would move to other partitions and lose their"
+            f" order. Ask for that number, or change it with `eunoe topics repartition {partitions}`"
         )
     missing = [status for status in statuses if not status.partitions]
     async with _admin(kafka) as admin:
@@ -65,22 +65,22 @@ async def create_topics(
 
 
 async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: bool = False) -> list[str]:
-    """Delete the topics of a generation, those that all generations share apart; returns their names.
+    """Delete the topics of a generation, but not those that all generations share; returns their names.
 
-    ``log_too``: also its log, where that is not the first one. Raises `Unavailable` when no broker answers, `Refused`
-    when it does not let us.
+    With ``log_too`` its log is deleted too, unless it is the first one. Raises `Unavailable` when no broker answers,
+    `Refused` when it denies the deletion.
     """
     wanted = [names.name(topic) for topic, spec in TOPICS.items() if spec.derived]
     if log_too and names.log:
         wanted.append(names.name(Topic.CONVERSATIONS))
     async with _admin(kafka) as admin:
-        there = await _partition_counts(admin)
-        found = [name for name in wanted if there.get(name)]
+        counts = await _partition_counts(admin)
+        found = [name for name in wanted if counts.get(name)]
         response = await admin.delete_topics(found) if found else None
     faults = {} if response is None else {name: for_code(code) for name, code in _codes(response) if code}
     if faults:
-        told = ", ".join(f"{name}: {fault.__name__}" for name, fault in faults.items())
-        raise Refused(f"the broker did not delete {told}")
+        denied = ", ".join(f"{name}: {fault.__name__}" for name, fault in faults.items())
+        raise Refused(f"topics not deleted: {denied}")
     return found
 
 
@@ -89,17 +89,17 @@ def _codes(response: Any) -> list[tuple[str, int]]:  # noqa: ANN401
 
 
 async def _until_seen(kafka: KafkaSettings, names: TopicNames) -> None:
-    """Wait until the broker's metadata, which may lag behind its answers, shows every topic."""
+    """Wait until the broker's metadata, which may lag behind its answers, shows all topics."""
     try:
         async with asyncio.timeout(kafka.request_timeout_ms / 1000):
             while not all(status.partitions for status in await list_topics(kafka, names)):  # noqa: ASYNC110
                 await asyncio.sleep(_SEEN_POLL_S)
     except TimeoutError:
-        raise Unavailable(f"{kafka.bootstrap} created the topics, but does not show them", kafka.server) from None
+        raise Unavailable(f"topics created, but not visible yet at {kafka.server}", kafka.server) from None
 
 
 def topic_config(spec: TopicSpec) -> dict[str, str]:
-    """The broker's settings for a topic."""
+    """Topic configuration for the broker."""
     config = {
         "cleanup.policy": "compact" if spec.compacted else "delete",
         "retention.ms": str(spec.retention_ms),
@@ -115,12 +115,12 @@ async def _create(admin: Any, spec: TopicSpec, name: str, partitions: int, repli
     code, message = await _try_create(admin, NewTopic(name, partitions, replication, topic_configs=config))
     if code == _INVALID_CONFIG and "message.timestamp.type" in config:
         del config["message.timestamp.type"]
-        # a broker without append times: its producers' clocks are taken instead
+        # a broker without append times keeps the times of producers
         code, message = await _try_create(admin, NewTopic(name, partitions, replication, topic_configs=config))
     error = for_code(code)
     if code and error is not TopicAlreadyExistsError:
-        asked = f"{name} ({partitions} partitions, {replication} copies)"
-        raise Refused(f"the broker did not create {asked}: {error.__name__} {message or ''}")
+        asked = f"{name} ({partitions} partitions, {replication} replicas)"
+        raise Refused(f"topic not created: {asked}: {error.__name__} {message or ''}")
 
 
 async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa: ANN401
@@ -130,19 +130,19 @@ async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa
 
 
 async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
-    """The number of partitions of the topics that stages read.
+    """Number of partitions of the topics that stages read.
 
-    Raises `Refused` where any topic is missing, or one of these differs from the others, and `Unavailable`.
+    Raises `Refused` where a topic is missing or these topics differ in their partitions, and `Unavailable`.
     """
     statuses = await list_topics(kafka, names)
     missing = [status.name for status in statuses if not status.partitions]
     if missing:
-        raise Refused(f"topics are missing: {', '.join(missing)}; run `eunoe topics create`")
+        raise Refused(f"topics missing: {', '.join(missing)}; run `eunoe topics create`")
     read = [status for status in statuses if status.topic in READ_BY_STAGES]
     counts = {status.partitions for status in read}
     if len(counts) > 1:
-        told = ", ".join(f"{status.name} {status.partitions}" for status in read)
-        raise Refused(f"topics differ in their partitions ({told}): one conversation would be at several workers")
+        found = ", ".join(f"{status.name} {status.partitions}" for status in read)
+        raise Refused(f"topics differ in their partitions ({found}): several workers would share one conversation")
     return counts.pop()
 
 
@@ -151,7 +151,7 @@ Ends = Mapping[TopicPartition, int]
 
 
 async def ends_now(kafka: KafkaSettings, names: TopicNames, topics: Iterable[str]) -> Ends:
-    """Where these logical topics end. Raises `Unavailable`."""
+    """The ends of these logical topics. Raises `Unavailable`."""
     async with _admin(kafka) as admin:
         counts = await _partition_counts(admin)
     wanted = sorted({names.name(topic) for topic in topics})
@@ -162,56 +162,56 @@ async def ends_now(kafka: KafkaSettings, names: TopicNames, topics: Iterable[str
 async def lag(
     kafka: KafkaSettings, names: TopicNames, stages: Mapping[str, Sequence[str]], until: Ends | None = None
 ) -> dict[str, int]:
-    """Records that each stage's group has not committed yet; ``stages``: stage → its logical topics.
+    """Number of records that each stage's group has not committed; ``stages`` gives the logical topics of each stage.
 
-    ``until``: only those before these ends count; None: all that there are now. Raises `Unavailable`.
+    Records count up to ``until``; `None` means up to the present ends. Raises `Unavailable`.
     """
     wanted = {names.name(topic) for topics in stages.values() for topic in topics}
     async with _admin(kafka) as admin:
         counts = await _partition_counts(admin)
-        places = [TopicPartition(name, number) for name in sorted(wanted) for number in range(counts.get(name, 0))]
-        starts, ends = await _bounds(kafka, places)
+        partitions = [TopicPartition(name, number) for name in sorted(wanted) for number in range(counts.get(name, 0))]
+        starts, ends = await _bounds(kafka, partitions)
         if until is not None:
-            ends = {place: min(end, until.get(place, end)) for place, end in ends.items()}
+            ends = {partition: min(end, until.get(partition, end)) for partition, end in ends.items()}
         return {
-            stage: await _lag_of(admin, names.group(stage), _of(places, names, topics), starts, ends)
+            stage: await _lag_of(admin, names.group(stage), _of(partitions, names, topics), starts, ends)
             for stage, topics in stages.items()
         }
 
 
-def _of(places: Iterable[Any], names: TopicNames, topics: Sequence[str]) -> list[Any]:
+def _of(partitions: Iterable[Any], names: TopicNames, topics: Sequence[str]) -> list[Any]:
     wanted = {names.name(topic) for topic in topics}
-    return [place for place in places if place.topic in wanted]
+    return [partition for partition in partitions if partition.topic in wanted]
 
 
 async def _lag_of(
     admin: Any,  # noqa: ANN401
     group: str,
-    places: list[Any],
+    partitions: list[Any],
     starts: Mapping[Any, int],
     ends: Mapping[Any, int],
 ) -> int:
-    if not places:
+    if not partitions:
         return 0
-    committed = await admin.list_consumer_group_offsets(group, partitions=places)
+    committed = await admin.list_consumer_group_offsets(group, partitions=partitions)
     behind = 0
-    for place in places:
-        at = committed[place].offset if place in committed else -1
-        behind += max(ends[place] - max(at, starts[place]), 0)
+    for partition in partitions:
+        at = committed[partition].offset if partition in committed else -1
+        behind += max(ends[partition] - max(at, starts[partition]), 0)
     return behind
 
 
-async def _bounds(kafka: KafkaSettings, places: list[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
-    if not places:
+async def _bounds(kafka: KafkaSettings, partitions: list[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
+    if not partitions:
         return {}, {}
     async with open_consumer(kafka, brief=True) as consumer:
         with broker_faults(kafka):
-            starts: dict[Any, int] = await consumer.beginning_offsets(places)
-        return starts, await end_offsets(kafka, consumer, places)
+            starts: dict[Any, int] = await consumer.beginning_offsets(partitions)
+        return starts, await end_offsets(kafka, consumer, partitions)
 
 
 async def _partition_counts(admin: Any) -> dict[str, int]:  # noqa: ANN401
-    # asked for all topics: a question for one by name would create it
+    # all topics, because a request for a missing one by name would create it
     described = await admin.describe_topics(None)
     return {entry["topic"]: len(entry["partitions"]) for entry in described if not entry["error_code"]}
 
@@ -223,6 +223,6 @@ async def _admin(kafka: KafkaSettings) -> AsyncIterator[Any]:
         await admin.start()
         yield admin
     except (KafkaError, OSError, TimeoutError) as error:
-        raise Unavailable(f"no answer from {kafka.bootstrap}: {error!r}", kafka.server) from error
+        raise Unavailable(f"no answer from {kafka.server}: {error!r}", kafka.server) from error
     finally:
         await admin.close()

@@ -1,8 +1,8 @@
-"""Record batches as a fetch returns them, read so that no bytes of a producer stop a consumer.
+"""Reader of fetched record batches, so robust that no bytes of a producer stop a consumer.
 
-A batch that cannot be unpacked (a checksum that does not fit, a damaged or oversized compressed block, a codec that
-does not exist) becomes one record with the raw batch as its value and the reason in the header `UNREADABLE_HEADER`;
-the partition goes on behind it. Header names that are no UTF-8 are kept with escapes.
+A batch that cannot be unpacked (a wrong checksum, a damaged or oversized compressed block, an unknown codec) becomes
+one record. Its value is the raw batch, and the header `UNREADABLE_HEADER` has the reason; the partition goes on behind
+it. Header names that are no UTF-8 are kept with escapes.
 
 aiokafka has no hook for this: `install_reader` puts `ReadableRecords` in the place of its reader of fetched bytes.
 """
@@ -49,7 +49,7 @@ class UnreadableRecord:
 
 
 class ReadableRecords:
-    """The batches of a fetched partition, as aiokafka's fetcher takes them; an incomplete last one is left out."""
+    """The batches of a fetched partition for aiokafka's fetcher, without an incomplete last one."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = bytes(raw)
@@ -90,7 +90,7 @@ class ReadableBatch:
         return getattr(self._batch, name)
 
     def validate_crc(self) -> bool:
-        """True: what the checksum says counts when the records are read."""
+        """Always true; iterating the records checks the checksum."""
         return True
 
     def __next__(self) -> object:
@@ -184,7 +184,7 @@ unpack_zstd = _bounded("zstd", cramjam.zstd.decompress_into)
 
 
 def install_reader() -> None:
-    """Let all consumers of this process read batches by this module; may be called again."""
+    """Make all consumers of this process read batches by this module; may be called again."""
     fetcher.MemoryRecords = ReadableRecords
     for module in (default_records, legacy_records):
         module.gzip_decode, module.lz4_decode = unpack_gzip, unpack_lz4

@@ -1,4 +1,4 @@
-"""The Python client: says things to a conversation, and asks it."""
+"""The Python client of one conversation: adds utterances and asks questions."""
 
 import asyncio
 from collections.abc import Iterable
@@ -32,13 +32,13 @@ from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 
 MAX_TEXT_BYTES: Final = 32_768
-"""UTF-8 bytes of one utterance; intake sets longer ones aside."""
+"""UTF-8 bytes of one utterance; intake dead-letters longer ones."""
 
 ValueT = TypeVar("ValueT", bound=Value)
 
 
 class ReplyTimeout(EunoeError):
-    """No reply came in time. The ask is in the log all the same, and may still be answered."""
+    """No reply came in time. The ask is in the log and may still be answered."""
 
     def __init__(self, message: str, request_id: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ReplyTimeout(EunoeError):
 
 
 class ReplyFailed(EunoeError):
-    """The responder could not answer; ``reply.error`` says why."""
+    """The responder could not answer; ``reply.error`` has the reason."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(f"request {reply.request_id}: {reply.error}")
@@ -54,7 +54,7 @@ class ReplyFailed(EunoeError):
 
 
 class ReplyNotUttered(EunoeError):
-    """``reply`` came, but saying it failed: the conversation does not know of it until `MemoryClient.utter_reply`."""
+    """``reply`` came, but adding it to the conversation failed; `MemoryClient.utter_reply` adds it."""
 
     def __init__(self, message: str, reply: Reply) -> None:
         super().__init__(message)
@@ -62,34 +62,34 @@ class ReplyNotUttered(EunoeError):
 
 
 class UtteranceOptions(TypedDict, total=False):
-    """What an utterance may say of itself."""
+    """Options of an utterance."""
 
     at: datetime
-    """When it was said, with a zone; now, unless given."""
+    """Time of the utterance, with a zone; default: now."""
     utterance_id: str
-    """Made, unless given. One that is sent again with the same id and content counts once."""
+    """Default: a new id. An utterance sent again with the same id and content counts once."""
     session_id: str | None
-    """The client's name for the session; none: the open one."""
+    """The client's name for the session; `None` means the open one."""
 
 
 class AskOptions(UtteranceOptions, total=False):
-    """What an ask may say of the reply it wants."""
+    """Options of an ask."""
 
     record: bool
-    """False: a probe, answered but no part of any session."""
+    """Whether question and reply become part of the session; default: true."""
     strategy: Strategy | None
     budget_tokens: int | None
-    """Tokens of memory in the prompt."""
+    """Most tokens of memory in the prompt."""
     timeout: float
-    """Seconds to wait for the reply: 30, unless given."""
+    """Seconds to wait for the reply; default: 30."""
     speak_as: str
-    """The participant that the responder speaks as."""
+    """Name of the participant that the responder speaks as."""
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Links:
-    """What an open connection holds."""
+class _OpenConnection:
+    """The parts of an open connection."""
 
     publisher: KafkaPublisher
     replies: RepliesReader
@@ -97,12 +97,12 @@ class _Links:
 
 
 class Connection:
-    """One producer and one reader of replies, for any number of `MemoryClient` in a process."""
+    """One producer and one reader of replies, shared by any number of `MemoryClient` in a process."""
 
     def __init__(self, kafka: str | KafkaSettings, names: TopicNames = TopicNames()) -> None:  # noqa: B008 - frozen
         self._kafka = KafkaSettings(bootstrap=kafka) if isinstance(kafka, str) else kafka
         self._names = names
-        self._links: _Links | None = None
+        self._open: _OpenConnection | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -117,16 +117,16 @@ class Connection:
         conversations, replies = await partitions_of(self._kafka, self._names, topics)
         publisher = KafkaPublisher(self._kafka, self._names)
         await publisher.start()
-        self._links = _Links(publisher, RepliesReader(self._kafka, self._names, replies), conversations)
+        self._open = _OpenConnection(publisher, RepliesReader(self._kafka, self._names, replies), conversations)
 
     async def stop(self) -> None:
-        """Disconnect; who still waits for a reply gets `Unavailable`."""
-        links, self._links = self._links, None
-        if links is not None:
+        """Disconnect; pending asks raise `Unavailable`."""
+        opened, self._open = self._open, None
+        if opened is not None:
             try:
-                await links.replies.stop()
+                await opened.replies.stop()
             finally:
-                await links.publisher.stop()
+                await opened.publisher.stop()
 
     @property
     def replies(self) -> RepliesReader:
@@ -134,23 +134,23 @@ class Connection:
         return self._opened().replies
 
     async def send(self, event: ConversationEvent) -> None:
-        """Append an event to ``conversations`` and wait for the broker; raises `Unavailable` when it does not answer.
+        """Append an event to ``conversations``; raises `Unavailable` when the broker does not answer.
 
-        The record's time is the broker's, or where it keeps none, that of the sending.
+        The record gets the append time of the broker, or the time of sending where the broker keeps none.
         """
-        links = self._opened()
+        opened = self._opened()
         key = event.key.encode()
-        message = Message(Topic.CONVERSATIONS, key, encode(event), partition=partition_of(key, links.partitions))
-        await links.publisher.publish([message])
+        message = Message(Topic.CONVERSATIONS, key, encode(event), partition=partition_of(key, opened.partitions))
+        await opened.publisher.publish([message])
 
-    def _opened(self) -> _Links:
-        if self._links is None:
-            raise RuntimeError("the connection is not open: use `async with`, or start it")
-        return self._links
+    def _opened(self) -> _OpenConnection:
+        if self._open is None:
+            raise RuntimeError("connection not open: use `async with`, or call start()")
+        return self._open
 
 
 class MemoryClient:
-    """One conversation, as a participant's program sees it.
+    """One conversation, for the program of a participant.
 
     ``async with MemoryClient("127.0.0.1:9092", conversation_id="ann-1") as memory: ...`` has a connection of its
     own; with an open `Connection` in place of the address it uses that and leaves it open. An address alone means an
@@ -186,10 +186,10 @@ class MemoryClient:
             await self._connection.stop()
 
     async def utter(self, text: str, *, speaker: str, **options: Unpack[UtteranceOptions]) -> Utterance:
-        """Say something; returns the utterance when the broker has it.
+        """Add an utterance; returns it when the broker has it.
 
-        Raises ``ValueError`` for what no utterance may hold, `Unavailable` when the broker does not answer: it may
-        have it all the same, so say it again with the same ``utterance_id`` and ``at``.
+        Raises ``ValueError`` for invalid arguments, `Unavailable` when the broker does not answer. It may have the
+        utterance all the same; send it again with the same ``utterance_id`` and ``at``.
         """
         said = self._utterance(text, speaker, options)
         await self._connection.send(said)
@@ -202,55 +202,55 @@ class MemoryClient:
         return ended
 
     async def erase(self, utterance_ids: Iterable[str] = (), *, at: datetime | None = None) -> Erase:
-        """Ask that utterances, or the whole conversation, be forgotten; returns the event when the broker has it."""
-        wish = _checked(
+        """Erase these utterances, or without any the whole conversation; returns the event when the broker has it."""
+        erase = _checked(
             Erase, **self._conversation, request_id=_new_id(), at=at or _now(), utterance_ids=tuple(utterance_ids)
         )
-        await self._connection.send(wish)
-        return wish
+        await self._connection.send(erase)
+        return erase
 
     async def ask(self, text: str, *, speaker: str, **options: Unpack[AskOptions]) -> Reply:
-        """Say something and wait for the reply, which is then said as well unless the ask is a probe.
+        """Add an utterance and wait for the reply, which is added too unless the option ``record`` is false.
 
-        Raises ``ValueError`` and `Unavailable` as `utter` does, `ReplyTimeout`, `ReplyFailed` for a reply that is
-        none, and `ReplyNotUttered` where only the saying of the reply failed.
+        Raises ``ValueError`` and `Unavailable` as `utter` does, `ReplyTimeout` when no reply comes in time,
+        `ReplyFailed` for a reply with an error, and `ReplyNotUttered` where only adding the reply failed.
         """
         timeout = options.get("timeout", 30.0)
-        wish = _wish(options)
-        question = self._utterance(text, speaker, options, ask=wish)
-        async with self._connection.replies.expecting(self.key, wish.request_id) as coming:
+        ask = _ask_of(options)
+        question = self._utterance(text, speaker, options, ask=ask)
+        async with self._connection.replies.expecting(self.key, ask.request_id) as future:
             await self._connection.send(question)
-            reply = await self._in_time(coming, timeout, wish.request_id)
+            reply = await self._in_time(future, timeout, ask.request_id)
         if reply.error is not None:
             raise ReplyFailed(reply)
-        if wish.record and self._utter_replies and reply.text.strip():
+        if ask.record and self._utter_replies and reply.text.strip():
             try:
                 await self.utter_reply(reply, session_id=question.session_id)
             except (EunoeError, ValueError) as fault:
-                raise ReplyNotUttered(f"reply {reply.reply_id} was not uttered: {fault}", reply) from fault
+                raise ReplyNotUttered(f"reply not uttered: {reply.reply_id}: {fault}", reply) from fault
         return reply
 
     async def utter_reply(
         self, reply: Reply, *, session_id: str | None = None, at: datetime | None = None
     ) -> Utterance:
-        """Say a reply that was shown: it becomes transcript, and is never evidence for a memory.
+        """Add a reply that was shown: it becomes part of the transcript, never evidence for a memory.
 
-        Its id is the utterance's too, so that it counts once; said again, it should have the same ``at``. `ask`
-        does this unless told otherwise.
+        The utterance has the id of the reply, so that it counts once; sent again, it needs the same ``at``. `ask` calls
+        this, unless the client was made with ``utter_replies=False``.
         """
         options = UtteranceOptions(utterance_id=reply.reply_id, session_id=session_id, at=at or _now())
         said = self._utterance(reply.text, reply.speaker, options, reply_id=reply.reply_id)
         await self._connection.send(said)
         return said
 
-    async def _in_time(self, coming: "asyncio.Future[Reply]", timeout: float, request_id: str) -> Reply:
+    async def _in_time(self, future: "asyncio.Future[Reply]", timeout: float, request_id: str) -> Reply:
         try:
             async with asyncio.timeout(timeout):
-                return await coming
+                return await future
         except TimeoutError:
             raise ReplyTimeout(
-                f"no reply to request {request_id} of {self.key} within {timeout:g} s: see whether the workers of"
-                " intake and respond run and keep up, and whether `eunoe dead-letters list` has the ask",
+                f"no reply to request {request_id} of {self.key} within {timeout:g} s: check that the workers of intake"
+                " and respond run and keep up, and whether `eunoe dead-letters list` shows the ask",
                 request_id,
             ) from None
 
@@ -267,14 +267,14 @@ class MemoryClient:
         )
         size = len(said.text.encode())
         if size > MAX_TEXT_BYTES:
-            raise ValueError(f"text: has {size:,} bytes of UTF-8, at most {MAX_TEXT_BYTES:,} are taken")
+            raise ValueError(f"text: has {size:,} bytes of UTF-8, limit is {MAX_TEXT_BYTES:,}")
         return said
 
 
-def _wish(options: AskOptions) -> Ask:
+def _ask_of(options: AskOptions) -> Ask:
     timeout = options.get("timeout", 30.0)
     if not timeout > 0:
-        raise ValueError(f"timeout: must be more than 0 seconds, got {timeout:g}")
+        raise ValueError(f"timeout: must be over 0 seconds, got {timeout:g}")
     return _checked(
         Ask,
         request_id=options.get("request_id") or _new_id(),
@@ -286,7 +286,7 @@ def _wish(options: AskOptions) -> Ask:
 
 
 def _checked(model: type[ValueT], **fields: object) -> ValueT:
-    """A value of these fields; raises a short ``ValueError`` that names each wrong field and its fault."""
+    """A value of these fields; raises ``ValueError`` that names each wrong field and its fault."""
     for name, value in fields.items():
         if isinstance(value, str) and not _is_unicode(value):
             raise ValueError(f"{name}: holds a lone surrogate, which has no UTF-8 form")

@@ -28,11 +28,11 @@ def encode_text(event: Contract) -> str:
 
 
 def decode(value: bytes) -> Contract:
-    """The contract that a record's value holds, brought up to its latest version.
+    """The contract in a record's value, migrated to its latest version.
 
-    Raises `ContractError` with reason ``not_json`` for bytes that are no UTF-8 JSON text (``NaN``, lone
-    surrogates and bottomless nesting included), else with what `read_contract` finds. It raises nothing else: bytes
-    that a producer chose never end a consumer.
+    Raises `ContractError` with reason ``not_json`` for bytes that are no UTF-8 JSON text, which includes ``NaN`` and
+    lone surrogates; otherwise with the faults that `read_contract` finds. It raises nothing else, so that no bytes of
+    a producer end a consumer.
     """
     try:
         return read_contract(orjson.loads(value))
@@ -44,5 +44,5 @@ def decode(value: bytes) -> Contract:
     except ContractError:
         raise
     except Exception as error:
-        log.exception("decoding failed in a way that no contract foresees: %d bytes", len(value))
+        log.exception("decoding failed unexpectedly: value of %d bytes", len(value))
         raise ContractError(DeadLetterReason.INVALID, f"cannot be decoded: {type(error).__name__}") from None

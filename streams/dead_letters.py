@@ -1,4 +1,4 @@
-"""Records that were set aside: the raw bytes with everything known of them, ready to be sent back. Pure."""
+"""Dead letters: raw records with a header that describes their failure, ready to be retried."""
 
 import hashlib
 import logging
@@ -27,9 +27,9 @@ MAX_KEY_CHARS: Final = 500
 KEYLESS_PARTITION: Final = 0
 """The partition of dead letters without a key: no order is kept among them."""
 KEPT_BYTES: Final = 4096
-"""What is kept of a value that is too large."""
+"""Bytes kept of a value that does not fit into the topic."""
 
-# What Kafka's format adds at most: 61 bytes to a batch, and to a record and to each header some lengths.
+# Upper bounds of what Kafka's format adds: 61 bytes per batch, and lengths per record and per header.
 _BATCH_BYTES = 61 + 64
 _HEADER_BYTES = 10
 
@@ -40,18 +40,18 @@ LetterIdentity = tuple[str, str, int, int, str]
 
 
 class Closing(StrEnum):
-    """How a dead letter was dealt with."""
+    """The ways to resolve a dead letter."""
 
     RETRIED = "retried"
-    """Sent back to where it came from; should it fail again, that is another letter."""
+    """Sent back to its topic; if it fails again, that makes another letter."""
     DISCARDED = "discarded"
-    """Somebody said that nothing is to be done."""
+    """Marked as resolved without an action."""
     REPAIRED = "repaired"
-    """Its conversation was derived again."""
+    """Its conversation was derived again from the log."""
 
 
 class LetterClosed(Value):
-    """That a dead letter is dealt with; it stands in the same topic, so that it lives as long as the letter."""
+    """The note that a dead letter is resolved, in the same topic, so that it lives as long as the letter."""
 
     stage: str
     topic: str
@@ -63,22 +63,22 @@ class LetterClosed(Value):
 
     @property
     def identity(self) -> LetterIdentity:
-        """That of the letter."""
+        """Identity of the letter."""
         return self.stage, self.topic, self.partition, self.offset, self.sha256
 
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A dead letter, its record, and what was done about it."""
+    """A dead letter, its record, and its resolution."""
 
     record: Record
     letter: DeadLetter
     closed: LetterClosed | None = None
-    """None: it is open."""
+    """`None` means open."""
 
 
 def closing_message(filed: Filed, how: Closing, at: datetime) -> Message:
-    """The message that says that a letter is dealt with."""
+    """The message that marks a letter as resolved."""
     letter = filed.letter
     closed = LetterClosed(
         stage=letter.stage,
@@ -95,7 +95,7 @@ def closing_message(filed: Filed, how: Closing, at: datetime) -> Message:
 
 
 def read_closed(record: Record) -> LetterClosed | None:
-    """The closing that a record of the dead letters is; None for a letter, or for what is malformed."""
+    """The resolution in a record of the dead letters; `None` for a letter, and for a malformed header."""
     header = record.headers.get(CLOSED_HEADER)
     if header is None or DEAD_LETTER_HEADER in record.headers:
         return None
@@ -106,18 +106,18 @@ def read_closed(record: Record) -> LetterClosed | None:
 
 
 async def file_letters(records: AsyncIterable[Record]) -> list[Filed]:
-    """Each dead letter once, in the order read, with the last that was done about it."""
+    """Each dead letter once, in the order read, with its latest resolution."""
     letters: dict[LetterIdentity, Filed] = {}
     closings: dict[LetterIdentity, LetterClosed] = {}
 
-    async def told() -> AsyncIterator[Record]:
+    async def letters_only() -> AsyncIterator[Record]:
         async for record in records:
             if closed := read_closed(record):
                 closings[closed.identity] = closed
             else:
                 yield record
 
-    async for record, letter in distinct_letters(told()):
+    async for record, letter in distinct_letters(letters_only()):
         letters[letter_identity(letter)] = Filed(record, letter)
     return [replace(filed, closed=closings.get(identity)) for identity, filed in letters.items()]
 
@@ -125,12 +125,11 @@ async def file_letters(records: AsyncIterable[Record]) -> list[Filed]:
 def dead_letter(
     record: Record, stage: str, reason: DeadLetterReason, error: str, attempts: int = 1, *, number: int | None = None
 ) -> Message:
-    """The message that sets a record aside: its key, its raw bytes, its headers, and a header that tells about it.
+    """The message that dead-letters a record: its key, raw bytes and headers, and a header that describes the failure.
 
-    ``number``: the session that the stage was asked to decide, where it came so far.
-
-    What would not fit into the topic keeps the value's first 4,096 bytes, then loses its own headers, then its
-    key; size and hash of the whole, and where it still stands, are told in any case.
+    ``number`` is the session that the stage was to decide, where it is known. A record that does not fit into the
+    topic keeps the first 4,096 bytes of its value, then loses its headers, then its key. Size and hash of the whole
+    value, and its place in the log, are always in the header.
     """
     whole = _describe_record(record, stage=stage, reason=reason, error=_clip(error), attempts=attempts, number=number)
     cut = whole.model_copy(update={"truncated": True})
@@ -147,13 +146,13 @@ def dead_letter(
 
 
 def message_size(message: Message) -> int:
-    """The most bytes that a message takes in the log when it is alone in its batch and not compressed."""
+    """Upper bound for the bytes of a message in the log, alone in its batch and uncompressed."""
     headers = sum(len(name.encode()) + len(value) + _HEADER_BYTES for name, value in message.headers)
     return _BATCH_BYTES + len(message.key or b"") + len(message.value) + headers
 
 
 def read_dead_letter(record: Record) -> tuple[DeadLetter, bytes]:
-    """What is known of a record of the dead letters, and its raw bytes.
+    """The description of a dead letter, and its raw bytes.
 
     Raises `ContractError` (``invalid``) where the header is missing or malformed.
     """
@@ -167,12 +166,12 @@ def read_dead_letter(record: Record) -> tuple[DeadLetter, bytes]:
 
 
 def letter_identity(letter: DeadLetter) -> LetterIdentity:
-    """Equal for a record that the same stage set aside twice (it crashed in between)."""
+    """The identity of a letter; equal for a record that a stage dead-lettered twice because it crashed in between."""
     return letter.stage, letter.topic, letter.partition, letter.offset, letter.sha256
 
 
 async def distinct_letters(records: AsyncIterable[Record]) -> AsyncIterator[tuple[Record, DeadLetter]]:
-    """Each dead letter once, in the order read; records of that topic which are none are told in the log."""
+    """Each dead letter once, in the order read; other records of the topic are skipped, malformed ones logged."""
     seen: set[bytes] = set()
     async for record in records:
         if read_closed(record):
@@ -180,7 +179,7 @@ async def distinct_letters(records: AsyncIterable[Record]) -> AsyncIterator[tupl
         try:
             letter, _ = read_dead_letter(record)
         except ContractError as fault:
-            log.warning("%s/%d@%d is no dead letter: %s", record.topic, record.partition, record.offset, fault)
+            log.warning("not a dead letter: %s/%d@%d: %s", record.topic, record.partition, record.offset, fault)
             continue
         digest = hashlib.blake2b(repr(letter_identity(letter)).encode(), digest_size=16).digest()
         if digest not in seen:
@@ -198,9 +197,9 @@ def _message(key: bytes | None, value: bytes, own: tuple[tuple[str, bytes], ...]
     )
 
 
-def _describe_record(record: Record, **told: Any) -> DeadLetter:  # noqa: ANN401 - the fields that the record has not
+def _describe_record(record: Record, **more: Any) -> DeadLetter:  # noqa: ANN401 - fields beyond the record's own
     return DeadLetter(
-        **told,
+        **more,
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
@@ -212,13 +211,13 @@ def _describe_record(record: Record, **told: Any) -> DeadLetter:  # noqa: ANN401
 
 
 def _clip(error: str) -> str:
-    # an error may quote what has no UTF-8 form
+    # an error may quote text without a UTF-8 form
     text = error.encode(errors="replace").decode()
     return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
 
 
 def _log_time(record: Record) -> datetime:
-    """A record whose time is wrong is set aside like any other, dated as well as can be."""
+    """The log time, or for a record with an invalid one the best substitute."""
     for read in (record_log_time, lambda record: record.appended):
         with suppress(ValueError, OverflowError, OSError):
             return read(record)

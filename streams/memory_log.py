@@ -1,4 +1,4 @@
-"""The log's twin: topics in memory, for tests and for evaluations in process."""
+"""In-memory implementation of the log, for tests and for evaluations in one process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,7 +26,7 @@ def _yield_only(seconds: float) -> Awaitable[None]:
 
 
 class Deadlock(EunoeError):
-    """A handler waits for something that nobody in the pump will bring."""
+    """A handler waits for something that no stage of the consumer will produce."""
 
 
 class MemoryLog:
@@ -41,7 +41,7 @@ class MemoryLog:
         self._logs: dict[Topic, list[list[Record]]] = {topic: [[] for _ in range(partitions)] for topic in TOPICS}
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        """Append all, in their order.
+        """Append all messages, in their order.
 
         Raises `MessageTooLarge` before anything is appended, ``ValueError`` for an unknown topic or partition.
         """
@@ -71,7 +71,7 @@ class MemoryLog:
         return [record for log in self._logs[Topic(topic)] for record in log]
 
     def after(self, topic: str, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``; None where the partition ends before it."""
+        """The record at ``offset``; `None` where the partition ends before it."""
         log = self._logs[Topic(topic)][partition]
         return log[offset] if offset < len(log) else None
 
@@ -95,13 +95,13 @@ class _Subscription:
 
 
 class MemoryConsumer:
-    """Gives the records of a `MemoryLog` to handlers, one at a time, in an order that is always the same.
+    """Passes the records of a `MemoryLog` to handlers, one at a time and in a deterministic order.
 
-    The stage that was subscribed last goes first: subscribed along the way of an event, what an event brings about
-    is done before the next event is taken, as in a service that keeps up.
+    The stage that was subscribed last goes first. With stages subscribed in the order of the pipeline, all effects of
+    an event are handled before the next event, as in a service that keeps up.
 
-    A handler that pauses lets the other stages go on; only when they have nothing left is ``sleep`` awaited. One
-    that raises leaves its record where it is: the next run begins with it.
+    While a handler pauses, the other stages go on; only when all are idle is ``sleep`` awaited. After an exception of
+    a handler, the next call begins with the same record.
     """
 
     def __init__(self, log: MemoryLog, sleep: Sleep = _yield_only, max_pauses: int = 10_000) -> None:
@@ -112,13 +112,13 @@ class MemoryConsumer:
         self._handled = 0
 
     def subscribe(self, stage: str, topics: Sequence[str], handle: Handler) -> None:
-        """Let ``handle`` have all records of ``topics``, from the beginning."""
+        """Pass all records of ``topics`` to ``handle``, from the beginning."""
         self._subscriptions.append(_Subscription(stage, tuple(map(Topic, topics)), handle))
 
     async def run_until_idle(self) -> int:
-        """Handle what there is and what comes of it, until nothing is left; returns how many records were handled.
+        """Handle all records and those that they produce, until none is left; returns the number handled.
 
-        Raises whatever a handler raises, and `Deadlock` when one goes on pausing while nothing moves.
+        Raises the exceptions of handlers, and `Deadlock` when a handler goes on pausing while all others are idle.
         """
         before = self._handled
         while await self.step():
@@ -126,7 +126,7 @@ class MemoryConsumer:
         return self._handled - before
 
     async def step(self) -> bool:
-        """Handle the next record of the last stage that has one; False when all are idle (or busy pausing)."""
+        """Handle the next record of the last stage that has one; returns False when all stages are idle or pausing."""
         for subscription in reversed(self._subscriptions):
             if not subscription.busy and (record := self._next(subscription)) is not None:
                 await self._handle(subscription, record)
@@ -134,11 +134,11 @@ class MemoryConsumer:
         return False
 
     async def wait(self, stage: str, fruitless: int, seconds: float) -> bool:
-        """What a pausing handler of ``stage`` gets: another stage's step (True), or else a sleep (False)."""
+        """Let another stage work while a handler of ``stage`` pauses, or sleep; returns whether one did."""
         if await self.step():
             return True
         if fruitless >= self._max_pauses:
-            raise Deadlock(f"{stage} paused {fruitless} times while nothing moved: what it waits for never comes")
+            raise Deadlock(f"{stage} paused {fruitless} times while all other stages were idle")
         await self._sleep(seconds)
         return False
 
@@ -163,8 +163,8 @@ class MemoryConsumer:
 class _MemoryLease:
     """The lease of one record; it is never revoked."""
 
-    def __init__(self, pump: MemoryConsumer, stage: str) -> None:
-        self._pump = pump
+    def __init__(self, consumer: MemoryConsumer, stage: str) -> None:
+        self._consumer = consumer
         self._stage = stage
         self._fruitless = 0
 
@@ -174,5 +174,5 @@ class _MemoryLease:
         return False
 
     async def pause(self, seconds: float) -> None:
-        """Let the others go on; never raises `eunoe.streams.record.Revoked`."""
-        self._fruitless = 0 if await self._pump.wait(self._stage, self._fruitless, seconds) else self._fruitless + 1
+        """Let other stages work; never raises `eunoe.streams.record.Revoked`."""
+        self._fruitless = 0 if await self._consumer.wait(self._stage, self._fruitless, seconds) else self._fruitless + 1

@@ -1,7 +1,7 @@
-"""Where a record stands in the log, over all beginnings of its broker and its topic.
+"""The position of a record: its (epoch, offset) as one number, comparable across resets of broker and topic.
 
-A copy of a record (from a kept data directory, or in a topic with another number of partitions) carries in two
-headers where and when the record stood first: what was applied stays applied, and what comes new lies behind it.
+A copy of a record (from a kept data directory, or in a topic with another number of partitions) carries its first
+position and log time in two headers. So applied records stay applied, and new ones come after them.
 """
 
 import re
@@ -20,8 +20,8 @@ POSITION_HEADER: Final = "eunoe-position"
 LOG_TIME_HEADER: Final = "eunoe-log-time"
 """RFC 3339."""
 COPIED_HEADER: Final = "eunoe-copied"
-"""``<log>:<partition>:<offset>``, in decimal digits: from where a log with other partitions took the record."""
-PLACE_HEADERS: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER, COPIED_HEADER})
+"""``<log>:<partition>:<offset>``, in decimal digits: the source of a record in a log with other partitions."""
+COPY_HEADERS: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER, COPIED_HEADER})
 
 # A trillion records per partition and epoch; up to epoch 8,191 a position is also exact as a double (Lua, JavaScript).
 _OFFSETS = 2**40
@@ -36,7 +36,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 def position(epoch: int, offset: int) -> int:
-    """The place in the log of ``offset`` in ``epoch``, from 1 on; 0 is before everything.
+    """The position of ``offset`` in ``epoch``, from 1 on; 0 comes before all records.
 
     Raises ``ValueError`` for an epoch that is not in [0, 2^23) or an offset not in [0, 2^40 - 1).
     """
@@ -47,39 +47,39 @@ def position(epoch: int, offset: int) -> int:
 
 def split_position(value: int) -> tuple[int, int]:
     """(epoch, offset) of a `position`; raises ``ValueError`` for any other number."""
-    epoch, place = divmod(value, _OFFSETS)
-    if place == 0 or not 0 <= epoch < _EPOCHS:
+    epoch, rest = divmod(value, _OFFSETS)
+    if rest == 0 or not 0 <= epoch < _EPOCHS:
         raise ValueError(f"not a position: {value}")
-    return epoch, place - 1
+    return epoch, rest - 1
 
 
 def is_copy(record: Record) -> bool:
-    """True: the record stood somewhere else first."""
+    """Whether the record is a copy of an earlier one."""
     return POSITION_HEADER in record.headers
 
 
 def record_position(record: Record, epoch: int) -> int:
-    """The position of a record that is read in ``epoch``: of a copy the first one.
+    """The position of a record that is read in ``epoch``; for a copy, its first position.
 
-    Raises `ContractError` (``invalid``) where the header is malformed, or names an epoch that has not ended: a copy
-    comes from an earlier one, and whoever claims a later place would hide all records before it.
+    Raises `ContractError` (``invalid``) where the header is malformed, or names an epoch that has not ended. A copy
+    comes from an earlier epoch; a later position would hide all records before it.
     """
-    return position(*_first_place(record, epoch))
+    return position(*_first_position(record, epoch))
 
 
 def record_log_time(record: Record) -> datetime:
-    """When the log took the record, in UTC: of a copy the first time.
+    """The time of a record's append to the log, in UTC; for a copy, that of the first append.
 
-    A log time is believed only beside the header of a copy. Raises `ContractError` (``invalid``) where the header is
-    malformed or later than the copy itself by more than a day (brokers' clocks differ), a copy has none, or the
-    record's own time stamp is no date.
+    A log time counts only beside the other headers of a copy. Raises `ContractError` (``invalid``) where the header is
+    malformed, is later than the copy by more than a day (brokers' clocks differ) or is missing from a copy, and where
+    the record's time stamp is no date.
     """
     try:
         appended = record.appended
     except (ValueError, OverflowError, OSError):
-        raise _invalid(f"the record's time stamp {record.timestamp_ms} is no date") from None
+        raise _invalid(f"time stamp {record.timestamp_ms} is no date") from None
     text = record.headers.get(LOG_TIME_HEADER)
-    if text is not None and PLACE_HEADERS & record.headers.keys() > {LOG_TIME_HEADER}:
+    if text is not None and COPY_HEADERS & record.headers.keys() > {LOG_TIME_HEADER}:
         return _read_time(text, appended)
     if is_copy(record):
         raise _invalid(f"header {POSITION_HEADER} without {LOG_TIME_HEADER}")
@@ -87,36 +87,36 @@ def record_log_time(record: Record) -> datetime:
 
 
 def copy_headers(record: Record, epoch: int) -> Headers:
-    """All headers for a copy of a record that is read in ``epoch``: its own, and its first place and time."""
-    first_epoch, first_offset = _first_place(record, epoch)
+    """Headers for a copy of a record that is read in ``epoch``: its own, its first position and its log time."""
+    first_epoch, first_offset = _first_position(record, epoch)
     return (
-        *without_place(record),
+        *own_headers(record),
         (POSITION_HEADER, f"{first_epoch}:{first_offset}".encode()),
         (LOG_TIME_HEADER, write_time(record_log_time(record)).encode()),
     )
 
 
-def without_place(record: Record) -> Headers:
-    """The headers for a record that is sent again and shall take a place of its own, like a retried dead letter."""
-    return tuple((name, value) for name, value in record.headers.items() if name not in PLACE_HEADERS)
+def own_headers(record: Record) -> Headers:
+    """The headers of a record without those of a copy, for sending it as a new record, like a retried dead letter."""
+    return tuple((name, value) for name, value in record.headers.items() if name not in COPY_HEADERS)
 
 
-def _first_place(record: Record, epoch: int) -> tuple[int, int]:
-    """(epoch, offset), both in their bounds."""
+def _first_position(record: Record, epoch: int) -> tuple[int, int]:
+    """(epoch, offset), both within their bounds."""
     header = record.headers.get(POSITION_HEADER)
     if header is None:
         return epoch, record.offset
     match = _POSITION.fullmatch(header)
     if match is None:
         raise _invalid(f"header {POSITION_HEADER}: expected epoch:offset, got {header[:40]!r}")
-    place = int(match[1]), int(match[2])
+    first_epoch, first_offset = int(match[1]), int(match[2])
     try:
-        position(*place)
+        position(first_epoch, first_offset)
     except ValueError as error:
         raise _invalid(f"header {POSITION_HEADER}: {error}") from None
-    if place[0] >= epoch:
-        raise _invalid(f"header {POSITION_HEADER}: epoch {place[0]} is not before this log's, {epoch}")
-    return place
+    if first_epoch >= epoch:
+        raise _invalid(f"header {POSITION_HEADER}: epoch {first_epoch} is not before this log's, {epoch}")
+    return first_epoch, first_offset
 
 
 def _read_time(text: bytes, appended: datetime) -> datetime:

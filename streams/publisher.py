@@ -44,17 +44,17 @@ def size_of(message: Message) -> int:
 
 
 def check_message(message: Message) -> None:
-    """Raise `MessageTooLarge` over the topic's limit, ``ValueError`` without a key where no partition is named."""
+    """Raise `MessageTooLarge` over the topic's limit, ``ValueError`` for a message without key and partition."""
     if message.key is None and message.partition is None:
-        raise ValueError(f"a message to {message.topic} without a key needs a partition")
+        raise ValueError(f"message to {message.topic}: without a key it needs a partition")
     if excess := excess_of(message):
         raise MessageTooLarge(excess)
 
 
 def excess_of(message: Message) -> str | None:
-    """Why a message is over its topic's limit; `None` where it fits."""
+    """The fault of a message over its topic's limit; `None` where it fits."""
     limit, size = TOPICS[Topic(message.topic)].max_bytes, size_of(message)
-    return f"a message to {message.topic} has {size} bytes, the limit is {limit}" if size > limit else None
+    return f"message to {message.topic}: has {size} bytes, limit is {limit}" if size > limit else None
 
 
 class KafkaPublisher:
@@ -123,7 +123,7 @@ class KafkaPublisher:
             ) from error
 
     def notify_after(self, topics: Iterable[str], wakeup: Callable[[], None]) -> None:
-        """Call ``wakeup`` each time the brokers have new messages of this publisher in one of the logical ``topics``."""
+        """Call ``wakeup`` whenever this publisher has added records to one of the logical ``topics``."""
         for topic in topics:
             self._wakeups.setdefault(topic, []).append(wakeup)
 

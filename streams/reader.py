@@ -1,4 +1,4 @@
-"""Reads a whole topic, up to where it ends now."""
+"""Readers of whole topics, from begin to present end, without a group."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ _SILENT_POLLS = 60
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """The offsets of one partition from ``begin`` up to ``end``, which is not included."""
+    """The offsets of one partition from ``begin`` up to ``end``, which is excluded."""
 
-    place: TopicPartition
+    partition: TopicPartition
     begin: int
     end: int
 
@@ -28,22 +28,22 @@ class _Stretch:
 async def read_all(
     kafka: KafkaSettings, names: TopicNames, topic: str, *, begin: Mapping[int, int] | None = None
 ) -> AsyncIterator[Record]:
-    """Every record that a topic holds as this is called: partition after partition, each in the order of its offsets.
+    """All records that a topic holds at the call: partition after partition, each in the order of its offsets.
 
-    ``begin`` gives the offset to begin with, by partition; the first one there is where it names none. Belongs to
-    no group, commits nothing, and holds a few megabytes at most. Raises `Unavailable` when no broker answers,
-    `Refused` where the topic does not exist.
+    ``begin`` gives the first offset to read, by partition; the default is the first one in the log. It commits nothing
+    and holds a few megabytes at most. Raises `Unavailable` when no broker answers, `Refused` where the topic does not
+    exist.
     """
     (partitions,) = await partitions_of(kafka, names, [Topic(topic)])
     async with open_consumer(kafka, brief=True) as consumer:
-        places = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
-        for stretch in await _stretches(kafka, consumer, places, begin or {}):
+        all_ = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
+        for stretch in await _stretches(kafka, consumer, all_, begin or {}):
             async for found in _read_stretch(kafka, consumer, stretch):
                 yield as_record(topic, found)
 
 
 async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: tuple[int, int]) -> Record | None:
-    """The record at ``place``, a partition and an offset; None where it is not there (any more).
+    """The record at ``place``, a partition and an offset; `None` where the topic does not hold it.
 
     Raises `Unavailable` when no broker answers, `Refused` where the topic does not exist.
     """
@@ -61,7 +61,7 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
 
 
 async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int) -> AsyncIterator[Record]:
-    """Every record that one partition of a topic holds as this is called; raises as `read_all` does."""
+    """All records that one partition of a topic holds at the call; raises as `read_all` does."""
     await partitions_of(kafka, names, [Topic(topic)])
     async with open_consumer(kafka, brief=True) as consumer:
         (stretch,) = await _stretches(kafka, consumer, [TopicPartition(names.name(topic), partition)], {})
@@ -70,32 +70,32 @@ async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, pa
 
 
 async def topic_size(kafka: KafkaSettings, names: TopicNames, topic: str) -> int:
-    """How many records a topic holds. Raises `Unavailable` when no broker answers, `Refused` where there is none."""
+    """Number of records in a topic; raises `Unavailable` when no broker answers, `Refused` for a missing topic."""
     (partitions,) = await partitions_of(kafka, names, [Topic(topic)])
-    places = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
+    all_ = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
     async with open_consumer(kafka, brief=True) as consumer:
-        return sum(stretch.end - stretch.begin for stretch in await _stretches(kafka, consumer, places, {}))
+        return sum(stretch.end - stretch.begin for stretch in await _stretches(kafka, consumer, all_, {}))
 
 
 async def partitions_of(kafka: KafkaSettings, names: TopicNames, topics: Sequence[Topic]) -> list[int]:
-    """How many partitions each of the topics has at the broker; asking creates none.
+    """Number of partitions of each topic at the broker; the request creates no topic.
 
     Raises `Unavailable` when no broker answers, `Refused` where a topic does not exist.
     """
     found = {status.topic: status for status in await list_topics(kafka, names)}
     missing = [found[topic].name for topic in topics if not found[topic].partitions]
     if missing:
-        raise Refused(f"no topic {', '.join(missing)} at {kafka.bootstrap}: run `eunoe topics create`")
+        raise Refused(f"topics missing: {', '.join(missing)} at {kafka.server}; run `eunoe topics create`")
     return [found[topic].partitions for topic in topics]
 
 
 async def _stretches(
-    kafka: KafkaSettings, consumer: AIOKafkaConsumer, places: Sequence[TopicPartition], begin: Mapping[int, int]
+    kafka: KafkaSettings, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition], begin: Mapping[int, int]
 ) -> list[_Stretch]:
-    ends = await end_offsets(kafka, consumer, places)
+    ends = await end_offsets(kafka, consumer, partitions)
     with broker_faults(kafka):
-        firsts = await consumer.beginning_offsets(places)
-    return [_Stretch(place, max(firsts[place], begin.get(place.partition, 0)), ends[place]) for place in places]
+        firsts = await consumer.beginning_offsets(partitions)
+    return [_Stretch(one, max(firsts[one], begin.get(one.partition, 0)), ends[one]) for one in partitions]
 
 
 async def _read_stretch(
@@ -103,16 +103,16 @@ async def _read_stretch(
 ) -> AsyncIterator[ConsumerRecord]:
     if stretch.begin >= stretch.end:
         return
-    consumer.assign([stretch.place])
-    consumer.seek(stretch.place, stretch.begin)
+    consumer.assign([stretch.partition])
+    consumer.seek(stretch.partition, stretch.begin)
     silent = 0
-    while (position := await consumer.position(stretch.place)) < stretch.end:
+    while (position := await consumer.position(stretch.partition)) < stretch.end:
         with broker_faults(kafka):
             batches = await consumer.getmany(timeout_ms=_POLL_MS)
         silent = 0 if batches else silent + 1
         if silent >= _SILENT_POLLS:
-            where = f"{stretch.place.topic}/{stretch.place.partition}"
-            raise Unavailable(f"Kafka at {kafka.bootstrap}: {where} gives nothing at {position} of {stretch.end}")
-        for found in batches.get(stretch.place, ()):
+            where = f"{stretch.partition.topic}/{stretch.partition.partition}"
+            raise Unavailable(f"no records from {kafka.server} at {where}@{position}, which ends at {stretch.end}")
+        for found in batches.get(stretch.partition, ()):
             if found.offset < stretch.end:
                 yield found

@@ -1,4 +1,4 @@
-"""One reader of replies for all the conversations of a process."""
+"""The reader of replies, shared by all conversations of a process."""
 
 import asyncio
 import contextlib
@@ -24,9 +24,9 @@ _PAUSE_S = 1.0
 
 
 class RepliesReader:
-    """Reads the partitions of ``replies`` that somebody waits for, each from its end at the first wait on.
+    """Reads those partitions of ``replies`` that somebody waits for, each from its end at the first wait.
 
-    Reads without a group: every process sees all replies of its partitions, and takes those it waits for.
+    It belongs to no group: every process reads all replies of its partitions, and takes those that it expects.
     """
 
     def __init__(self, kafka: KafkaSettings, names: TopicNames, partitions: int) -> None:
@@ -41,16 +41,16 @@ class RepliesReader:
         self._lock = asyncio.Lock()
 
     async def stop(self) -> None:
-        """Disconnect; who still waits gets `Unavailable`."""
-        self._fail("the connection was closed")
+        """Disconnect; pending waits raise `Unavailable`."""
+        self._fail("connection closed")
         self._consumer = None
         await self._resources.aclose()
 
     @asynccontextmanager
     async def expecting(self, key: str, request_id: str) -> AsyncIterator[asyncio.Future[Reply]]:
-        """The reply to a request that is not sent yet, as a future; inside, no such reply can be missed.
+        """The reply to a request, as a future; send the request inside the block, so that no reply is missed.
 
-        Raises `Unavailable` when no broker answers, ``ValueError`` where the request is waited for already.
+        Raises `Unavailable` when no broker answers, ``ValueError`` for a request that is waited for already.
         """
         wanted = key.encode(), request_id
         if wanted in self._waiting:
@@ -67,20 +67,20 @@ class RepliesReader:
     def _forget(self, wanted: tuple[bytes, str]) -> None:
         reply = self._waiting.pop(wanted)
         if not reply.cancel() and not reply.cancelled():
-            reply.exception()  # read, so that a fault nobody waited for is not complained about
+            reply.exception()  # retrieved, so that asyncio does not log it
         self._keys[wanted[0]] -= 1
         if not self._keys[wanted[0]]:
             del self._keys[wanted[0]]
 
-    async def _follow(self, place: TopicPartition) -> None:
-        """Read ``place`` from where it ends now, unless it is read already."""
+    async def _follow(self, partition: TopicPartition) -> None:
+        """Read a partition from its present end, unless it is read already."""
         async with self._lock:
-            if place in self._next:
+            if partition in self._next:
                 return
             consumer = self._consumer or await self._connect()
             async with open_consumer(self._kafka, brief=True) as scout:
-                self._next |= await end_offsets(self._kafka, scout, [place])
-            # an assignment replaces the one before with all its positions; nothing is awaited in between
+                self._next |= await end_offsets(self._kafka, scout, [partition])
+            # an assignment replaces the one before and all its positions; nothing is awaited in between
             consumer.assign(list(self._next))
             for followed, offset in self._next.items():
                 consumer.seek(followed, offset)
@@ -96,12 +96,12 @@ class RepliesReader:
             try:
                 batches = await consumer.getmany(timeout_ms=_POLL_MS)
             except Exception as fault:
-                log.exception("reading %s", self._topic)
+                log.exception("reading failed: %s", self._topic)
                 self._fail(f"reading {self._topic}: {fault}")
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            for place, batch in batches.items():
-                self._next[place] = batch[-1].offset + 1
+            for partition, batch in batches.items():
+                self._next[partition] = batch[-1].offset + 1
             for found in chain.from_iterable(batches.values()):
                 self._take(found)
 
@@ -111,7 +111,7 @@ class RepliesReader:
         try:
             reply = decode(found.value or b"")
         except ContractError as fault:
-            log.warning("%s/%d@%d is no reply: %s", found.topic, found.partition, found.offset, fault)
+            log.warning("not a reply: %s/%d@%d: %s", found.topic, found.partition, found.offset, fault)
             return
         waiting = self._waiting.get((found.key, reply.request_id)) if isinstance(reply, Reply) else None
         if waiting is not None and not waiting.done() and isinstance(reply, Reply):
@@ -120,12 +120,12 @@ class RepliesReader:
     def _fail(self, why: str) -> None:
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(Unavailable(f"Kafka at {self._kafka.bootstrap}: {why}"))
+                waiting.set_exception(Unavailable(f"{self._kafka.server}: {why}"))
 
 
 @asynccontextmanager
 async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run ``work`` beside, and end it at the end."""
+    """Run ``work`` as a task beside the block; cancel it at the end."""
     task = asyncio.create_task(work)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Dead letters that are sent back: who shall decide them, and what follows of it. Pure.
+"""Retries of dead letters: headers that direct a record to the stage that failed to decide it.
 
-A retried record names the one stage that shall decide it; all others pass over it. What comes of a session that
-was skipped in its turn travels on as late, so that the stages behind, which skipped it too, decide it as well.
+A retried record names one stage; all others pass over it. A session that was skipped in its order is late when it is
+decided after all. Its events carry a header, so that later stages, which skipped it too, decide it as well.
 """
 
 import re
@@ -11,27 +11,27 @@ from typing import Final
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
-from eunoe.streams.position import without_place
+from eunoe.streams.position import own_headers
 from eunoe.streams.record import Message, Record
 
 RETRY_HEADER: Final = "eunoe-retry"
-"""``<stage>`` or ``<stage>:<number>``, the number of the session that it failed to decide."""
+"""``<stage>`` or ``<stage>:<number>``, with the number of the session that the stage failed to decide."""
 LATE_HEADER: Final = "eunoe-late"
-"""``1`` on what a late session brought about."""
+"""``1`` on events of a late session."""
 
 _RETRY = re.compile(rb"([a-z-]{1,40})(?::(\d{1,18}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Which stage shall decide a record that was sent back."""
+    """The stage that a retried record is meant for, and the number of the session."""
 
     stage: str
     number: int | None
 
 
 def read_retry(record: Record) -> Retry | None:
-    """The retry that a record is; None for one that comes for the first time.
+    """The retry header of a record; `None` for a record that comes for the first time.
 
     Raises `ContractError` (``invalid``) where the header is malformed.
     """
@@ -47,19 +47,19 @@ def read_retry(record: Record) -> Retry | None:
 
 
 def is_late(record: Record) -> bool:
-    """True for what a late session brought about."""
+    """Whether a record is an event of a late session."""
     return LATE_HEADER in record.headers
 
 
 def retry_message(letter: DeadLetter, original: Record) -> Message:
-    """The message that sends a dead letter's record back, to the stage that set it aside.
+    """The message that retries a dead letter at the stage that wrote it.
 
-    ``original`` holds the whole bytes, the key and the headers of the record. It takes a place of its own in the log,
-    in the partition of its key, without one in that in which it stood.
+    ``original`` has the whole bytes, the key and the headers of the record. The message is a new record of the log, in
+    the partition of its key, or without a key in that of the original.
     """
     number = "" if letter.number is None else f":{letter.number}"
     own = tuple(
-        (name, value) for name, value in without_place(original) if name not in (DEAD_LETTER_HEADER, RETRY_HEADER)
+        (name, value) for name, value in own_headers(original) if name not in (DEAD_LETTER_HEADER, RETRY_HEADER)
     )
     return Message(
         topic=letter.topic,

@@ -1,4 +1,4 @@
-"""The one table of topics."""
+"""The table of all topics, and their names at the broker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesForm
 
 DEFAULT_MAX_BYTES = 1_048_576
 DEAD_LETTER_HEADROOM = 65_536
-"""A dead letter is the raw record and a header that tells about it: its topic takes a little more."""
+"""Bytes that the topic of dead letters allows beyond the others, for the header that describes the record."""
 
 
 class Topic(StrEnum):
-    """The logical names; `TopicNames` gives the broker's."""
+    """The logical topics; `TopicNames` gives their names at the broker."""
 
     CONVERSATIONS = "conversations"
     SESSIONS = "sessions"
@@ -43,18 +43,18 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """What a topic carries and how it is kept."""
+    """Contents and retention of a topic."""
 
     topic: Topic
     purpose: str
     carries: tuple[type[Contract], ...]
     derived: bool = True
-    """True: belongs to a generation."""
+    """Whether each generation has a topic of its own."""
     retention_ms: int = -1
-    """-1: for ever; a derived topic is kept as long as its generation."""
+    """Milliseconds; -1 means for ever. A derived topic lives as long as its generation."""
     max_bytes: int = DEFAULT_MAX_BYTES
     compacted: bool = False
-    """True: only the last record of each key is kept."""
+    """Whether only the last record of each key is kept."""
 
 
 WEEK_MS = 7 * 24 * 3600 * 1000
@@ -98,7 +98,7 @@ TOPICS: Mapping[Topic, TopicSpec] = {
 READ_BY_STAGES: frozenset[Topic] = frozenset(
     topic for topic, spec in TOPICS.items() if spec.derived or topic is Topic.CONVERSATIONS
 )
-"""These have one number of partitions, so that a conversation is at one worker; of the others that does not matter."""
+"""Topics with equal numbers of partitions, so that one worker has all of a conversation; the others may differ."""
 
 
 def topics_of(contract: type[Contract]) -> tuple[Topic, ...]:
@@ -108,12 +108,12 @@ def topics_of(contract: type[Contract]) -> tuple[Topic, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """From logical topics to the broker's names and back."""
+    """Names of topics and consumer groups at the broker."""
 
     prefix: str = "eunoe"
     generation: str = "v1"
     log: int = 0
-    """The number of the log: each change of its partitions begins another one."""
+    """Number of the log; each change of its partitions begins another log."""
 
     def name(self, topic: str) -> str:
         """``<prefix>.<generation>.<topic>``, without the generation where the topic has none.

@@ -39,9 +39,9 @@ from eunoe.streams.position import (
     LOG_TIME_HEADER,
     POSITION_HEADER,
     is_copy,
+    own_headers,
     record_log_time,
     record_position,
-    without_place,
 )
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.topics import Topic
@@ -90,7 +90,7 @@ def entry_of(record: Record, epoch: int) -> JournalEntry | None:
         log_time=log_time,
         key=record.key,
         value=record.value,
-        headers=without_place(record),
+        headers=own_headers(record),
     )
 
 

@@ -18,8 +18,8 @@ from eunoe.streams.position import (
     Headers,
     copy_headers,
     is_copy,
+    own_headers,
     record_log_time,
-    without_place,
 )
 from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import partition_of
@@ -52,7 +52,7 @@ def forwarded(record: Record, epoch: int, log: int, partitions: int) -> Message:
     if is_copy(record):
         return copied(record, epoch, log, partitions)
     time = write_time(record_log_time(record)).encode()
-    return _message(record, (*without_place(record), (LOG_TIME_HEADER, time)), log, partitions)
+    return _message(record, (*own_headers(record), (LOG_TIME_HEADER, time)), log, partitions)
 
 
 def _message(record: Record, headers: Headers, log: int, partitions: int) -> Message:

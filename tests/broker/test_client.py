@@ -398,7 +398,7 @@ async def test_the_end_of_a_long_log_is_read_as_that_of_a_short_one(kafka, names
         await producer.stop()
 
 
-async def test_topics_that_a_broker_only_lost_sight_of_are_waited_for(kafka, names, monkeypatch):
+async def test_topics_that_a_broker_does_not_show_yet_are_waited_for(kafka, names, monkeypatch):
     async def forgetful(*_given, **_named):
         raise UnknownTopicOrPartitionError
 
@@ -406,7 +406,7 @@ async def test_topics_that_a_broker_only_lost_sight_of_are_waited_for(kafka, nam
     await publisher.start()
     monkeypatch.setattr(AIOKafkaProducer, "send", forgetful)
     try:
-        with pytest.raises(Unavailable, match="lost sight of its topics"):
+        with pytest.raises(Unavailable, match="topics not visible yet"):
             await publisher.publish([Message(Topic.CONVERSATIONS, b"t/c", b"{}")])
     finally:
         await publisher.stop()

@@ -137,4 +137,4 @@ async def test_what_was_set_aside_twice_is_listed_once(caplog):
     found = [(at.offset, letter) async for at, letter in distinct_letters(read)]
     assert [offset for offset, _ in found] == [0, 1, 4, 5]
     assert len({letter_identity(letter) for _, letter in found}) == 4
-    assert "dead-letters/0@3 is no dead letter" in caplog.text
+    assert "not a dead letter: dead-letters/0@3" in caplog.text

@@ -12,11 +12,11 @@ from eunoe.streams.position import (
     POSITION_HEADER,
     copy_headers,
     is_copy,
+    own_headers,
     position,
     record_log_time,
     record_position,
     split_position,
-    without_place,
 )
 from eunoe.streams.record import Record
 from tests.support.contracts import calm
@@ -94,7 +94,7 @@ def test_a_copy_keeps_its_other_headers():
 
 def test_what_is_sent_again_loses_its_place():
     copy = record(trace=b"1", eunoe_position=b"0:1", eunoe_log_time=b"2026-03-01T09:30:00Z")
-    assert without_place(copy) == (("trace", b"1"),)
+    assert own_headers(copy) == (("trace", b"1"),)
 
 
 def test_a_log_time_of_any_zone_is_told_in_utc():
