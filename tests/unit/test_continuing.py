@@ -18,7 +18,7 @@ from eunoe.workers.derive.dependents import changed_stages, dependents, made_aga
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
-from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, needed, what_was_told
+from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, kept_messages, needed, resume
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
@@ -96,16 +96,16 @@ async def kept_of(pipeline: InMemoryPipeline, again: Sequence[str]) -> Kept:
 
 
 def records_of(pipeline: InMemoryPipeline) -> list[Record]:
-    return [record for topic in TAKEN for record in pipeline.log.records(topic)]
+    return [record for topic in READ_TOPICS for record in pipeline.log.records(topic)]
 
 
 async def made(pipeline: InMemoryPipeline, stage: str, settings: StageSettings | None = None) -> Derived:
     again = made_again(stage)
     deriver = Deriver(make_dependencies(Stores(), settings or StageSettings()), RunnerSettings(), RecordedOutcomes())
     kept = await kept_of(pipeline, again)
-    told = what_was_told(kept, records_of(pipeline))
+    told = kept_messages(kept, records_of(pipeline))
     assert not told.missing
-    return await go_on(deriver, KEY, kept, told)
+    return await resume(deriver, KEY, kept, told)
 
 
 async def state_of(standing: StoredConversation) -> dict[str, object]:
@@ -131,7 +131,7 @@ async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
 async def test_what_the_stages_told_is_complete_and_told_once():
     pipeline = await live()
     derived = await made(pipeline, "link")
-    for topic in TAKEN:
+    for topic in READ_TOPICS:
         told = [record.value for record in derived.records if record.topic == topic]
         assert sorted(told) == sorted(record.value for record in pipeline.log.records(topic))
         assert len(told) == len(set(told))
@@ -162,12 +162,12 @@ async def test_a_stage_that_is_behind_catches_up():
         ),
         kept.points,
     )
-    told = what_was_told(behind, records_of(pipeline))
+    told = kept_messages(behind, records_of(pipeline))
     assert not told.missing
     assert (Topic.MEMORIES, 3) in told.records
     assert (Topic.MEMORIES, 4) not in told.records
     deriver = Deriver(make_dependencies(Stores(), StageSettings()), RunnerSettings(), RecordedOutcomes())
-    derived = await go_on(deriver, KEY, behind, told)
+    derived = await resume(deriver, KEY, behind, told)
     assert await state_of(derived.standing) == (await read_digest(pipeline.store, KEY, DERIVED, log_times=True)).state
 
 
@@ -180,14 +180,14 @@ async def test_what_retention_has_taken_is_missed():
         if not (record.topic == Topic.MEMORIES and b'"session":1,' in record.value)
     ]
     assert len(left) < len(records_of(pipeline))
-    assert what_was_told(kept, left).missing == {Topic.MEMORIES}
+    assert kept_messages(kept, left).missing == {Topic.MEMORIES}
 
 
 async def test_who_wrote_what():
     pipeline = await live()
     written = {
         (type(event), producer_of(topic, event))
-        for topic in TAKEN
+        for topic in READ_TOPICS
         for event in (decode(record.value) for record in pipeline.log.records(topic))
     }
     assert (MemoriesFormed, "summarize") in written

@@ -1,7 +1,7 @@
-"""The state digest: one hash of all that was derived from a conversation, the same for the same input.
+"""The state digest: one hash of all that was derived from a conversation, equal for equal input.
 
-It holds what the stages' rows of the registry name (see `Keeping`), and where each stage stands. It holds no clock:
-neither how long anything took nor when the broker took an event in, unless that is asked for.
+It covers the digested tables of the stages (see `eunoe.workers.stage.StageTables`) and their progress. It covers no
+clock: neither durations nor, unless asked for, the log's times.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ LOG_TIMES = frozenset({"known_from", "last_log_time"})
 """Fields that hold the log's time: equal in two readings of one log, not in two logs of the same events."""
 
 DIGITS = 6
-"""Digits of a float that count."""
+"""Decimals of a float that are compared."""
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class StateDigest:
-    """What was derived from one conversation, in canonical form, with its hash."""
+    """The derived state of one conversation, in canonical form, with its hash."""
 
     key: str
     state: Document
@@ -38,11 +38,11 @@ class StateDigest:
 
     @property
     def counts(self) -> dict[str, int]:
-        """``stage/table`` → how many documents it holds."""
+        """``stage/table`` → its number of documents."""
         return {
-            f"{stage}/{table}": len(specs)
+            f"{stage}/{table}": len(rows)
             for stage, part in self.state.items()
-            for table, specs in part.get("tables", {}).items()
+            for table, rows in part.get("tables", {}).items()
         }
 
 
@@ -53,7 +53,7 @@ def hash_of(value: object) -> str:
 
 
 def hash_of_all(digests: Iterable[StateDigest]) -> str:
-    """The SHA-256 over all conversations, in whatever order they come."""
+    """The SHA-256 over all conversations, whatever their order."""
     return hash_of({digest.key: digest.sha256 for digest in digests})
 
 
@@ -87,5 +87,5 @@ async def _read_stage(store: StateStore, key: str, spec: StageSpec, *, log_times
     return part | ({"tables": read} if read else {})
 
 
-def _documents(specs: Mapping[str, str], *, log_times: bool) -> Document:
-    return {id_: canonical(json.loads(text), log_times=log_times) for id_, text in specs.items()}
+def _documents(rows: Mapping[str, str], *, log_times: bool) -> Document:
+    return {id_: canonical(json.loads(text), log_times=log_times) for id_, text in rows.items()}

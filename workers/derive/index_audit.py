@@ -1,4 +1,4 @@
-"""Compares the vector index with the state store, which alone says what is known, and tells what is not done yet."""
+"""Compares the vector index with the state store, the source of truth, and lists unfinished work."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from eunoe.workers.stage import ApplyOrder, IndexEntry, StageSpec
 
 
 class Disagreement(StrEnum):
-    """How a point of the index and its document differ."""
+    """Kinds of disagreement between a point of the index and its document."""
 
     MISSING = "missing"
     """The document has no point: it cannot be found."""
     UNKNOWN = "unknown"
     """The point has no document: searches drop it."""
     OTHER_TEXT = "other-text"
-    """The point says something else."""
+    """The texts of point and document differ."""
     STALE = "stale"
-    """The point is of another session than the document: what ended or changed since does not show."""
+    """The point is of another session than the document: later changes are missing in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ async def compare_index(
 def disagreements(
     collection: Collection, expected: Mapping[str, IndexEntry], texts: Mapping[str, str], seqs: Mapping[str, int]
 ) -> Iterator[Finding]:
-    """What differs between the expected entries and the points: id → text, id → seq. Pure."""
+    """The disagreements between expected entries and points; ``texts`` and ``seqs`` map ids to text and session."""
     for id_ in sorted({*expected, *texts}):
         entry, text, seq = expected.get(id_), texts.get(id_), seqs.get(id_, 0)
         if entry is None:
-            yield Finding(collection, id_, Disagreement.UNKNOWN, f"the index says {text!r:.120}")
+            yield Finding(collection, id_, Disagreement.UNKNOWN, f"the index has {text!r:.120}")
         elif text is None:
-            yield Finding(collection, id_, Disagreement.MISSING, f"the state store says {entry.text!r:.120}")
+            yield Finding(collection, id_, Disagreement.MISSING, f"the state store has {entry.text!r:.120}")
         elif text != entry.text:
             yield Finding(collection, id_, Disagreement.OTHER_TEXT, f"{text!r:.120} instead of {entry.text!r:.120}")
         elif not entry.oldest <= seq <= entry.newest:
@@ -68,7 +68,7 @@ def disagreements(
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A stage that is not done with a conversation."""
+    """Unfinished work of a stage on a conversation."""
 
     stage: str
     why: str
@@ -77,7 +77,7 @@ class Unfinished:
 async def unfinished(
     store: StateStore, parking: ParkingLot, key: str, specs: Mapping[str, StageSpec]
 ) -> Sequence[Unfinished]:
-    """What is under way: decisions that are not sent, events that wait for others. Raises `Unavailable`."""
+    """Unfinished work: outboxes that are not sent, events that wait for others. Raises `Unavailable`."""
     found = []
     for spec in specs.values():
         if spec.order is ApplyOrder.REQUEST:
@@ -85,11 +85,11 @@ async def unfinished(
         scope = Scope(spec.name, key)
         ledger = await store.ledger(scope)
         if ledger.outbox is not None:
-            found.append(Unfinished(spec.name, f"what {spec.order.value} {ledger.applied} brought is not sent yet"))
+            found.append(Unfinished(spec.name, f"the outbox of {spec.order.value} {ledger.applied} is not sent yet"))
         waiting = await parking.parked_numbers(scope) if spec.gathers else []
         if waiting:
-            told = ", ".join(map(str, waiting[:8])) + (" …" if len(waiting) > 8 else "")
+            numbers = ", ".join(map(str, waiting[:8])) + (" …" if len(waiting) > 8 else "")
             found.append(
-                Unfinished(spec.name, f"{len(waiting)} sessions wait for session {ledger.applied + 1}: {told}")
+                Unfinished(spec.name, f"{len(waiting)} sessions wait for session {ledger.applied + 1}: {numbers}")
             )
     return found

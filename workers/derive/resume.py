@@ -1,4 +1,4 @@
-"""A conversation made again from a stage on: what earlier stages made is taken over, what depends on it is derived."""
+"""Derives a conversation again from a stage on: keeps what earlier stages made, and derives what depends on it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,47 +15,48 @@ from eunoe.workers.derive.dependents import made_again, number_of, producer_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.sessions import HEAD, Head
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
+from eunoe.workers.stage import ApplyOrder
 
-TAKEN: tuple[Topic, ...] = tuple(
+READ_TOPICS: tuple[Topic, ...] = tuple(
     topic for topic, spec in TOPICS.items() if spec.derived and topic is not Topic.REPLY_CONTEXTS
 )
-"""The topics that are read: contexts belong to replies, which were given."""
+"""The topics to read, in the order of the pipeline. Reply contexts belong to replies, which were given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is taken over of a conversation: it fits together, nothing is unsent."""
+    """The state of a conversation that is kept; it is consistent, and nothing is unsent."""
 
     standing: StoredConversation
-    """Of the stages that are not made again."""
+    """The state of the stages that are not made again."""
     points: tuple[Point, ...] = ()
     timer: Timer | None = None
 
     def without(self, again: Sequence[str]) -> "Kept":
-        """What is left of it where more stages are made again."""
+        """The rest of it where more stages are made again."""
         standing, names = self.standing, [name for name in self.standing.ledgers if name not in again]
         collections = {entry.collection for name in names for entry in STAGES[name].tables.indexed}
         return replace(
             self,
             standing=StoredConversation(
                 {name: standing.ledgers[name] for name in names},
-                {place: specs for place, specs in standing.tables.items() if place[0] in names},
-                {name: specs for name, specs in standing.parked.items() if name in names},
+                {place: rows for place, rows in standing.tables.items() if place[0] in names},
+                {name: parked for name, parked in standing.parked.items() if name in names},
             ),
             points=tuple(point for point in self.points if point.collection in collections),
         )
 
     @property
     def head(self) -> Head:
-        """Where intake stands."""
+        """The head row of intake."""
         text = self.standing.tables.get(("intake", HEAD), {}).get(HEAD)
         return Head() if text is None else Head.from_json(text)
 
     def reach(self, stage: str, topic: Topic) -> int:
-        """The number of the last event that a kept stage has written to a topic; 0: none, or it is made again."""
+        """The number of the last event that a kept stage wrote to a topic; 0 for none, and for a stage made again."""
         if stage not in self.standing.ledgers:
             return 0
-        if stage == "intake":
+        if STAGES[stage].reads_log:
             head = self.head
             return head.turn if topic is Topic.REPLY_REQUESTS else head.session - int(head.is_open)
         return self.standing.ledgers[stage].applied
@@ -63,17 +64,17 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class KeptMessages:
-    """What kept stages have told the others, by topic and number."""
+    """The events that kept stages sent to the others, by topic and number."""
 
     records: Mapping[tuple[Topic, int], tuple[Record, ...]] = field(default_factory=dict)
     missing: frozenset[Topic] = frozenset()
-    """Topics that lack an event which a kept stage had written: their retention has passed."""
+    """Topics that lack an event of a kept stage: their retention has passed."""
 
 
-def what_was_told(kept: Kept, records: Sequence[Record]) -> KeptMessages:
-    """Of the records of derived topics those that kept stages wrote, as far as their state reaches. Pure.
+def kept_messages(kept: Kept, records: Sequence[Record]) -> KeptMessages:
+    """The records of derived topics that kept stages wrote, as far as their state reaches.
 
-    What stands behind that is left to the generation's own stages: they write it again.
+    The generation's own stages write again what comes later.
     """
     found: defaultdict[tuple[Topic, int], list[Record]] = defaultdict(list)
     for record in records:
@@ -84,14 +85,16 @@ def what_was_told(kept: Kept, records: Sequence[Record]) -> KeptMessages:
         number = number_of(event)
         if number is not None and number <= kept.reach(stage, topic):
             found[topic, number].append(record)
-    return KeptMessages({place: tuple(specs) for place, specs in found.items()}, frozenset(_missing(kept, found)))
+    return KeptMessages({place: tuple(wrote) for place, wrote in found.items()}, frozenset(_missing(kept, found)))
 
 
 def _missing(kept: Kept, found: Mapping[tuple[Topic, int], Sequence[Record]]) -> Iterator[Topic]:
     for spec in STAGES.values():
         for topic in spec.outputs:
-            numbers = range(1, kept.reach(spec.name, topic) + 1) if spec.name != "blend" else ()
-            if topic in TAKEN and not all(found.get((topic, number)) for number in numbers):
+            # the events of a turn are numbered by its session, not by the turn
+            by_turn = spec.order is ApplyOrder.TURN
+            numbers = range(1, kept.reach(spec.name, topic) + 1) if not by_turn else ()
+            if topic in READ_TOPICS and not all(found.get((topic, number)) for number in numbers):
                 yield topic
 
 
@@ -104,7 +107,7 @@ def _event(record: Record) -> ConversationEvent | None:
 
 
 def needed(again: Sequence[str]) -> frozenset[Topic]:
-    """The topics without which these stages cannot be made again: what they consume of the others."""
+    """The topics that are needed to make these stages again: they consume them, and other stages write them."""
     return frozenset(
         topic
         for stage in again
@@ -114,7 +117,7 @@ def needed(again: Sequence[str]) -> frozenset[Topic]:
 
 
 def earliest(stage: str, missing: Iterable[Topic]) -> str:
-    """The stage to begin with where these topics are not whole: the given one, or an earlier one; at last intake."""
+    """The stage to begin with where these topics are incomplete: ``stage`` or an earlier one, in the end intake."""
     wanted, lacking = set(made_again(stage)), set(missing)
     for candidate in sorted(MEMORY_STAGES, key=lambda name: len(made_again(name))):
         again = made_again(candidate)
@@ -123,8 +126,8 @@ def earliest(stage: str, missing: Iterable[Topic]) -> str:
     return MEMORY_STAGES[0]
 
 
-async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> Derived:
-    """Run the stages over what is kept and what was told, session by session; the same as from the log.
+async def resume(deriver: Deriver, key: str, kept: Kept, messages: KeptMessages) -> Derived:
+    """Run the stages over kept state and messages, session by session; the result is that of the whole log.
 
     Raises what `Deriver.derive` raises.
     """
@@ -133,7 +136,7 @@ async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> D
     await pipeline.index.upsert(kept.points)
     if kept.timer is not None:
         await pipeline.log_positions.schedule(0, key, kept.timer)
-    for record in _in_order(kept.head, told):
+    for record in _in_order(kept.head, messages):
         headers = tuple(record.headers.items())
         pipeline.log.append(Message(record.topic, record.key, record.value, headers))
         await pipeline.run_until_idle()
@@ -143,16 +146,16 @@ async def go_on(deriver: Deriver, key: str, kept: Kept, told: KeptMessages) -> D
     return replace(made, records=records)
 
 
-def _in_order(head: Head, told: KeptMessages) -> Iterator[Record]:
-    """As they came: of each session first its turns, then the session itself, stage by stage."""
-    turns = {number: specs for (topic, number), specs in told.records.items() if topic is Topic.REPLY_REQUESTS}
+def _in_order(head: Head, kept: KeptMessages) -> Iterator[Record]:
+    """In their first order: of each session its turns, then the session itself, stage by stage."""
+    turns = {number: turn for (topic, number), turn in kept.records.items() if topic is Topic.REPLY_REQUESTS}
     by_session: defaultdict[int, list[Record]] = defaultdict(list)
-    for _, specs in sorted(turns.items()):
-        for record in specs:
+    for _, turn in sorted(turns.items()):
+        for record in turn:
             event = _event(record)
             by_session[getattr(event, "session", 0)].append(record)
-    order = (Topic.SESSIONS, Topic.SEGMENTS, Topic.MEMORIES, Topic.CHANGES)
+    order = tuple(topic for topic in READ_TOPICS if topic is not Topic.REPLY_REQUESTS)
     for session in range(1, head.session + 1):
         yield from by_session[session]
         for topic in order:
-            yield from told.records.get((topic, session), ())
+            yield from kept.records.get((topic, session), ())

@@ -32,7 +32,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
-from eunoe.workers.derive.resume import TAKEN, Kept, earliest, go_on, what_was_told
+from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, resume, kept_messages
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
@@ -67,7 +67,7 @@ async def make_from(
         copies = CopyFile(work / "copies.sqlite")
         closing.callback(copies.close)
         read, timers = await _copy(source, plan, copies, report)
-        spools = {topic: Spool(work / f"{topic}.sqlite", topic) for topic in TAKEN}
+        spools = {topic: Spool(work / f"{topic}.sqlite", topic) for topic in READ_TOPICS}
         for spool in spools.values():
             closing.callback(spool.close)
         for topic, spool in spools.items():
@@ -163,7 +163,7 @@ class _Copied:
         """Topic → number of conversations whose records in it are incomplete."""
         found = Counter[Topic]()
         for key in self.copies.conversations():
-            found.update(what_was_told(self.copies.read(key), self.records(key)).missing)
+            found.update(kept_messages(self.copies.read(key), self.records(key)).missing)
         return found
 
 
@@ -211,8 +211,8 @@ class _PartialWork:
         if there.applied == kept.standing.ledgers["intake"].applied and there.applied:
             self.sums["kept"] += 1
             return
-        between = what_was_told(kept, self.copied.records(key))
-        derived = await go_on(self.deriver, key, kept, between)
+        between = kept_messages(kept, self.copied.records(key))
+        derived = await resume(self.deriver, key, kept, between)
         await self.landing.put(derived, there)
         self.sums["events"] += sum(map(len, between.records.values()))
         self.sums["sessions"] += derived.sessions
