@@ -1,4 +1,4 @@
-"""The counters of a worker process as one document, and the file that benchmarks read them from."""
+"""Counters of a worker process as one document, and the file that benchmarks read."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ EVERY_S = 1.0
 
 @dataclass(slots=True)
 class WorkerMeter:
-    """All that one worker process counts."""
+    """All counters of one worker process."""
 
     language: LanguageModel | None = None
     loop: LoopMeter = field(default_factory=LoopMeter)
@@ -30,7 +30,7 @@ class WorkerMeter:
     consumers: dict[str, StageConsumer] = field(default_factory=dict)
 
     def stage(self, name: str) -> StageMeter:
-        """The counters of a stage, made when first asked for."""
+        """The counters of a stage, created at the first call."""
         return self.stages.setdefault(name, StageMeter())
 
     def document(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class WorkerMeter:
 
 
 def model_document(language: LanguageModel | None) -> dict[str, float]:
-    """What a language model was asked and how many calls were in flight; empty where none is asked."""
+    """Counters of the language model: usage and calls in flight; empty without a model."""
     model = language.model if isinstance(language, RecordedModel) else language
     if not isinstance(model, OpenAIModel):
         return {}
@@ -60,11 +60,11 @@ def model_document(language: LanguageModel | None) -> dict[str, float]:
 
 @asynccontextmanager
 async def metered(meter: WorkerMeter, path: Path | None) -> AsyncIterator[None]:
-    """Sample the loop beside the body; where ``path`` is given, write the document each second and at the end."""
+    """Sample the event loop during the body; write the document to ``path``, if given, each second and at the end."""
     tasks = [asyncio.create_task(meter.loop.run())]
     if path is not None:
         write_document(path, meter)
-        tasks.append(asyncio.create_task(_write_for_ever(path, meter)))
+        tasks.append(asyncio.create_task(_write_repeatedly(path, meter)))
     try:
         yield
     finally:
@@ -76,14 +76,14 @@ async def metered(meter: WorkerMeter, path: Path | None) -> AsyncIterator[None]:
             write_document(path, meter)
 
 
-async def _write_for_ever(path: Path, meter: WorkerMeter) -> None:
+async def _write_repeatedly(path: Path, meter: WorkerMeter) -> None:
     while True:
         await asyncio.sleep(EVERY_S)
         write_document(path, meter)
 
 
 def write_document(path: Path, meter: WorkerMeter) -> None:
-    """Whole or not at all: a reader never sees half a document."""
+    """Write the document atomically: a reader never sees half of it."""
     draft = path.with_name(f"{path.name}.draft")
     draft.write_bytes(orjson.dumps(meter.document()))
     draft.replace(path)

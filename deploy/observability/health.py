@@ -1,4 +1,4 @@
-"""What is known of a worker's health, and the judgement: alive, ready, and why not."""
+"""Health of a worker: its state, and the report of liveness and readiness."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from eunoe.workers.runner.backoff import Outages
 
 
 class Phase(StrEnum):
-    """Where a worker is in its life."""
+    """Phases of a worker process."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -24,20 +24,20 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The judgement of a moment."""
+    """Liveness and readiness, with the reasons."""
 
     phase: Phase
     live: bool
-    """False: it has work and does none of it; start it afresh."""
+    """Whether it makes progress where it has work; if not, restart it."""
     ready: bool
-    """False: starting, stopping, stuck, or waiting for a server."""
+    """Whether it runs and waits for no server."""
     why: tuple[str, ...]
-    """What stands against it, in words."""
+    """Reasons against it, in words."""
     lag: dict[str, int]
-    """Records that are not done, by stage: of the partitions that are this process's."""
+    """Unhandled records by stage, of the partitions of this process."""
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report as JSON values."""
         return {
             "phase": self.phase.value,
             "live": self.live,
@@ -49,10 +49,10 @@ class HealthReport:
 
 @dataclass(slots=True)
 class HealthState:
-    """All that the judgement rests on, for one process."""
+    """The facts that the report of one process rests on."""
 
     stalled_s: float = 600.0
-    """Without a sign of life for longer than this, although there is work, a stage is not alive."""
+    """Seconds without progress after which a stage that has work is not alive."""
     phase: Phase = Phase.STARTING
     outages: Outages = field(default_factory=Outages)
     progress_of: dict[str, StageProgress] = field(default_factory=dict)
@@ -60,15 +60,15 @@ class HealthState:
     """Dead letters published, by stage and reason."""
 
     def progress(self, stage: str) -> StageProgress:
-        """The signs of life of a stage, made when first asked for."""
+        """The progress of a stage, created at the first call."""
         return self.progress_of.setdefault(stage, StageProgress())
 
     def report(self) -> HealthReport:
-        """The judgement now."""
+        """The report of the current state."""
         stuck = [
-            f"{stage}: {told}"
+            f"{stage}: {reason}"
             for stage, progress in self.progress_of.items()
-            for told in progress.stalled(self.stalled_s)
+            for reason in progress.stalled(self.stalled_s)
         ]
         waits = [f"{count} waiting for {server}" for server, count in self.outages.waiting().items()]
         phases = [] if self.phase is Phase.RUNNING else [self.phase.value]
@@ -89,9 +89,9 @@ class CountingPublisher:
         await self.publisher.publish(messages)
         for message in messages:
             if message.topic == Topic.DEAD_LETTERS:
-                self.health.letters[_told_by(message)] += 1
+                self.health.letters[_stage_and_reason(message)] += 1
 
 
-def _told_by(message: Message) -> tuple[str, str]:
+def _stage_and_reason(message: Message) -> tuple[str, str]:
     letter = DeadLetter.from_json(dict(message.headers)[DEAD_LETTER_HEADER])
     return letter.stage, letter.reason.value

@@ -1,4 +1,4 @@
-"""What a worker has counted, in the text format of Prometheus. Nothing is counted twice: these are views."""
+"""Metrics of a worker in the text format of Prometheus: views of its counters."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from eunoe.deploy.observability.health import HealthState
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
-"""Values of the labels, and the number."""
+"""Label values and the number of each sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSources:
-    """Where the numbers come from."""
+    """The sources of the numbers."""
 
     meter: WorkerMeter
     health: HealthState
@@ -30,121 +30,126 @@ class Definition:
     """One metric."""
 
     name: str
-    """A counter's ends in ``_total``."""
+    """The name; that of a counter ends in ``_total``."""
     labels: tuple[str, ...]
-    told: str
+    help: str
     read: Callable[[MetricSources], Samples]
 
 
-def _live(watched: MetricSources) -> Samples:
-    yield (), float(watched.health.report().live)
+def _live(sources: MetricSources) -> Samples:
+    yield (), float(sources.health.report().live)
 
 
-def _ready(watched: MetricSources) -> Samples:
-    yield (), float(watched.health.report().ready)
+def _ready(sources: MetricSources) -> Samples:
+    yield (), float(sources.health.report().ready)
 
 
-def _lag(watched: MetricSources) -> Samples:
-    for stage, progress in watched.health.progress_of.items():
+def _lag(sources: MetricSources) -> Samples:
+    for stage, progress in sources.health.progress_of.items():
         for (topic, partition), lag in progress.lag().items():
             yield (stage, topic, str(partition)), lag
 
 
-def _in_work(watched: MetricSources) -> Samples:
-    return (((stage,), consumer.dispatcher.in_work) for stage, consumer in watched.meter.consumers.items())
+def _in_work(sources: MetricSources) -> Samples:
+    return (((stage,), consumer.dispatcher.in_work) for stage, consumer in sources.meter.consumers.items())
 
 
-def _queued(watched: MetricSources) -> Samples:
-    return (((stage,), consumer.dispatcher.queued) for stage, consumer in watched.meter.consumers.items())
+def _queued(sources: MetricSources) -> Samples:
+    return (((stage,), consumer.dispatcher.queued) for stage, consumer in sources.meter.consumers.items())
 
 
 def _of_stage(name: str) -> Callable[[MetricSources], Samples]:
-    def read(watched: MetricSources) -> Samples:
-        return (((stage,), float(getattr(meter, name))) for stage, meter in watched.meter.stages.items())
+    def read(sources: MetricSources) -> Samples:
+        return (((stage,), float(getattr(meter, name))) for stage, meter in sources.meter.stages.items())
 
     return read
 
 
-def _seconds(watched: MetricSources) -> Samples:
-    for stage, meter in watched.meter.stages.items():
+def _seconds(sources: MetricSources) -> Samples:
+    for stage, meter in sources.meter.stages.items():
         for part in ("waiting", "deciding", "applying", "publishing"):
             yield (stage, part), getattr(meter, f"{part}_s")
 
 
-def _given_back(watched: MetricSources) -> Samples:
-    return (((stage,), progress.given_back) for stage, progress in watched.health.progress_of.items())
+def _given_back(sources: MetricSources) -> Samples:
+    return (((stage,), progress.given_back) for stage, progress in sources.health.progress_of.items())
 
 
-def _letters(watched: MetricSources) -> Samples:
-    return watched.health.letters.items()
+def _letters(sources: MetricSources) -> Samples:
+    return sources.health.letters.items()
 
 
-def _waits(watched: MetricSources) -> Samples:
-    return (((server,), count) for server, count in watched.health.outages.waits.items())
+def _waits(sources: MetricSources) -> Samples:
+    return (((server,), count) for server, count in sources.health.outages.waits.items())
 
 
-def _waiting(watched: MetricSources) -> Samples:
-    now = watched.health.outages.waiting()
-    return (((server,), now.get(server, 0)) for server in watched.health.outages.waits)
+def _waiting(sources: MetricSources) -> Samples:
+    now = sources.health.outages.waiting()
+    return (((server,), now.get(server, 0)) for server in sources.health.outages.waits)
 
 
 def _of_model(*names: str) -> Callable[[MetricSources], Samples]:
-    def read(watched: MetricSources) -> Samples:
-        counted = model_document(watched.meter.language)
+    def read(sources: MetricSources) -> Samples:
+        counted = model_document(sources.meter.language)
         return (((), counted[name]) for name in names if name in counted)
 
     return read
 
 
-def _tokens(watched: MetricSources) -> Samples:
-    counted = model_document(watched.meter.language)
+def _tokens(sources: MetricSources) -> Samples:
+    counted = model_document(sources.meter.language)
     return (((kind,), counted[f"{kind}_tokens"]) for kind in ("prompt", "completion") if counted)
 
 
 METRICS: Final = (
-    Definition("eunoe_live", (), "1: it does its work; 0: it has work and does none of it", _live),
-    Definition("eunoe_ready", (), "1: started, and no server is waited for", _ready),
-    Definition("eunoe_lag", ("stage", "topic", "partition"), "Records not done, of partitions of this process", _lag),
+    Definition("eunoe_live", (), "1: it makes progress; 0: it has work and makes none", _live),
+    Definition("eunoe_ready", (), "1: it runs and waits for no server", _ready),
+    Definition("eunoe_lag", ("stage", "topic", "partition"), "Unhandled records, of partitions of this process", _lag),
     Definition("eunoe_in_work", ("stage",), "Records whose handler runs", _in_work),
-    Definition("eunoe_queued", ("stage",), "Records that wait for their conversation or a slot", _queued),
-    Definition("eunoe_events_total", ("stage",), "Records handled to their end", _of_stage("events")),
-    Definition("eunoe_ignored_total", ("stage",), "Of these, applied before: delivered again", _of_stage("ignored")),
-    Definition("eunoe_given_back_total", ("stage",), "Records given back un-acknowledged", _given_back),
+    Definition("eunoe_queued", ("stage",), "Records that wait for their conversation or for capacity", _queued),
+    Definition("eunoe_events_total", ("stage",), "Records handled", _of_stage("events")),
+    Definition("eunoe_ignored_total", ("stage",), "Of these, applied before: redelivered", _of_stage("ignored")),
+    Definition("eunoe_given_back_total", ("stage",), "Records given back unacknowledged", _given_back),
     Definition("eunoe_commits_total", ("stage",), "Decisions committed", _of_stage("commits")),
     Definition("eunoe_fenced_total", ("stage",), "Commits refused: another process was first", _of_stage("fenced")),
-    Definition("eunoe_seconds_total", ("stage", "part"), "Where the seconds of records go, summed", _seconds),
-    Definition("eunoe_dead_letters_total", ("stage", "reason"), "Records set aside", _letters),
-    Definition("eunoe_waits_total", ("server",), "How often a record began to wait for a server", _waits),
-    Definition("eunoe_waiting", ("server",), "Records that wait for a server now", _waiting),
-    Definition("eunoe_model_calls_total", (), "Questions to the language model", _of_model("calls")),
-    Definition("eunoe_model_corrections_total", (), "Questions asked again, fault named", _of_model("corrections")),
-    Definition("eunoe_model_retries_total", (), "Requests sent again", _of_model("retries")),
-    Definition("eunoe_model_invalid_total", (), "Answers that were not of the form", _of_model("invalid")),
-    Definition("eunoe_model_tokens_total", ("kind",), "Tokens, prompt and completion", _tokens),
+    Definition("eunoe_seconds_total", ("stage", "part"), "Seconds by part of the work on records, summed", _seconds),
+    Definition("eunoe_dead_letters_total", ("stage", "reason"), "Dead letters", _letters),
+    Definition("eunoe_waits_total", ("server",), "Waits for a server begun", _waits),
+    Definition("eunoe_waiting", ("server",), "Current waits for a server", _waiting),
+    Definition("eunoe_model_calls_total", (), "Calls of the language model", _of_model("calls")),
+    Definition(
+        "eunoe_model_corrections_total",
+        (),
+        "Calls repeated with a correction",
+        _of_model("corrections"),
+    ),
+    Definition("eunoe_model_retries_total", (), "Requests retried", _of_model("retries")),
+    Definition("eunoe_model_invalid_total", (), "Answers that did not fit their schema", _of_model("invalid")),
+    Definition("eunoe_model_tokens_total", ("kind",), "Tokens of prompts and completions", _tokens),
 )
-"""Every metric. All begin at 0 with the process."""
+"""All metrics. They start at 0 with the process."""
 
 
 class WorkerCollector(Collector):
-    """Reads everything at the moment of the scrape."""
+    """Reads all counters at each scrape."""
 
-    def __init__(self, watched: MetricSources) -> None:
-        self.watched = watched
+    def __init__(self, sources: MetricSources) -> None:
+        self.sources = sources
 
     def collect(self) -> Iterator[Metric]:
-        """One family per definition."""
+        """Give one family per definition."""
         for definition in METRICS:
             counts = definition.name.endswith("_total")
             family = (CounterMetricFamily if counts else GaugeMetricFamily)(
-                definition.name, definition.told, labels=definition.labels
+                definition.name, definition.help, labels=definition.labels
             )
-            for labels, value in definition.read(self.watched):
+            for labels, value in definition.read(self.sources):
                 family.add_metric(labels, value)
             yield family
 
 
-def metrics_text(watched: MetricSources) -> bytes:
-    """All metrics now."""
+def metrics_text(sources: MetricSources) -> bytes:
+    """The current values of all metrics."""
     registry = CollectorRegistry()
-    registry.register(WorkerCollector(watched))
+    registry.register(WorkerCollector(sources))
     return generate_latest(registry)

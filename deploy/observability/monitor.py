@@ -1,4 +1,4 @@
-"""Takes the pulse of all stages of a process, again and again."""
+"""Samples the progress of all stages of a process."""
 
 import asyncio
 import logging
@@ -17,9 +17,9 @@ EVERY_S = 2.0
 
 
 @asynccontextmanager
-async def monitored(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> AsyncIterator[None]:
-    """Sample beside the body."""
-    task = asyncio.create_task(_run(health, apps, ends))
+async def monitored(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> AsyncIterator[None]:
+    """Sample every `EVERY_S` seconds during the body."""
+    task = asyncio.create_task(_run(health, consumers, ends))
     try:
         yield
     finally:
@@ -29,19 +29,19 @@ async def monitored(health: HealthState, apps: Mapping[str, StageConsumer], ends
         await ends.close()
 
 
-async def _run(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
+async def _run(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:
     while True:
-        await sample(health, apps, ends)
+        await sample(health, consumers, ends)
         await asyncio.sleep(EVERY_S)
 
 
-async def sample(health: HealthState, apps: Mapping[str, StageConsumer], ends: EndWatch) -> None:
-    """One look at all stages. Where no broker answers, the ends are those known before."""
-    handled = {stage: app.handled() for stage, app in apps.items()}
+async def sample(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:
+    """Sample all stages once. Where no broker answers, the ends of the partitions stay those known before."""
+    handled = {stage: consumer.handled() for stage, consumer in consumers.items()}
     known: dict[LogicalPartition, int] = {}
     try:
         known = await ends.ends({place for places in handled.values() for place in places})
     except Unavailable as fault:
         log.debug("the ends of the partitions are not known: %s", fault)
-    for stage, app in apps.items():
-        health.progress(stage).sample(handled[stage], known, rebalancing=app.rebalancing)
+    for stage, consumer in consumers.items():
+        health.progress(stage).sample(handled[stage], known, rebalancing=consumer.rebalancing)

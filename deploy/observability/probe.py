@@ -1,7 +1,7 @@
-"""Asks the worker of this container whether it is alive: ``python -m eunoe.deploy.observability.probe [live|ready]``.
+"""Probe of the worker in this container: ``python -m eunoe.deploy.observability.probe [live|ready]``.
 
-It reads ``EUNOE_HEALTH``, prints what the worker says, and ends with 0 for yes and 1 for no. It imports the standard
-library alone, so that it costs little every few seconds.
+It reads ``EUNOE_HEALTH``, prints the worker's report, and exits with 0 for yes and 1 for no. It imports only the
+standard library, since it runs every few seconds.
 """
 
 import os
@@ -13,15 +13,15 @@ TIMEOUT_S = 5.0
 
 
 def url_of(address: str, what: str) -> str:
-    """Where to ask; a worker that listens on all addresses is asked on loopback."""
+    """The URL to request; a worker that listens on all addresses is reached on loopback."""
     host, _, port = address.rpartition(":")
-    if host in ("", "0.0.0.0", "[::]", "::"):  # noqa: S104 - it is asked, not bound
+    if host in ("", "0.0.0.0", "[::]", "::"):  # noqa: S104 - not bound
         host = "127.0.0.1"
     return f"http://{host}:{port}/{what}"
 
 
 def main(arguments: list[str]) -> int:
-    """What the probe does; returns its exit code."""
+    """Run the probe; returns its exit code."""
     what = arguments[0] if arguments else "live"
     try:
         with urllib.request.urlopen(url_of(os.environ["EUNOE_HEALTH"], what), timeout=TIMEOUT_S) as answer:  # noqa: S310

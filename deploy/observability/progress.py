@@ -1,4 +1,4 @@
-"""Signs of life of one stage: what it has handled, against what there is to do."""
+"""Progress of one stage: handled records against the ends of its partitions."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,13 @@ from eunoe.streams.record import Lease, Record
 
 
 @dataclass(slots=True)
-class _PlacePulse:
-    """One partition that is ours."""
+class _PartitionSample:
+    """The last sample of one assigned partition."""
 
     handled: int
     end: int
-    sign_at: float
-    """When it last got on, paused on purpose, or had nothing to do."""
+    active_at: float
+    """The time at which it last advanced, paused on purpose, or had no lag."""
 
     @property
     def lag(self) -> int:
@@ -25,22 +25,22 @@ class _PlacePulse:
 
 
 class StageProgress:
-    """Of a stage: by partition how far it is, and since when nothing moves there."""
+    """The progress of a stage by partition, and since when a partition does not advance."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._places: dict[LogicalPartition, _PlacePulse] = {}
+        self._places: dict[LogicalPartition, _PartitionSample] = {}
         self._pausing: Counter[LogicalPartition] = Counter()
         self._rebalancing_since: float | None = None
         self._given_back = 0
 
     @property
     def given_back(self) -> int:
-        """Records that were given back un-acked, to their next owner."""
+        """Records that were given back unacknowledged, for their next owner."""
         return self._given_back
 
     def watched(self, handle: BatchHandler) -> BatchHandler:
-        """The same handler, whose pauses (for a server, for another stage) count as signs of life."""
+        """The same handler; its pauses (for a server, for another stage) count as progress."""
 
         async def watch(records: Sequence[Record], lease: Lease) -> None:
             done = False
@@ -55,7 +55,7 @@ class StageProgress:
     def sample(
         self, handled: Mapping[LogicalPartition, int], ends: Mapping[LogicalPartition, int], *, rebalancing: bool
     ) -> None:
-        """Note how far the partitions are that are ours now, and where they end as far as it is known."""
+        """Record the handled positions of the assigned partitions, and the known ends."""
         now = self._clock()
         if not rebalancing:
             self._rebalancing_since = None
@@ -63,37 +63,37 @@ class StageProgress:
             self._rebalancing_since = now
         self._places = {place: self._next(place, at, ends.get(place, 0), now) for place, at in handled.items()}
 
-    def _next(self, place: LogicalPartition, handled: int, end: int, now: float) -> _PlacePulse:
+    def _next(self, place: LogicalPartition, handled: int, end: int, now: float) -> _PartitionSample:
         before = self._places.get(place)
         end = max(end, handled, before.end if before else 0)
         moved = before is None or before.handled != handled or not before.lag or self._pausing[place]
-        return _PlacePulse(handled, end, now if moved or before is None else before.sign_at)
+        return _PartitionSample(handled, end, now if moved or before is None else before.active_at)
 
     def lag(self) -> dict[LogicalPartition, int]:
-        """Records that are not done, by partition."""
-        return {place: progress.lag for place, progress in self._places.items()}
+        """Unhandled records by partition."""
+        return {place: sample.lag for place, sample in self._places.items()}
 
     def stalled(self, limit_s: float) -> list[str]:
-        """What has not moved for longer than ``limit_s`` although there is work, in words; empty: nothing."""
+        """Partitions with lag that have not advanced for ``limit_s`` seconds, in words."""
         now = self._clock()
         stuck = [
-            f"{topic}/{partition}: {progress.lag} to do, nothing done for {now - progress.sign_at:.0f} s"
-            for (topic, partition), progress in sorted(self._places.items())
-            if progress.lag and not self._pausing[topic, partition] and now - progress.sign_at > limit_s
+            f"{topic}/{partition}: {sample.lag} left, none handled for {now - sample.active_at:.0f} s"
+            for (topic, partition), sample in sorted(self._places.items())
+            if sample.lag and not self._pausing[topic, partition] and now - sample.active_at > limit_s
         ]
         if self._rebalancing_since is not None and now - self._rebalancing_since > limit_s:
             stuck.append(f"no partitions for {now - self._rebalancing_since:.0f} s: the rebalance does not end")
         return stuck
 
     def begin_pause(self, place: LogicalPartition) -> None:
-        """A record of the partition waits on purpose."""
+        """Note that a record of the partition waits on purpose."""
         self._pausing[place] += 1
 
     def end_pause(self, place: LogicalPartition) -> None:
-        """It goes on."""
+        """Note that the wait has ended."""
         self._pausing[place] -= 1
         if place in self._places:
-            self._places[place].sign_at = self._clock()
+            self._places[place].active_at = self._clock()
 
 
 class _WatchedLease:

@@ -1,4 +1,4 @@
-"""The small HTTP server of a worker: ``/live``, ``/ready``, ``/metrics``."""
+"""HTTP server of a worker: ``/live``, ``/ready``, ``/metrics``."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``host:port`` or a port alone, which is one of the loopback address. Raises `Refused`."""
+    """Parse ``host:port`` or a port alone, which means the loopback address. Raises `Refused`."""
     host, _, port = text.rpartition(":")
     if not (port.isdecimal() and port.isascii() and int(port) < 65_536):
         raise Refused(f"{SETTING} is {text!r:.80}: use HOST:PORT or PORT; port 0 is any free one")
@@ -23,15 +23,15 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 @asynccontextmanager
-async def serve_health(watched: MetricSources, address: str | None) -> AsyncIterator[str | None]:
-    """Serve beside the body; gives the URL, None where no address is set.
+async def serve_health(sources: MetricSources, address: str | None) -> AsyncIterator[str | None]:
+    """Serve during the body; yields the URL, or `None` where no address is set.
 
-    Raises `Refused` where the address is none, or taken.
+    Raises `Refused` where the address is invalid or in use.
     """
     if address is None:
         yield None
         return
-    runner = web.AppRunner(_app(watched), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(_app(sources), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         yield await _listen(runner, *parse_address(address))
@@ -48,17 +48,17 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
     return f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
 
 
-def _app(watched: MetricSources) -> web.Application:
+def _app(sources: MetricSources) -> web.Application:
     async def live(_: web.Request) -> web.Response:
-        report = watched.health.report()
+        report = sources.health.report()
         return _answer(report, good=report.live)
 
     async def ready(_: web.Request) -> web.Response:
-        report = watched.health.report()
+        report = sources.health.report()
         return _answer(report, good=report.ready)
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=metrics_text(watched), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=metrics_text(sources), headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()
     app.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])

@@ -1,4 +1,4 @@
-"""How far the log is handled, as the state store knows it: written before each ack, asked before reading on."""
+"""Handled positions of the log, in the state store: written before each ack, checked before a partition is read."""
 
 import logging
 
@@ -12,13 +12,13 @@ from eunoe.workers.runner.backoff import Backoff, Outages, UnboundedLease
 log = logging.getLogger(__name__)
 
 START_RETRY_S = 30.0
-"""How long the start of a partition waits for the store: no lease tells there that a rebalance has begun."""
+"""Seconds that the start of a partition waits for the store: no lease reports a rebalance there."""
 
 
 def remember_position(log_positions: LogPositions, epoch: int, outages: Outages, retry_limit_s: float) -> BeforeAck:
-    """What stores how far a partition is handled, before the ack; while the store is away nothing is acked.
+    """A hook that stores the handled position of a partition before each ack; without the store nothing is acked.
 
-    Raises `Unavailable` after ``patience_s`` seconds, `GiveWay` when a rebalance comes first.
+    It raises `Unavailable` after ``retry_limit_s`` seconds, `Revoked` when a rebalance comes first.
     """
 
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
@@ -29,9 +29,9 @@ def remember_position(log_positions: LogPositions, epoch: int, outages: Outages,
 
 
 def start_position(log_positions: LogPositions, epoch: int, outages: Outages) -> StartPosition:
-    """Where to go back to: a committed offset beyond the handled position means that the store lost writes.
+    """A hook that gives the offset to start from: where the commit is ahead of the store, the store lost writes.
 
-    Raises `Unavailable` where the store stays away for `START_RETRY_S`.
+    It raises `Unavailable` where the store stays away for `START_RETRY_S`.
     """
 
     async def start(topic: str, partition: int, offset: int) -> int | None:
@@ -42,7 +42,13 @@ def start_position(log_positions: LogPositions, epoch: int, outages: Outages) ->
         next_offset = handled_offset + 1 if handled_epoch == epoch else 0
         if next_offset >= offset:
             return None
-        log.warning("%s/%d: committed up to %d, handled up to %d: going back", topic, partition, offset, next_offset)
+        log.warning(
+            "%s/%d: committed up to %d, but handled up to %d only: reading again from there",
+            topic,
+            partition,
+            offset,
+            next_offset,
+        )
         return next_offset
 
     return start

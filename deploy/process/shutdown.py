@@ -1,4 +1,4 @@
-"""How a worker ends: told by signals, and within one deadline whatever happens."""
+"""Shutdown of a worker: begins with a signal or a failure, and ends within one deadline."""
 
 import asyncio
 import logging
@@ -16,37 +16,38 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STAGES_SHARE = 0.8
-"""Of the deadline: for the stages. The rest is for the clients."""
+"""The stages' share of the deadline. The rest is for the clients."""
 
 
 class Shutdown:
-    """SIGTERM or SIGINT begins the end, a second one ends at once; so does the deadline, from a thread of its own.
+    """SIGTERM or SIGINT begins the shutdown; a second one ends the process at once.
 
-    What was not finished then is not acknowledged: its next owner does it.
+    So does the deadline, from a thread of its own. Unfinished records are not acknowledged: their next owner handles
+    them.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._told = asyncio.Event()
+        self._requested = asyncio.Event()
         self._timer: threading.Timer | None = None
 
     @property
-    def told(self) -> bool:
-        """Whether somebody asked for the end."""
-        return self._told.is_set()
+    def requested(self) -> bool:
+        """Whether the shutdown was requested."""
+        return self._requested.is_set()
 
     @property
     def stages_s(self) -> float:
-        """Seconds that the stages may take."""
+        """Seconds that the stages may take to stop."""
         return self._seconds * STAGES_SHARE
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Listen to signals beside the body; the deadline is over when the body is."""
+        """Handle signals during the body; the deadline ends with it."""
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT)
         for number in numbers:
-            loop.add_signal_handler(number, self._tell)
+            loop.add_signal_handler(number, self._on_signal)
         try:
             yield
         finally:
@@ -55,26 +56,26 @@ class Shutdown:
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _tell(self) -> None:
-        if self._told.is_set():
-            _leave(Exit.INTERRUPTED, "told twice to stop: ending at once")
-        self._told.set()
+    def _on_signal(self) -> None:
+        if self._requested.is_set():
+            _exit(Exit.INTERRUPTED, "second signal to stop: ending at once")
+        self._requested.set()
         self.begin()
 
     def begin(self, code: Exit = Exit.OVERDUE) -> None:
-        """The deadline runs from now on, if it does not run yet; at its end the process ends with ``code``."""
+        """Start the deadline, unless it runs already; when it expires, the process ends with ``code``."""
         if self._timer is not None:
             return
-        told = f"not stopped within {self._seconds:.0f} s: ending now; what was unfinished is for its next owner"
-        self._timer = threading.Timer(self._seconds, _leave, (code, told))
+        why = f"not stopped within {self._seconds:.0f} s: ending now; unfinished records are for their next owner"
+        self._timer = threading.Timer(self._seconds, _exit, (code, why))
         self._timer.daemon = True
         self._timer.start()
 
     async def before(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` gives; None, with the work cancelled, when the end was asked for first."""
+        """The result of ``work``; `None`, with the work cancelled, when the shutdown is requested first."""
         task = asyncio.ensure_future(work)
         await self._first([task])
-        if self.told and not task.done():
+        if self.requested and not task.done():
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
@@ -82,25 +83,25 @@ class Shutdown:
         return task.result()
 
     async def or_failure(self, failures: Sequence[Coroutine[Any, Any, BaseException]]) -> None:
-        """Return when the end is asked for; raise the first failure."""
+        """Return when the shutdown is requested; raise the first failure."""
         waits = [asyncio.create_task(failure) for failure in failures]
         try:
             await self._first(waits)
-            if not self.told:
+            if not self.requested:
                 raise next(wait for wait in waits if wait.done()).result()
         finally:
             for wait in waits:
                 wait.cancel()
 
     async def _first(self, tasks: "Sequence[asyncio.Future[Any]]") -> None:
-        told = asyncio.create_task(self._told.wait())
+        requested = asyncio.create_task(self._requested.wait())
         try:
-            await asyncio.wait({told, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({requested, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            requested.cancel()
 
 
-def _leave(code: Exit, why: str) -> None:
+def _exit(code: Exit, why: str) -> None:
     log.critical("%s (exit code %d)", why, code)
     logging.shutdown()
     os._exit(code)

@@ -1,8 +1,7 @@
-"""A memory at home: the embedded stack, the journal and a worker in one place, over a data directory.
+"""Standalone system: the embedded stack, the journal and workers over one data directory (`eunoe up`).
 
-Starting: servers, topics, the journal played back, workers; after a stop that was not clean the derived state is made
-again from the journal first. Stopping: every stage drained, the journal complete, and only then the word on disk that
-all of it is.
+Start: servers, topics, replay of the journal, workers. After an unclean stop, derived state is discarded before the
+replay. Stop: all stages drained, the journal complete, and last the marker of a clean stop.
 """
 
 import asyncio
@@ -36,28 +35,28 @@ DRAIN_POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StandaloneOptions:
-    """What to start."""
+    """Options of the start."""
 
     data: Path | None
-    """None: a throw-away directory."""
+    """The data directory; `None` means a temporary one."""
     workers: bool = True
     ports: Ports = field(default_factory=Ports)
     drain_s: float = 120.0
-    """Seconds that the stages may take to finish what is there when the home stops."""
+    """Seconds that the stages may take at the stop to handle the remaining records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """A running memory."""
+    """A running system."""
 
     settings: Settings
     stack: LocalStack
     workers: Sequence[WorkerProcess]
-    """One that answers and one that remembers, or none."""
+    """One for replies and one for memory, or none."""
     journal: JournalWriter | None
 
     async def failed(self) -> None:
-        """Return only by raising what ended one of the parts."""
+        """Wait until one of the parts has ended; raises its error."""
         parts = [part.failed() for part in (self.stack, *self.workers, self.journal) if part is not None]
         waits = [asyncio.ensure_future(part) for part in parts]
         try:
@@ -71,36 +70,36 @@ class Standalone:
 
 @asynccontextmanager
 async def open_standalone(
-    settings: Settings, plan: StandaloneOptions, report: ReportProgress
+    settings: Settings, options: StandaloneOptions, report: ReportProgress
 ) -> AsyncIterator[Standalone]:
-    """A memory that takes events; at the end it is stopped and, where data is kept, says whether cleanly.
+    """A system that takes events. At the end it is stopped; where data is kept, a marker records a clean stop.
 
     Raises `Refused` when the directory is in use or was made with other partitions, `Unavailable` when a part
     does not come up.
     """
-    async with LocalStack(plan.data, plan.ports) as stack, AsyncExitStack() as closing:
+    async with LocalStack(options.data, options.ports) as stack, AsyncExitStack() as closing:
         settings = await live_settings(on_stack(settings, stack.urls))
         kept = stack.kept
         if kept is not None:
             kept.check_partitions(settings.partitions)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
         journal = await _restore(settings, stack, kept, report) if kept is not None else None
-        workers = await _start_workers(settings, stack, closing) if plan.workers else ()
+        workers = await _start_workers(settings, stack, closing) if options.workers else ()
         writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
         if workers and not stack.clean_start:
-            await drained(settings, plan.drain_s * 30, report)
+            await drained(settings, options.drain_s * 30, report)
         stack.announce()
-        home = Standalone(settings, stack, workers, writer)
-        yield home
+        system = Standalone(settings, stack, workers, writer)
+        yield system
         if workers and writer is not None:
-            await _settle(home, writer, plan, report)
+            await _settle(system, writer, options, report)
 
 
 async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, report: ReportProgress) -> Journal:
-    """Throw away what may be ahead of the journal, then produce the journal again."""
+    """Discard derived state after an unclean stop, then replay the journal."""
     journal = Journal(kept.journal)
     if not stack.clean_start:
-        log.warning("the last stop was not clean: memory is made again from %d journalled events", len(journal))
+        log.warning("the last stop was not clean: rebuilding memory from %d journalled events", len(journal))
         await discard_derived_state(stack.urls, store_keys(settings))
     async with open_publisher(settings) as publisher:
         played = await replay(journal, publisher, lambda done, total: report("played back", done, total))
@@ -134,28 +133,30 @@ async def _start_journal(
     return writer
 
 
-async def _settle(home: Standalone, writer: JournalWriter, plan: StandaloneOptions, report: ReportProgress) -> None:
-    """Finish everything, and mark the directory clean; where that fails, the next start makes memory again."""
+async def _settle(
+    system: Standalone, writer: JournalWriter, options: StandaloneOptions, report: ReportProgress
+) -> None:
+    """Drain all stages and mark the directory clean; where that fails, the next start rebuilds memory."""
     try:
-        await drained(home.settings, plan.drain_s, report)
-        await asyncio.gather(*(worker.stop() for worker in home.workers))
+        await drained(system.settings, options.drain_s, report)
+        await asyncio.gather(*(worker.stop() for worker in system.workers))
         await writer.drain()
     except Unavailable as fault:
-        log.warning("not a clean stop, memory will be made again at the next start: %s", fault)
+        log.warning("not a clean stop, memory will be rebuilt at the next start: %s", fault)
         return
-    home.stack.mark_drained()
+    system.stack.mark_drained()
 
 
-async def drained(settings: Settings, retry_limit_s: float, report: ReportProgress) -> None:
-    """Return when no stage has anything left to do; raises `Unavailable` when that takes longer than ``patience_s``."""
+async def drained(settings: Settings, limit_s: float, report: ReportProgress) -> None:
+    """Wait until no stage has records left; raises `Unavailable` after ``limit_s`` seconds."""
     stages = {name: spec.inputs for name, spec in STAGES.items()}
     total = 0
     try:
-        async with asyncio.timeout(retry_limit_s):
+        async with asyncio.timeout(limit_s):
             while left := sum((await lag(settings.kafka_settings, settings.names, stages)).values()):
                 total = max(total, left)
                 report("stages", total - left, total)
                 await asyncio.sleep(DRAIN_POLL_S)
             report("stages", total, total)
     except TimeoutError:
-        raise Unavailable(f"the stages had still {left} events to do after {retry_limit_s:.0f} s") from None
+        raise Unavailable(f"the stages had {left} events left after {limit_s:.0f} s") from None

@@ -1,4 +1,4 @@
-"""Worker processes as children: started, watched, started again, stopped."""
+"""Supervises worker processes as children: starts, watches, restarts and stops them."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ from eunoe.schemas.errors import Unavailable
 log = logging.getLogger(__name__)
 
 MAX_RESTARTS = 20
-"""In a row, none of which ran for `STEADY_S`."""
+"""Restarts in a row of a process that never ran for `STEADY_S`."""
 STEADY_S = 60.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
 
 
 def restart_pause(restarts: int) -> float:
-    """Seconds before the start of that number in a row, counted from 1."""
+    """Seconds before a restart; ``restarts`` is its number in a row, from 1."""
     return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(restarts - 1, 32))
 
 
@@ -42,11 +42,11 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the start."""
+        """The process id; `None` before the start."""
         return None if self._process is None else self._process.pid
 
     async def start(self, timeout_s: float = 60.0) -> None:
-        """Start, and return when all stages consume; raises `Unavailable` with the child's last words."""
+        """Start, and return when all stages consume; raises `Unavailable` with the last line of the child's log."""
         self._watch = asyncio.create_task(self._keep_running())
         ready = asyncio.create_task(self._ready.wait())
         await asyncio.wait({self._watch, ready}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -57,12 +57,12 @@ class WorkerProcess:
             raise Unavailable(f"the worker of {', '.join(self._stages)} was not ready after {timeout_s:.0f} s")
 
     async def failed(self) -> None:
-        """Return only by raising: when the worker ended for good."""
+        """Wait until the worker has ended for good; raises `Unavailable`."""
         if self._watch is not None:
             await asyncio.shield(self._watch)
 
     async def stop(self, timeout_s: float = 30.0) -> None:
-        """SIGTERM, then SIGKILL after the deadline."""
+        """Send SIGTERM, then SIGKILL after the timeout."""
         if self._watch is not None:
             self._watch.cancel()
         process = self._process
@@ -81,14 +81,14 @@ class WorkerProcess:
         in_a_row = 0
         while True:
             begun = monotonic()
-            code, last_words = await self._run_once()
+            code, last_line = await self._run_once()
             in_a_row = 1 if monotonic() - begun >= STEADY_S else in_a_row + 1
-            why = f"the worker of {', '.join(self._stages)} ended ({meaning(code)}, {code}): {last_words}"
+            why = f"the worker of {', '.join(self._stages)} ended ({meaning(code)}, {code}): {last_line}"
             if code in HOPELESS or in_a_row > MAX_RESTARTS:
                 raise Unavailable(why)
             self.restarts += 1
             pause = restart_pause(in_a_row)
-            log.warning("%s; starting it afresh in %.1f s", why, pause)
+            log.warning("%s; restarting it in %.1f s", why, pause)
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> tuple[int, str]:
@@ -99,11 +99,11 @@ class WorkerProcess:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
-        last_words = await self._listen(self._process)
-        return await self._process.wait(), last_words
+        last_line = await self._listen(self._process)
+        return await self._process.wait(), last_line
 
     async def _listen(self, process: asyncio.subprocess.Process) -> str:
-        """Pass the child's log on; returns its last line."""
+        """Forward the child's log; returns its last line."""
         last = ""
         with self._log_file.open("ab") if self._log_file else contextlib.nullcontext() as file:
             while process.stderr is not None and (line := await process.stderr.readline()):

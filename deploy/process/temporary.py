@@ -1,4 +1,4 @@
-"""Servers and a worker for the time of a command."""
+"""Servers and a worker for the duration of a command."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,9 +13,9 @@ from eunoe.streams.admin import create_topics
 
 @asynccontextmanager
 async def running(settings: Settings, *, attach: bool, workers: bool) -> AsyncIterator[Settings]:
-    """Servers with topics, and a worker of all stages where one is wanted; all stopped in reverse.
+    """Servers with topics, and with ``workers`` a worker of all stages; stopped in reverse order.
 
-    ``attach``: the servers of ``EUNOE_*`` or of an `eunoe up` here; else throw-away ones of its own.
+    ``attach`` uses the servers of ``EUNOE_*`` or of an `eunoe up` in this directory, else temporary ones are started.
     """
     async with AsyncExitStack() as closing:
         if attach:

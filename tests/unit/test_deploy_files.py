@@ -312,7 +312,7 @@ def test_reasons_that_alerts_name_exist() -> None:
 def test_every_metric_and_every_exit_code_is_documented() -> None:
     text = (DEPLOY / "docs" / "operations.md").read_text()
     for definition in METRICS:
-        assert f"| `{definition.name}` | {', '.join(definition.labels) or '–'} | {definition.told} |" in text
+        assert f"| `{definition.name}` | {', '.join(definition.labels) or '–'} | {definition.help} |" in text
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert documented == {int(code) for code in Exit}
 

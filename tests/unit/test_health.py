@@ -56,7 +56,7 @@ def test_a_stage_that_has_work_and_does_none_of_it_is_not_alive(clock: Clock, pr
     clock.now = 99
     assert progress.stalled(100) == []
     clock.now = 101
-    assert progress.stalled(100) == ["sessions/0: 3 to do, nothing done for 101 s"]
+    assert progress.stalled(100) == ["sessions/0: 3 left, none handled for 101 s"]
 
 
 def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock, progress: StageProgress):
@@ -68,7 +68,7 @@ def test_progress_is_a_sign_of_life_and_so_is_having_nothing_to_do(clock: Clock,
     progress.sample({PLACE: 9, OTHER: 9}, {PLACE: 50, OTHER: 10}, rebalancing=False)
     clock.now += 90
     # the one stands for 110 s; the other has had work for 90 s only
-    assert progress.stalled(100) == ["sessions/0: 41 to do, nothing done for 110 s"]
+    assert progress.stalled(100) == ["sessions/0: 41 left, none handled for 110 s"]
 
 
 def test_a_partition_that_was_lost_is_forgotten_and_begins_anew(clock: Clock, progress: StageProgress):
