@@ -152,7 +152,7 @@ def test_a_stuck_worker_is_neither():
     health.progress("segment").sample({PLACE: 5}, {PLACE: 8}, rebalancing=False)
     report = health.report()
     assert (report.live, report.ready, report.lag) == (False, False, {"segment": 3})
-    assert report.why[0].startswith("segment: sessions/0: 3 to do")
+    assert report.why[0].startswith("segment: sessions/0: 3 left")
 
 
 async def test_dead_letters_are_counted_by_stage_and_reason_when_they_are_sent():

@@ -32,7 +32,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
-from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, resume, kept_messages
+from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, kept_messages, resume
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
