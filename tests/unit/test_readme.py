@@ -194,7 +194,8 @@ async def test_the_stage_that_the_architecture_adds_decides(tmp_path: Path, monk
     finally:
         for name in [name for name in sys.modules if name.startswith(f"eunoe.workers.{EXAMPLE}")]:
             del sys.modules[name]
-    assert list(stages_of([*STAGES.values(), added])) == [*STAGES, EXAMPLE]
+    others = [spec for name, spec in STAGES.items() if name != EXAMPLE]
+    assert EXAMPLE in stages_of([*others, added])
 
     store = MemoryStore()
     decide = added.build(make_dependencies(Stores(state=store), StageSettings())).decide
