@@ -1,8 +1,8 @@
 """A Qdrant client with its own implementation of the two frequent calls, writing points and searching.
 
-qdrant-client validates a pydantic model of every point, opens a connection per request to a local server, and parses
-an answer by trying all possible types. That takes several milliseconds of processor time a request. Rare calls still
-use it.
+qdrant-client validates a pydantic model of every point and parses an answer by trying all possible types. To a local
+server it opens a connection per request. That takes several milliseconds of processor time a request. Rare calls
+still use it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -53,7 +53,7 @@ def terms(text: str, drop: Collection[str] = ()) -> list[str]:
     """The terms of ``text`` with repetitions: NFKC, lower case, English words stemmed, stop words left out.
 
     Scripts without spaces (Chinese, Japanese, Thai …) and Korean give overlapping pairs of characters, and each
-    ideograph by itself, so that a word is found inside a longer run. The words of the names in ``drop`` are left out.
+    ideograph by itself: so a word is found inside a longer run. The words of the names in ``drop`` are left out.
     """
     dropped = _words_of(tuple(drop))
     found: list[str] = []
