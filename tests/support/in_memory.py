@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import numpy as np
 
@@ -121,5 +122,10 @@ def utterance(number: int, text: str = "", *, conversation: str = "c", **more: o
     )
 
 
+_ends = count()
+
+
 def ended(session_id: str | None = None, *, conversation: str = "c") -> SessionEnded:
-    return SessionEnded(conversation_id=conversation, session_id=session_id, at=START)
+    """The end of a session, each at a time of its own."""
+    at = START + timedelta(seconds=next(_ends))
+    return SessionEnded(conversation_id=conversation, session_id=session_id, at=at)

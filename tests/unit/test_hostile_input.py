@@ -144,3 +144,10 @@ async def test_a_promotion_that_nobody_announced(nonce: str | None) -> None:
         await produce_raw(pipeline, encode(promoted), None, partition)
     assert reasons(pipeline) == ["invalid"] * pipeline.log.partitions
     assert (await answered(pipeline)).error is None
+
+
+async def test_an_end_that_a_producer_repeats_closes_no_later_session() -> None:
+    pipeline, end = make_pipeline(), ended()
+    await pipeline.produce(utterance(1), end, utterance(2), end, utterance(3), ended())
+    sessions = pipeline.events(Topic.SESSIONS)
+    assert [[line.utterance_id for line in session.lines] for session in sessions] == [["u1"], ["u2", "u3"]]  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """The session state of a conversation, and the decision that each event leads to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from eunoe.schemas.base import Time, Value
@@ -19,6 +19,9 @@ from eunoe.schemas.identity import content_digest
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, turn_events
 from eunoe.workers.stage import StageTables
+
+LAST_END = "last-end"
+"""The row of the ring's table for the last end without a session id; the others are numbers."""
 
 HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
 
@@ -88,6 +91,8 @@ class IntakeState:
     """The utterance id that the next one replaces in the ring."""
     closed: int | None = None
     """The number of the last closed session with the event's session id."""
+    last_end: str | None = None
+    """The digest of the last end without a session id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,11 @@ class IncomingLine:
 def digest_of(utterance: Utterance) -> str:
     """The content digest of an utterance, to tell a repeated one from another with the same id."""
     return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
+
+
+def end_digest(event: SessionEnded) -> str:
+    """The digest of a session's end, to tell one that a producer repeats from the next one."""
+    return content_digest(event.model_dump_json(exclude={"schema_version"}).encode())
 
 
 def closing_reason(head: Head, incoming: IncomingLine, settings: IntakeSettings) -> CloseReason | None:
@@ -226,15 +236,32 @@ def ring_slot(head: Head, settings: IntakeSettings) -> str:
 
 
 def on_session_ended(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
-    """Decide a session's end; a repeated or late end changes nothing."""
+    """Decide a session's end; a repeated or late end changes nothing.
+
+    An end without a session id closes whatever is open. The same end again, time included, is a producer's repetition:
+    it must not close the session that has begun meanwhile.
+    """
     head = known.head
     if event.after_utterance_id is not None:
         return _closed_idle(known, event, log_time, settings)
-    if head.is_open and event.session_id in (None, head.session_id):
+    if event.session_id is None:
+        return _closed_unnamed(known, event, log_time)
+    if head.is_open and event.session_id == head.session_id:
         return _closing(known, event, CloseReason.ENDED, log_time)
-    if event.session_id is None or known.closed is not None:
+    if known.closed is not None:
         return Decision()
     return _rejected(DeadLetterReason.UNKNOWN_SESSION, f"no session {event.session_id!r} was ever opened")
+
+
+def _closed_unnamed(known: IntakeState, event: SessionEnded, log_time: datetime) -> Decision:
+    digest = end_digest(event)
+    if known.last_end == digest:
+        return Decision()
+    noted = Put.of(RING, LAST_END, RingSlot(utterance_id=digest))
+    if not known.head.is_open:
+        return Decision(writes=(noted,))
+    closing = _closing(known, event, CloseReason.ENDED, log_time)
+    return replace(closing, writes=(*closing.writes, noted))
 
 
 def _closed_idle(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:

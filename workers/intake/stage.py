@@ -13,6 +13,7 @@ from eunoe.workers.intake.overlay import TableOverlay
 from eunoe.workers.intake.sessions import (
     CLOSED,
     HEAD,
+    LAST_END,
     LINES,
     RING,
     SEEN,
@@ -66,7 +67,7 @@ class IntakeStage:
         if isinstance(event, Erase):
             return on_erase(event)
         if isinstance(event, SessionEnded):
-            known = await reader.known(event.session_id, None)
+            known = await reader.with_last_end(await reader.known(event.session_id, None))
             known = await reader.with_lines(known, needed=known.head.is_open)
             return on_session_ended(known, event, work.log_time, self._settings)
         incoming = IncomingLine.of(event)
@@ -105,6 +106,10 @@ class _Reader:
         (text,) = await self.overlay.fetch(NAME, self.key, table, [id_])
         return None if text is None else form.from_json(text)
 
+    async def with_last_end(self, known: IntakeState) -> IntakeState:
+        last = await self._one(RING, LAST_END, RingSlot)
+        return known if last is None else replace(known, last_end=last.utterance_id)
+
     async def with_lines(self, known: IntakeState, *, needed: bool) -> IntakeState:
         if not needed:
             return known
@@ -123,5 +128,5 @@ async def _read_ahead(overlay: TableOverlay, works: Sequence[Work[IntakeEvent]])
         overlay.fetch(NAME, key, HEAD, [HEAD]),
         overlay.fetch(NAME, key, SEEN, utterances),
         overlay.fetch(NAME, key, CLOSED, sorted(filter(None, sessions))),
-        *([overlay.scan(NAME, key, LINES)] if ends else []),
+        *([overlay.scan(NAME, key, LINES), overlay.fetch(NAME, key, RING, [LAST_END])] if ends else []),
     )
