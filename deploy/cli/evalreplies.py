@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, grow_libraries, known_ways, open_judge
+from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, index_conversations, known_ways, open_judge
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -71,8 +71,8 @@ def replies(
     the evidence entails or contradicts the reply.
     """
     ways = known_ways(memory)
-    for library in ("rouge_score", "sacrebleu", *(["bert_score"] if bertscore else [])):
-        extra(library)
+    for module in ("rouge_score", "sacrebleu", *(["bert_score"] if bertscore else [])):
+        extra(module)
     check_folder(report)
     settings = settings_with(embedder)
     if judge is not None and not uses_endpoint(settings, os.environ):
@@ -111,12 +111,18 @@ async def _replies(
 ) -> tuple[list[ReplyRow], dict[str, str]]:
     async with AsyncExitStack() as closing:
         language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        libraries = await grow_libraries(conversations, settings, None if offline_memory else language, closing, quiet)
+        indexed_conversations = await index_conversations(
+            conversations, settings, None if offline_memory else language, closing, quiet
+        )
         if offline_memory:
-            libraries = [replace(one, dependencies=replace(one.dependencies, language=language)) for one in libraries]
+            indexed_conversations = [
+                replace(one, dependencies=replace(one.dependencies, language=language)) for one in indexed_conversations
+            ]
         model = await open_judge(settings, judge, closing)
-        asked = sum(len([one for one in answerable(each.loaded) if one.answer][: plan.limit]) for each in libraries)
+        asked = sum(
+            len([one for one in answerable(each.loaded) if one.answer][: plan.limit]) for each in indexed_conversations
+        )
         with ProgressBars(quiet=quiet) as bars:
             advance = bars.counter("answered", len(plan.ways) * asked)
-            rows = await evaluate_replies(libraries, replace(plan, judge=model), advance)
+            rows = await evaluate_replies(indexed_conversations, replace(plan, judge=model), advance)
         return rows, models_of(settings, language, model)

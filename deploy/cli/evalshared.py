@@ -11,7 +11,7 @@ from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.models import open_embedder, open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.answering import WAYS
-from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.stores.answers import MemoryAnswers
@@ -34,7 +34,7 @@ def known_ways(ways: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ways or WAYS))
 
 
-async def grow_libraries(
+async def index_conversations(
     conversations: Sequence[LoadedConversation],
     settings: Settings,
     language: LanguageModel | None,
@@ -43,13 +43,13 @@ async def grow_libraries(
 ) -> list[IndexedConversation]:
     """The conversations as memory, built in this process one after the other."""
     embedder = await open_embedder(settings, os.environ, closing)
-    libraries = []
+    indexed_conversations = []
     with ProgressBars(quiet=quiet) as bars:
         advance = bars.counter("remembered", len(conversations))
         for loaded in conversations:
-            libraries.append(await IndexedConversation.grown(loaded, embedder, settings.stages, language))
+            indexed_conversations.append(await IndexedConversation.build(loaded, embedder, settings.stages, language))
             advance()
-    return libraries
+    return indexed_conversations
 
 
 async def open_judge(settings: Settings, name: str | None, closing: AsyncExitStack) -> LanguageModel | None:

@@ -1,4 +1,4 @@
-"""Conversations from files: lines of events as clients produce them, or LoCoMo's format."""
+"""Reads conversations from files: JSON lines of events as clients produce them, or LoCoMo's format."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,9 +16,9 @@ from eunoe.schemas.versions import ContractError, describe, read_contract
 def load_conversation(path: Path, sample: str | None = None) -> LoadedConversation:
     """Read one conversation: JSON lines of `Utterance` and `SessionEnded`, or a LoCoMo file.
 
-    ``sample`` names the conversation where the file holds several. The questions of ``conversation.jsonl``
-    stand beside it in ``questions.jsonl`` (in general: the same name with ``questions`` for ``conversation``);
-    a LoCoMo file brings its own. Raises `Refused` in one line that names the file, the line and the fault.
+    ``sample`` names the conversation where the file holds several. The questions of ``x-conversation.jsonl`` are read
+    from ``x-questions.jsonl`` beside it; a LoCoMo file contains its own. Raises `Refused` with the file, the line and
+    the fault.
     """
     data = _bytes(path)
     samples = locomo.samples_in(data, path)
@@ -32,7 +32,7 @@ def load_conversation(path: Path, sample: str | None = None) -> LoadedConversati
 def read_events(path: Path) -> tuple[ClientEvent, ...]:
     """The events of a file of JSON lines, of any number of conversations, in the file's order.
 
-    Blank lines are passed over. Raises `Refused` as `load_conversation` does.
+    Blank lines are skipped. Raises `Refused` as `load_conversation` does.
     """
     return tuple(event for _, event in _numbered_events(_bytes(path), path))
 
@@ -47,7 +47,7 @@ def _bytes(path: Path) -> bytes:
     except OSError as error:
         raise Refused(f"{path}: cannot be read: {error.strerror}") from None
     if not data.strip():
-        raise Refused(f"{path}: is empty; expected one JSON event a line")
+        raise Refused(f"{path}: is empty; expected one JSON event on each line")
     return data.removeprefix(b"\xef\xbb\xbf")
 
 

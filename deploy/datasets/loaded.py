@@ -1,4 +1,4 @@
-"""What a file of a conversation is read into."""
+"""Types of a conversation read from a file."""
 
 from dataclasses import dataclass
 
@@ -6,20 +6,20 @@ from eunoe.schemas.base import Identifier, Name, Text, Value
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 
 Played = Utterance | SessionEnded
-"""What a demo or a benchmark plays into the log."""
+"""Events that a demo or a benchmark plays into the log."""
 
 ClientEvent = Utterance | SessionEnded | Erase
-"""All that clients may produce."""
+"""All events that clients may produce."""
 
 
 class EvalQuestion(Value):
-    """A question about a conversation, with what a right answer rests on."""
+    """A question about a conversation, with its evidence and the right answer."""
 
     question: Text
     speaker: Name | None = None
-    """Who asks; None: whoever plays the file decides."""
+    """Name of the asker; `None` leaves the choice to the player of the file."""
     evidence: tuple[Identifier, ...] = ()
-    """The ids of the utterances that hold the answer; empty where nothing does."""
+    """Ids of the utterances that contain the answer; empty where none do."""
     category: str | None = None
     answer: str | None = None
 
@@ -30,7 +30,7 @@ class LoadedConversation:
 
     conversation_id: str
     events: tuple[Played, ...]
-    """In the order of the log; every event is of this conversation."""
+    """Events of this conversation in log order."""
     questions: tuple[EvalQuestion, ...]
 
     @property

@@ -1,4 +1,4 @@
-"""LoCoMo's format (Maharana et al., "Evaluating very long-term conversational memory of LLM agents", 2024)."""
+"""Reads LoCoMo's format (Maharana et al., "Evaluating very long-term conversational memory of LLM agents", 2024)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 
 
 def samples_in(data: bytes, path: Path) -> list[Sample] | None:
-    """The samples of a LoCoMo file (a list of them, or one alone); None when the bytes are of another format.
+    """The samples of a LoCoMo file (a list of them, or one alone); `None` for another format.
 
-    Raises `Refused` where a list begins but is not JSON, or holds something else.
+    Raises `Refused` for a list that is not JSON or holds something else.
     """
     try:
         document = orjson.loads(data)
@@ -39,12 +39,12 @@ def samples_in(data: bytes, path: Path) -> list[Sample] | None:
     samples = document if isinstance(document, list) else [document]
     for place, sample in enumerate(samples, 1):
         if not (isinstance(sample, dict) and isinstance(sample.get("conversation"), dict)):
-            raise Refused(f"{path}: entry {place} is no LoCoMo sample: it has no 'conversation' object")
+            raise Refused(f"{path}: entry {place} is not a LoCoMo sample: it has no 'conversation' object")
     return samples
 
 
 def read_sample(samples: Sequence[Sample], path: Path, name: str | None) -> LoadedConversation:
-    """The sample ``name`` (None: the only one) as events and questions; raises `Refused`."""
+    """The sample ``name`` as events and questions; `None` means the only one. Raises `Refused`."""
     names = [str(sample.get("sample_id", f"sample-{place}")) for place, sample in enumerate(samples, 1)]
     chosen = choose(names, path, name)
     sample = samples[names.index(chosen)]
@@ -54,7 +54,7 @@ def read_sample(samples: Sequence[Sample], path: Path, name: str | None) -> Load
 
 
 def choose(names: Sequence[str], path: Path, wanted: str | None) -> str:
-    """The conversation that is meant; raises `Refused` where it is not there, or none is named among several."""
+    """The wanted name, or the only one; raises `Refused` where it is missing, or several leave the choice open."""
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     if wanted is None and len(names) > 1:
         raise Refused(f"{path}: holds {len(names)} conversations; choose one with --sample: {shown}")
@@ -119,7 +119,7 @@ def _text(turn: Sample) -> str:
 
 def _questions(rows: object, known: set[str], where: str) -> Iterator[EvalQuestion]:
     if not isinstance(rows, list):
-        raise Refused(f"{where}: 'qa' is no list")
+        raise Refused(f"{where}: 'qa' is not a list")
     for place, row in enumerate(rows, 1):
         yield _question(row if isinstance(row, dict) else {}, known, f"{where}, question {place}")
 
@@ -138,9 +138,9 @@ def _question(row: Sample, known: set[str], where: str) -> EvalQuestion:
 
 
 def evidence_ids(rows: Sequence[object], known: set[str]) -> tuple[str, ...]:
-    """The utterance ids that evidence strings name, each once, in order; what is malformed or unknown is left out.
+    """The utterance ids in evidence strings, each once, in order; malformed and unknown ids are left out.
 
-    One string may name several (``"D8:6; D9:17"``) or write them otherwise (``"D:11:26"``).
+    One string may hold several (``"D8:6; D9:17"``) or another spelling (``"D:11:26"``).
     """
     found = (f"D{session}:{turn}" for row in rows for session, turn in _EVIDENCE.findall(str(row)))
     return tuple(dict.fromkeys(id_ for id_ in found if id_ in known))

@@ -1,1 +1,1 @@
-"""The demo: a conversation of our own, and the reading of conversations from files."""
+"""The demo: a bundled conversation, and the player for it."""

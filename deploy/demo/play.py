@@ -30,7 +30,7 @@ BATCH = 100
 
 
 class AnsweredQuestion(Value):
-    """A question with its answer."""
+    """A question with its reply and its recall of evidence."""
 
     question: str
     reply: str
@@ -38,15 +38,15 @@ class AnsweredQuestion(Value):
     evidence: tuple[str, ...]
     tokens: int
     timelines: tuple[tuple[str, ...], ...]
-    """Of strategy timeline: the memories of each, oldest first."""
+    """With strategy timeline: the memory ids of each timeline, oldest first."""
     recall: float | None
-    """The share of the evidence that stood in the prompt; None where there is none to find."""
+    """The share of the evidence in the prompt, from 0 to 1; `None` where the question has no evidence."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class PlaySummary:
-    """What became of a conversation."""
+    """Counts of a conversation after it was played."""
 
     sessions: int
     utterances: int
@@ -59,14 +59,14 @@ class PlaySummary:
 
 
 def expected_sessions(events: Sequence[Played]) -> int:
-    """How many sessions a conversation closes: its ends, each after an utterance at least."""
+    """The number of sessions that a conversation closes; an end without an utterance before it counts for nothing."""
     return sum(
         isinstance(event, SessionEnded) and not isinstance(before, SessionEnded) for before, event in pairwise(events)
     )
 
 
 async def produce(publisher: KafkaPublisher, events: Sequence[ClientEvent], report: ReportCount) -> None:
-    """Send events in order, a batch at a time."""
+    """Produce events in order, in batches; ``report`` is called with the number produced."""
     for start in range(0, len(events), BATCH):
         batch = events[start : start + BATCH]
         await publisher.publish([Message(Topic.CONVERSATIONS, event.key.encode(), encode(event)) for event in batch])
@@ -76,7 +76,10 @@ async def produce(publisher: KafkaPublisher, events: Sequence[ClientEvent], repo
 async def wait_until_remembered(
     store: StateStore, key: str, sessions: int, report: ReportCount, timeout_s: float
 ) -> None:
-    """Return when memory knows session number ``sessions``; raises `Unavailable` when it does not get on in time."""
+    """Wait until the memory holds session number ``sessions``; ``report`` is called with the number held.
+
+    Raises `Unavailable` after ``timeout_s`` seconds without progress.
+    """
     reached, since = -1, time.monotonic()
     while reached < sessions:
         now = await remembered_session(store, key)
@@ -85,8 +88,8 @@ async def wait_until_remembered(
             report(min(now, sessions))
         elif time.monotonic() - since > timeout_s:
             raise Unavailable(
-                f"memory stands at session {now} of {sessions} for {timeout_s:.0f} s: do the workers run?"
-                " See `eunoe dead-letters list`"
+                f"no progress for {timeout_s:.0f} s: the memory holds {now} of {sessions} sessions."
+                " Check that the workers run, and see `eunoe dead-letters list`"
             )
         else:
             await asyncio.sleep(POLL_S)
@@ -101,7 +104,7 @@ async def ask_all(
     strategy: Strategy | None,
     answered: Callable[[AnsweredQuestion, Reply], None],
 ) -> list[AnsweredQuestion]:
-    """Ask each question as a probe, one after the other."""
+    """Ask each question without recording it, one after the other; ``answered`` is called with each reply."""
     asked: list[AnsweredQuestion] = []
     async with MemoryClient(
         settings.kafka_settings, conversation_id=loaded.conversation_id, tenant=tenant, names=settings.names
@@ -136,7 +139,7 @@ def _asked(question: EvalQuestion, reply: Reply, seconds: float) -> AnsweredQues
 
 
 async def count(settings: Settings, store: StateStore, tenant: str, conversation_id: str) -> PlaySummary:
-    """The counts of a conversation as the stores and the dead letters tell them."""
+    """The counts of a conversation in the stores and the dead letters."""
     key = conversation_key(tenant, conversation_id)
     view = await view_conversation(store, key)
     graph = await view_graph(store, key)

@@ -1,4 +1,4 @@
-"""Simple retrievers to compare with: turns, four turns or sessions, ranked by BM25, by cosine, or by both."""
+"""Simple retrievers as baselines: turns, groups of four turns or sessions, ranked by BM25, by cosine or by both."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A context as evaluations see it."""
+    """A retrieved context: its text, its tokens, and the utterances that it cites."""
 
     text: str
     tokens: int
@@ -34,38 +34,39 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What is found and shown as a whole: some utterances of a session that follow each other."""
+    """Consecutive utterances of a session, retrieved and shown as a whole."""
 
     utterances: tuple[Utterance, ...]
     tokens: int
-    """What its rows cost, the day's heading not counted."""
+    """Tokens of its rows, without the day's heading."""
 
     @classmethod
     def of(cls, utterances: Sequence[Utterance]) -> "Passage":
-        """A piece with its rows counted."""
+        """A passage of these utterances, its tokens counted."""
         return cls(tuple(utterances), sum(count_tokens(_written(one)) for one in utterances))
 
     @property
     def day(self) -> str:
-        """Its day as the context writes it."""
+        """The day of its first utterance, as written in a context."""
         return write_day(self.utterances[0].at)
 
 
 @dataclass(frozen=True, slots=True)
 class PassageIndex:
-    """The pieces of one size, ready to be ranked."""
+    """The indexed passages of one size."""
 
-    pieces: tuple[Passage, ...]
+    passages: tuple[Passage, ...]
     vectors: Floats
-    """Shape (pieces, dimensions)."""
+    """Embeddings, shape (passages, dimensions)."""
     weights: Mapping[int, tuple[NDArray[np.int64], Floats]]
-    """Term → the pieces that it stands in, with its BM25 weights."""
+    """Term → the passages that contain it, and its BM25 weights there."""
     frequencies: Mapping[str, int]
+    """Word → number of passages that contain it."""
 
     @classmethod
-    async def of(cls, pieces: Sequence[Passage], speakers: Sequence[str], embedder: Embedder) -> "PassageIndex":
-        """An index of its own over the pieces, names left out."""
-        texts = [" ".join(one.text for one in piece.utterances) for piece in pieces]
+    async def of(cls, passages: Sequence[Passage], speakers: Sequence[str], embedder: Embedder) -> "PassageIndex":
+        """Index passages, leaving out the names of speakers."""
+        texts = [" ".join(one.text for one in passage.utterances) for passage in passages]
         listed = [terms(text, drop=speakers) for text in texts]
         average = max(1.0, sum(map(len, listed)) / max(len(listed), 1))
         vectors = await embedder.embed([without_names(text, speakers) for text in texts])
@@ -81,12 +82,12 @@ class PassageIndex:
             index: (np.asarray([place for place, _ in rows]), np.asarray([weight for _, weight in rows]))
             for index, rows in postings.items()
         }
-        return cls(tuple(pieces), np.asarray(vectors, dtype=np.float64), weights, frequencies)
+        return cls(tuple(passages), np.asarray(vectors, dtype=np.float64), weights, frequencies)
 
     def bm25(self, words: Sequence[str]) -> Floats:
-        """Shape (pieces,)."""
-        scores = np.zeros(len(self.pieces))
-        query = query_vector(words, {word: self.frequencies.get(word, 0) for word in words}, len(self.pieces))
+        """BM25 scores of the passages, shape (passages,)."""
+        scores = np.zeros(len(self.passages))
+        query = query_vector(words, {word: self.frequencies.get(word, 0) for word in words}, len(self.passages))
         for index, value in zip(query.indices, query.values, strict=True):
             if index in self.weights:
                 places, weights = self.weights[index]
@@ -94,14 +95,14 @@ class PassageIndex:
         return scores
 
     def ranked(self, ranking: str, words: Sequence[str], vector: Floats) -> list[Passage]:
-        """Pieces best first; BM25 alone leaves out those that share no word."""
-        by_words, by_sense = self.bm25(words), self.vectors @ vector
+        """The passages, best first; BM25 leaves out those that share no word with the question."""
+        by_words, by_cosine = self.bm25(words), self.vectors @ vector
         if ranking == "bm25":
-            return [self.pieces[place] for place in _order(by_words) if by_words[place] > 0]
+            return [self.passages[place] for place in _order(by_words) if by_words[place] > 0]
         if ranking == "dense":
-            return [self.pieces[place] for place in _order(by_sense)]
-        fused = 1 / (RRF_K + 1 + _ranks(by_sense)) + np.where(by_words > 0, 1 / (RRF_K + 1 + _ranks(by_words)), 0.0)
-        return [self.pieces[place] for place in _order(fused)]
+            return [self.passages[place] for place in _order(by_cosine)]
+        fused = 1 / (RRF_K + 1 + _ranks(by_cosine)) + np.where(by_words > 0, 1 / (RRF_K + 1 + _ranks(by_words)), 0.0)
+        return [self.passages[place] for place in _order(fused)]
 
 
 def _order(scores: Floats) -> list[int]:
@@ -117,29 +118,29 @@ def _ranks(scores: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """One conversation's utterances, cut in three sizes."""
+    """The utterances of a conversation, indexed in the three sizes of `UNITS`."""
 
-    shelves: Mapping[str, PassageIndex]
+    indexes: Mapping[str, PassageIndex]
     speakers: tuple[str, ...]
     embedder: Embedder
 
     @classmethod
     async def of(cls, utterances: Sequence[Utterance], speakers: tuple[str, ...], embedder: Embedder) -> "Baselines":
-        """The three shelves of a conversation."""
+        """Index the utterances of a conversation."""
         sessions = [list(group) for _, group in groupby(utterances, lambda one: one.session_id)]
         cut = {
             "turns": [Passage.of([one]) for one in utterances],
             "4-turns": [Passage.of(part) for session in sessions for part in _fours(session)],
             "sessions": [Passage.of(session) for session in sessions],
         }
-        shelves = {unit: await PassageIndex.of(pieces, speakers, embedder) for unit, pieces in cut.items()}
-        return cls(shelves, speakers, embedder)
+        indexes = {unit: await PassageIndex.of(passages, speakers, embedder) for unit, passages in cut.items()}
+        return cls(indexes, speakers, embedder)
 
     async def rank(self, name: str, question: str) -> list[Passage]:
-        """Pieces by the baseline ``name``, best first."""
+        """Passages ranked by the baseline ``name``, best first."""
         unit, _, ranking = name.rpartition("-")
         (vector,) = await self.embedder.embed([without_names(question, self.speakers)])
-        return self.shelves[unit].ranked(ranking, terms(question, drop=self.speakers), np.asarray(vector, np.float64))
+        return self.indexes[unit].ranked(ranking, terms(question, drop=self.speakers), np.asarray(vector, np.float64))
 
 
 def _fours(session: Sequence[Utterance]) -> Iterator[Sequence[Utterance]]:
@@ -147,31 +148,31 @@ def _fours(session: Sequence[Utterance]) -> Iterator[Sequence[Utterance]]:
         yield session[start : start + FOUR]
 
 
-def pack_pieces(ranked: Sequence[Passage], budget_tokens: int) -> Recalled:
-    """The best pieces that fit, whole, in the order of the log, the day once while it stays the same."""
+def pack_passages(ranked: Sequence[Passage], budget_tokens: int) -> Recalled:
+    """The best passages that fit the budget as a whole, in log order, under one heading for each day."""
     chosen: list[Passage] = []
     left = budget_tokens
     days: set[str] = set()
-    for piece in ranked:
-        cost = piece.tokens + (0 if piece.day in days else count_tokens(piece.day))
+    for passage in ranked:
+        cost = passage.tokens + (0 if passage.day in days else count_tokens(passage.day))
         if cost <= left:
-            chosen.append(piece)
-            days.add(piece.day)
+            chosen.append(passage)
+            days.add(passage.day)
             left -= cost
-    return _laid_out(sorted(chosen, key=lambda piece: piece.utterances[0].at))
+    return _laid_out(sorted(chosen, key=lambda passage: passage.utterances[0].at))
 
 
 def _laid_out(chosen: Sequence[Passage]) -> Recalled:
     printed: list[str] = []
     today = ""
-    for piece in chosen:
-        if piece.day != today:
-            printed.append(piece.day)
-            today = piece.day
-        printed += map(_written, piece.utterances)
+    for passage in chosen:
+        if passage.day != today:
+            printed.append(passage.day)
+            today = passage.day
+        printed += map(_written, passage.utterances)
     text = "\n".join(printed)
     return Recalled(
-        text, count_tokens(text), frozenset(one.utterance_id for piece in chosen for one in piece.utterances)
+        text, count_tokens(text), frozenset(one.utterance_id for passage in chosen for one in passage.utterances)
     )
 
 

@@ -1,4 +1,4 @@
-"""Which conversations a file of evaluation data holds."""
+"""Reads the conversations and questions of a file of evaluation data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ UNANSWERABLE = "adversarial"
 
 
 def read_corpus(path: Path, samples: Sequence[str] = ()) -> list[LoadedConversation]:
-    """All conversations of a file in LoCoMo's format or of JSON lines of events, or those named ``samples``.
+    """The conversations of a file in LoCoMo's format or of JSON lines of events: all, or those named ``samples``.
 
-    Raises `Refused` for a file of another form, and for a sample that it does not hold.
+    Raises `Refused` for a file in another format, and for a sample that it does not hold.
     """
     names = samples or _names(path)
     return [load_conversation(path, name) for name in dict.fromkeys(names)]
@@ -28,17 +28,17 @@ def _names(path: Path) -> list[str]:
 
 
 def with_questions(path: Path, samples: Sequence[str] = ()) -> list[LoadedConversation]:
-    """The same, those that have questions with evidence; raises `Refused` where there is none."""
+    """The conversations of `read_corpus` that have questions with evidence; raises `Refused` where none has."""
     found = [loaded for loaded in read_corpus(path, samples) if answerable(loaded)]
     if not found:
         raise Refused(
-            f"{path}: no question names its evidence; LoCoMo's files hold them under 'qa', those of"
-            " x-conversation.jsonl stand beside it in x-questions.jsonl, one"
-            ' {"question": …, "evidence": ["utterance id", …]} a line'
+            f"{path}: no question names its evidence. A LoCoMo file holds questions under 'qa'; those of"
+            " x-conversation.jsonl are in x-questions.jsonl beside it, one line each:"
+            ' {"question": …, "evidence": ["utterance id", …]}'
         )
     return found
 
 
 def answerable(loaded: LoadedConversation) -> list[EvalQuestion]:
-    """The questions that name evidence and are not of the kind that has no answer."""
+    """The questions that name evidence, without those of category `UNANSWERABLE`."""
     return [one for one in loaded.questions if one.evidence and one.category != UNANSWERABLE]

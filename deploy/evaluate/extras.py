@@ -1,4 +1,4 @@
-"""Libraries that only evaluations use, an extra of the package."""
+"""Imports libraries of the package's extras, used by evaluations only."""
 
 import importlib
 from typing import Any
@@ -7,11 +7,9 @@ from eunoe.schemas.errors import Refused
 
 
 def extra(module: str) -> Any:  # noqa: ANN401 - a module of an extra
-    """The module; raises `Refused` with what to install where it is missing."""
+    """Import a module of an extra; raises `Refused` with the command to install it where it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError:
         name = "bertscore" if module == "bert_score" else "eval"
-        raise Refused(
-            f"{module.partition('.')[0]} is not installed, which this needs: pip install 'eunoe[{name}]'"
-        ) from None
+        raise Refused(f"{module.partition('.')[0]} is not installed: pip install 'eunoe[{name}]'") from None

@@ -1,4 +1,4 @@
-"""Language models as judges of replies. Every prompt has a name, and reports hold its text."""
+"""Language models as judges of replies; the prompts are named, and reports contain their text."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeVar
@@ -69,11 +69,11 @@ SYSTEMS: Mapping[str, str] = {
         " entails the reply, contradicts it, or is neutral to it."
     ),
 }
-"""Name → what the judge is told."""
+"""Name of the prompt → system message."""
 
 
 async def judge(model: LanguageModel, name: str, form: type[JudgedT], **material: str) -> JudgedT | None:
-    """The verdict; None where the judge gave none that fits the form, twice.
+    """The judgement as ``form``; `None` where two answers of the model did not fit the form.
 
     Raises `Unavailable` when the endpoint is.
     """
@@ -85,8 +85,9 @@ async def judge(model: LanguageModel, name: str, form: type[JudgedT], **material
 
 
 async def prefer(model: LanguageModel, question: str, answer: str, reply: str, other: str) -> float | None:
-    """1 where ``reply`` is preferred to ``other`` in both orders, 0 where ``other`` is, else a half: a judge that
-    changes its mind with the order has no preference. None where one of the verdicts is missing.
+    """Compare two replies in both orders: 1 where ``reply`` wins both, 0 where ``other`` does, else 0.5.
+
+    A judge whose preference depends on the order has none. `None` where a judgement is missing.
     """
     given = {"question": question, "right_answer": answer}
     one = await judge(model, "judge-pair/1", Preferred, **given, first_reply=reply, second_reply=other)

@@ -1,4 +1,4 @@
-"""Conversations measured side by side, a process for each core."""
+"""Measures conversations in parallel, in several processes."""
 
 import asyncio
 import os
@@ -21,11 +21,11 @@ from eunoe.schemas.errors import EunoeError, Refused
 from eunoe.schemas.events import Strategy
 
 LIMIT_BYTES = 2**24
-"""The longest line that a process may write."""
+"""Maximum length of a line that a process writes."""
 
 
 class EvalJob(Value):
-    """What one process is told: one conversation, and what is asked of it; other settings it reads itself."""
+    """The work of one process: a conversation and the plan of its questions; it reads other settings itself."""
 
     data: str
     sample: str
@@ -43,9 +43,9 @@ async def measure_all(
     jobs: int,
     advance: Advance,
 ) -> list[Shown]:
-    """What `measure` finds, one conversation after the other; ``jobs`` processes share the file's conversations out.
+    """The results of `measure` for all conversations, in order, by ``jobs`` processes.
 
-    Raises what `measure` raises; `Refused` or `EunoeError` with what a process said that failed.
+    Raises as `measure` does; `Refused` or `EunoeError` with the message of a process that failed.
     """
     if min(jobs, len(conversations)) <= 1:
         async with AsyncExitStack() as closing:
@@ -109,29 +109,29 @@ async def _rows(process: asyncio.subprocess.Process, advance: Advance) -> AsyncI
 
 
 async def _fault(process: asyncio.subprocess.Process) -> EunoeError:
-    said = (await process.stderr.read()).decode(errors="replace").strip() if process.stderr else ""
+    message = (await process.stderr.read()).decode(errors="replace").strip() if process.stderr else ""
     kind = Refused if process.returncode == 2 else EunoeError
-    return kind(said.removeprefix("eunoe: ") or f"a process of the evaluation ended with {process.returncode}")
+    return kind(message.removeprefix("eunoe: ") or f"a process of the evaluation ended with {process.returncode}")
 
 
-async def work(job: EvalJob, tell: Callable[[bytes], None]) -> None:
-    """What the process does: an empty line for each thing asked, then one line per `Shown`."""
+async def work(job: EvalJob, write: Callable[[bytes], None]) -> None:
+    """Do the work of one process: write an empty line for each question and retriever, then each `Shown` as JSON."""
     settings = read_settings().model_copy(update={"embedding": job.embedding})
     plan = RetrievalPlan(job.budgets, job.strategies, job.baselines, settings.stages)
     (loaded,) = with_questions(Path(job.data), [job.sample])
     async with AsyncExitStack() as closing:
         embedder = await open_embedder(settings, os.environ, closing)
-        for shown in await measure(loaded, embedder, plan, lambda: tell(b"\n")):
-            tell(orjson.dumps(asdict(shown), option=orjson.OPT_APPEND_NEWLINE))
+        for shown in await measure(loaded, embedder, plan, lambda: write(b"\n")):
+            write(orjson.dumps(asdict(shown), option=orjson.OPT_APPEND_NEWLINE))
 
 
 def _main() -> int:
-    def tell(line: bytes) -> None:
+    def write(line: bytes) -> None:
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
 
     try:
-        asyncio.run(work(EvalJob.from_json(sys.argv[1]), tell))
+        asyncio.run(work(EvalJob.from_json(sys.argv[1]), write))
     except EunoeError as fault:
         sys.stderr.write(f"eunoe: {fault}\n")
         return 2 if isinstance(fault, Refused) else 1

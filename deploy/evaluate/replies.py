@@ -1,4 +1,4 @@
-"""How good are the replies? Questions answered by the responder, scored by words and by judges."""
+"""Evaluates replies: answers questions by the responder, scores them by words and by judges."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, replier_of, usage_of
 from eunoe.deploy.evaluate.corpus import answerable
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering, judge, prefer
-from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.textscores import bert_score, bleu, rouge_l, token_f1
 from eunoe.deploy.progress import Advance
@@ -17,19 +17,20 @@ from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.metering import Prices, Usage
 
 AT_ONCE = 16
-"""Questions under way together."""
-JUDGE_TOKENS = 12_000
+"""Questions asked concurrently."""
+JUDGE_CHARS = 12_000
 """Characters of the evidence that a judge reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyEvalOptions:
-    """What is asked, of whom, and how it is judged."""
+    """The kinds of memory to compare, the number of questions, and the judges."""
 
     ways: tuple[str, ...]
     budget: int = 1500
+    """Tokens of memory in a prompt."""
     limit: int | None = None
-    """Questions of each conversation; None: all that have an answer."""
+    """Questions of each conversation; `None` means all that have an answer."""
     judge: LanguageModel | None = None
     bert: bool = False
     prices: Prices = field(default_factory=Prices)
@@ -37,7 +38,7 @@ class ReplyEvalOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplyRow:
-    """One way of remembering; shares from 0 to 1, means over questions; None: nobody judged."""
+    """One kind of memory: means over questions, shares from 0 to 1; `None` where there was no judge."""
 
     memory: str
     questions: int
@@ -49,7 +50,7 @@ class ReplyRow:
     grade: float | None
     """From 1 to 100."""
     preferred: float | None
-    """To plain retrieval, by a judge who saw both orders; 0.5: no preference."""
+    """Preference to plain retrieval, judged in both orders; 0.5 means none."""
     consistency: float | None
     """From 1 to 5."""
     memorability: float | None
@@ -58,16 +59,16 @@ class ReplyRow:
     contradicted: float | None
     context_tokens: float
     calls: float | None
-    """Of the model that replies, per question; None: there is no model."""
+    """Calls of the replying model per question; `None` where there is no model."""
     prompt_tokens: float | None
     completion_tokens: float | None
     dollars: float | None
-    """Per question, by the prices given; None: none is."""
+    """Cost of a question by the given prices; `None` without prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """A question with a reply."""
+    """A question, its evidence and its reply."""
 
     question: EvalQuestion
     evidence: str
@@ -77,7 +78,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What judges said of one reply."""
+    """The judgements of one reply."""
 
     correct: Correct | None = None
     graded: Graded | None = None
@@ -86,21 +87,21 @@ class Verdicts:
     entailed: Entailed | None = None
 
 
-def asked_of(library: IndexedConversation, limit: int | None) -> list[EvalQuestion]:
-    """The questions that have an answer to compare with."""
-    return [one for one in answerable(library.loaded) if one.answer][:limit]
+def asked_of(indexed: IndexedConversation, limit: int | None) -> list[EvalQuestion]:
+    """The answerable questions that have an answer to compare with, at most ``limit``."""
+    return [one for one in answerable(indexed.loaded) if one.answer][:limit]
 
 
 async def evaluate_replies(
-    libraries: Sequence[IndexedConversation], plan: ReplyEvalOptions, advance: Advance = lambda: None
+    indexed_conversations: Sequence[IndexedConversation], plan: ReplyEvalOptions, advance: Advance = lambda: None
 ) -> list[ReplyRow]:
-    """One row per way of remembering; ``advance`` is called for each question and way."""
+    """One row for each kind of memory; ``advance`` is called for each question and kind."""
     found: dict[str, list[Replied]] = {}
     spent: dict[str, Usage | None] = {}
-    language = libraries[0].dependencies.language
+    language = indexed_conversations[0].dependencies.language
     for way in plan.ways:
         before = usage_of(language)
-        found[way] = [one for library in libraries for one in await _replies(library, way, plan, advance)]
+        found[way] = [one for indexed in indexed_conversations for one in await _replies(indexed, way, plan, advance)]
         spent[way] = None if language is None else _since(before, usage_of(language))
     plain = {id(one.question): one.reply for one in found.get(PLAIN, [])}
     rows = []
@@ -110,19 +111,19 @@ async def evaluate_replies(
     return rows
 
 
-async def _replies(library: IndexedConversation, way: str, plan: ReplyEvalOptions, advance: Advance) -> list[Replied]:
-    replier, slots = replier_of(library), asyncio.Semaphore(AT_ONCE)
-    texts = {one.utterance_id: f"{one.speaker}: {one.text}" for one in library.loaded.utterances}
+async def _replies(indexed: IndexedConversation, way: str, plan: ReplyEvalOptions, advance: Advance) -> list[Replied]:
+    replier, slots = replier_of(indexed), asyncio.Semaphore(AT_ONCE)
+    texts = {one.utterance_id: f"{one.speaker}: {one.text}" for one in indexed.loaded.utterances}
 
     async def one(question: EvalQuestion) -> Replied:
         async with slots:
             said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
-            reply, context = await answer(library, replier, way, said, plan.budget)
+            reply, context = await answer(indexed, replier, way, said, plan.budget)
         advance()
         evidence = "\n".join(texts[id_] for id_ in question.evidence)
         return Replied(question, evidence, reply.text, context.tokens)
 
-    return list(await asyncio.gather(*map(one, asked_of(library, plan.limit))))
+    return list(await asyncio.gather(*map(one, asked_of(indexed, plan.limit))))
 
 
 async def _judged(replied: Sequence[Replied], plain: dict[int, str], model: LanguageModel | None) -> list[Verdicts]:
@@ -140,7 +141,7 @@ async def _judged(replied: Sequence[Replied], plain: dict[int, str], model: Lang
 async def _verdicts(model: LanguageModel, each: Replied, plain: str | None) -> Verdicts:
     question, right = each.question.question, each.question.answer or ""
     given = {"question": question, "right_answer": right, "reply": each.reply}
-    past = {"what_was_said": each.evidence[:JUDGE_TOKENS], "question": question, "reply": each.reply}
+    past = {"what_was_said": each.evidence[:JUDGE_CHARS], "question": question, "reply": each.reply}
     return Verdicts(
         correct=await judge(model, "judge-correct/1", Correct, **given),
         graded=await judge(model, "judge-grade/1", Graded, **given),
@@ -191,7 +192,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def reply_bars(rows: Sequence[ReplyRow]) -> BarChart:
-    """Words shared with the right answer, and what judges said."""
+    """Bars of the words shared with the right answer and of the judgements."""
     series: dict[str, list[float]] = {
         "token F1": [row.token_f1 for row in rows],
         "ROUGE-L": [row.rouge_l for row in rows],

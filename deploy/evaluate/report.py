@@ -1,4 +1,4 @@
-"""Reports of evaluations: JSON for scripts, Markdown for people, a plot, each with what the numbers depend on."""
+"""Reports of evaluations: JSON for scripts, Markdown for people, a plot; with versions, settings and data hashes."""
 
 import hashlib
 import platform
@@ -17,12 +17,12 @@ from eunoe.schemas.errors import Refused
 Row = Mapping[str, Any]
 
 OFFLINE = "offline"
-"""What stands where a language model would."""
+"""Stands for the model's name where the offline implementations decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """A plot: groups of bars, or where the groups are numbers lines over them."""
+    """A plot of grouped bars; of lines where all groups are numbers."""
 
     title: str
     unit: str
@@ -33,37 +33,37 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """What was measured, on what, with what."""
+    """The rows of an evaluation, with its settings, models and data."""
 
     name: str
-    """The command: ``retrieval``."""
+    """Name of the command, for instance ``retrieval``."""
     rows: Sequence[Row]
     settings: Mapping[str, Any]
     models: Mapping[str, str]
-    """What decided and embedded: role → name; ``offline`` where no language model was asked."""
+    """Role → name of the model; ``offline`` where no language model was called."""
     data: Mapping[str, str]
-    """File name → sha256."""
+    """File name → SHA-256 of its content."""
     bars: BarChart
     notes: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
-    """What stands in the Markdown below the table."""
+    """Paragraphs below the table in the Markdown."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """More than rows: prompts, costs."""
+    """Further entries of the JSON: prompts, costs."""
 
 
 def check_folder(folder: Path | None) -> None:
-    """Before a long run: raises `Refused` where a report could not be written."""
+    """Check before a long run that a report can be written; raises `Refused` where it cannot."""
     if folder is None:
         return
     extra("matplotlib")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"{folder}: no folder for reports: {error.strerror}") from None
+        raise Refused(f"{folder}: cannot be created for reports: {error.strerror}") from None
 
 
 def hashes(*paths: Path) -> dict[str, str]:
-    """File name → sha256 of what is in it; raises `Refused` for a file that cannot be read."""
+    """File name → SHA-256 of its content; raises `Refused` for a file that cannot be read."""
     found = {}
     for path in paths:
         try:
@@ -97,7 +97,7 @@ def _packed(text: str, ref: str) -> str:
 
 
 def write_report(folder: Path, report: EvalReport) -> list[Path]:
-    """Writes NAME.json, NAME.md and NAME.png; returns their paths."""
+    """Write NAME.json, NAME.md and NAME.png into a folder; returns their paths."""
     head = {
         "name": report.name,
         "code": code_version(),
@@ -116,20 +116,20 @@ def write_report(folder: Path, report: EvalReport) -> list[Path]:
 
 
 def _markdown(head: Mapping[str, Any], report: EvalReport) -> str:
-    said = [f"# eunoe eval {report.name}", ""]
-    said += [f"- {key}: {_told(value)}" for key, value in head.items() if key != "name"]
-    said += ["", *(f"{note}\n" for note in report.notes), f"![{report.bars.title}]({report.name}.png)", ""]
+    lines = [f"# eunoe eval {report.name}", ""]
+    lines += [f"- {key}: {_field(value)}" for key, value in head.items() if key != "name"]
+    lines += ["", *(f"{note}\n" for note in report.notes), f"![{report.bars.title}]({report.name}.png)", ""]
     if report.rows:
         fields = filled_columns(report.rows)
-        said += [f"| {' | '.join(fields)} |", f"|{'---|' * len(fields)}"]
-        said += [f"| {' | '.join(_cell(row.get(name)) for name in fields)} |" for row in report.rows]
-    said += [line for detail in report.details for line in ("", detail)]
-    return "\n".join(said) + "\n"
+        lines += [f"| {' | '.join(fields)} |", f"|{'---|' * len(fields)}"]
+        lines += [f"| {' | '.join(_cell(row.get(name)) for name in fields)} |" for row in report.rows]
+    lines += [line for detail in report.details for line in ("", detail)]
+    return "\n".join(lines) + "\n"
 
 
-def _told(value: object) -> str:
+def _field(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} = {_told(one)}" for key, one in value.items()) or "–"
+        return ", ".join(f"{key} = {_field(one)}" for key, one in value.items()) or "–"
     return _cell(value)
 
 
@@ -143,17 +143,17 @@ def _cell(value: object) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits behind the point; what is less than that, two that tell something."""
+    """A number with three decimals; a smaller one with two significant digits."""
     return f"{value:.2g}" if 0 < abs(value) < 0.0095 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def filled_columns(rows: Sequence[Row]) -> list[str]:
-    """The columns that hold something in any row."""
+    """The names of the columns that have a value in any row."""
     return [name for name in (rows[0] if rows else ()) if any(row.get(name) is not None for row in rows)]
 
 
 def draw(bars: BarChart, path: Path) -> None:
-    """The plot as PNG; lines where all groups are numbers, else bars."""
+    """Draw a plot as PNG."""
     extra("matplotlib").use("Agg")
     plt = extra("matplotlib.pyplot")
     is_lines = len(bars.groups) > 1 and all(group.isdecimal() for group in bars.groups)

@@ -1,7 +1,7 @@
-"""How much of the evidence for a question stands in the memory of a prompt, at several budgets?
+"""Measures recall of evidence in the memory of a prompt, at several token budgets.
 
-Every conversation goes through the stages offline, over the in-memory stores; then each question is asked of each
-strategy, and of simple retrievers: turns, four turns and sessions by BM25, cosine and both.
+Every conversation goes through the stages offline, over the in-memory stores. Each question is then asked of each
+strategy and of simple retrievers: turns, groups of four turns and sessions by BM25, cosine and both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
-from eunoe.deploy.evaluate.baselines import BASELINES, Recalled, pack_pieces
+from eunoe.deploy.evaluate.baselines import BASELINES, Recalled, pack_passages
 from eunoe.deploy.evaluate.corpus import answerable
-from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, median, percent
 from eunoe.deploy.progress import Advance
@@ -26,33 +26,34 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class RetrievalPlan:
-    """What is asked of each conversation."""
+    """The retrievers and budgets to compare."""
 
     budgets: tuple[int, ...] = BUDGETS
+    """Tokens."""
     strategies: tuple[Strategy, ...] = tuple(Strategy)
     baselines: tuple[str, ...] = BASELINES
     settings: StageSettings = field(default_factory=StageSettings)
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """All ways of retrieving, strategies first."""
+        """The names of all retrievers, strategies first."""
         return (*(strategy.value for strategy in self.strategies), *self.baselines)
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRow:
-    """Recall of evidence utterances (percent, mean over questions) of one way of retrieving, by kind of question."""
+    """Recall of evidence utterances (percent, mean over questions) of one retriever for one kind of question."""
 
     retriever: str
     kind: str
     questions: int
     budgets: tuple[int, ...]
     recall: tuple[float, ...]
-    """For each budget: evidence whose own words stand in the context, whole."""
+    """For each budget: evidence whose full text is in the context."""
     interval: tuple[tuple[float, float], ...]
-    """For each budget: the 95 % interval of ``recall`` over questions, by bootstrap."""
+    """For each budget: the 95 % bootstrap interval of ``recall`` over questions."""
     cited: tuple[float, ...]
-    """For each budget: evidence that a shown row says or rests on."""
+    """For each budget: evidence that a row of the context cites."""
     most_tokens: tuple[int, ...]
     """For each budget: the tokens of the longest context."""
     milliseconds: float
@@ -61,7 +62,7 @@ class RetrievalRow:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came back for one question under one budget."""
+    """The result of one retriever for one question under one budget."""
 
     retriever: str
     budget: int
@@ -75,29 +76,29 @@ class Shown:
 async def measure(
     loaded: LoadedConversation, embedder: Embedder, plan: RetrievalPlan, advance: Advance = lambda: None
 ) -> list[Shown]:
-    """Every question of a conversation, by every way, under every budget."""
-    library = await IndexedConversation.grown(loaded, embedder, plan.settings)
+    """Ask every question of every retriever under every budget; ``advance`` is called per question and retriever."""
+    indexed = await IndexedConversation.build(loaded, embedder, plan.settings)
     texts = {one.utterance_id: fold(one.text) for one in loaded.utterances}
     found: list[Shown] = []
     for question in answerable(loaded):
         for way in plan.ways:
-            for budget, recalled, spent in await _recalls(library, way, question.question, plan.budgets):
+            for budget, recalled, spent in await _recalls(indexed, way, question.question, plan.budgets):
                 found.append(judge(way, budget, question, recalled, texts, spent))
             advance()
     return found
 
 
 async def _recalls(
-    library: IndexedConversation, way: str, question: str, budgets: Sequence[int]
+    indexed: IndexedConversation, way: str, question: str, budgets: Sequence[int]
 ) -> list[tuple[int, Recalled, float]]:
-    """(budget, what came back, milliseconds)."""
+    """For each budget: (budget, context, milliseconds)."""
     found = []
     for budget in budgets:
         start = perf_counter()
         if way in BASELINES:
-            recalled = pack_pieces(await library.baselines.rank(way, question), budget)
+            recalled = pack_passages(await indexed.baselines.rank(way, question), budget)
         else:
-            recalled = await library.recall(Strategy(way), question, budget)
+            recalled = await indexed.recall(Strategy(way), question, budget)
         found.append((budget, recalled, 1000 * (perf_counter() - start)))
     return found
 
@@ -105,7 +106,7 @@ async def _recalls(
 def judge(
     way: str, budget: int, question: EvalQuestion, recalled: Recalled, texts: Mapping[str, str], milliseconds: float
 ) -> Shown:
-    """How much of a question's evidence is cited by what is shown, and how much of it is shown in its own words."""
+    """The shares of a question's evidence that a context cites, and that it contains word for word."""
     evidence = set(question.evidence)
     own = sum(id_ in recalled.utterance_ids and texts[id_] in recalled.text for id_ in evidence)
     return Shown(
@@ -120,7 +121,7 @@ def judge(
 
 
 def retrieval_rows(found: Sequence[Shown], plan: RetrievalPlan) -> list[RetrievalRow]:
-    """Rows per way of retrieving and kind of question, all kinds last."""
+    """One row for each retriever and kind of question, all kinds last."""
     kinds = sorted({shown.kind for shown in found} - {""})
     return [
         _row(way, kind, [one for one in found if one.retriever == way and kind in (ALL, one.kind)], plan.budgets)
@@ -145,7 +146,7 @@ def _row(way: str, kind: str, found: Sequence[Shown], budgets: tuple[int, ...]) 
 
 
 def retrieval_bars(rows: Sequence[RetrievalRow]) -> BarChart:
-    """Recall over budgets, a line for each way."""
+    """Recall over budgets, a line for each retriever."""
     overall = [row for row in rows if row.kind == ALL]
     groups = tuple(map(str, overall[0].budgets)) if overall else ()
     return BarChart("Evidence inside the budget", "percent", groups, {row.retriever: row.recall for row in overall})

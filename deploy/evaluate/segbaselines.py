@@ -1,4 +1,4 @@
-"""Simple segmenters to compare with. Pure; each gives the lengths of segments, and none reads the gold."""
+"""Simple segmenters as baselines; each returns the lengths of segments."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -10,18 +10,18 @@ from eunoe.schemas.ports import Vectors
 from eunoe.workers.segment.cohesion import standardize
 
 EVERY = 5
-"""Lines of a segment where one is as long as the other."""
+"""Lines of a segment of equal segments."""
 WINDOW = 2
-"""Lines on each side that TextTiling compares."""
+"""Lines on each side of a gap that TextTiling compares."""
 FLOOR, POWER, PRICE = 0.2, 0.5, 2.0
-"""Of the dynamic programming: those of `eunoe.workers.segment.boundaries`, without cues, words and threshold."""
+"""Parameters of the dynamic programming, as in `eunoe.workers.segment.boundaries` without cues, words, threshold."""
 
 Lengths = list[int]
 Floats = NDArray[np.float64]
 
 
 def none(vectors: Vectors) -> Lengths:
-    """No boundary."""
+    """One segment, no boundary."""
     return [len(vectors)] if len(vectors) else []
 
 
@@ -32,9 +32,9 @@ def every(vectors: Vectors) -> Lengths:
 
 
 def text_tiling(vectors: Vectors) -> Lengths:
-    """Valleys of the similarity of what lies before and after a gap (Hearst, 1997), over embeddings.
+    """TextTiling (Hearst, 1997) over embeddings: boundaries at valleys of the similarity across a gap.
 
-    A gap is a boundary where its depth is above the mean of depths less half their standard deviation.
+    A gap is a boundary where its depth exceeds the mean of all depths minus half their standard deviation.
     """
     n = len(vectors)
     if n < 2:
@@ -57,7 +57,7 @@ def _cosine(before: Floats, after: Floats) -> float:
 
 
 def _depth(likeness: Floats, gap: int) -> float:
-    """How far the similarity rises on both sides before it falls again."""
+    """The rise of the similarity on both sides of a gap up to the next peak."""
     left = right = float(likeness[gap])
     for value in likeness[gap - 1 :: -1] if gap else ():
         if value < left:
@@ -71,7 +71,7 @@ def _depth(likeness: Floats, gap: int) -> float:
 
 
 def dynamic(vectors: Vectors) -> Lengths:
-    """The segmentation whose lines hang together best, by dynamic programming over the similarity of pairs."""
+    """The segmentation of maximum cohesion, by dynamic programming over the similarity of pairs of lines."""
     n = len(vectors)
     if n < 2:
         return none(vectors)
@@ -81,14 +81,14 @@ def dynamic(vectors: Vectors) -> Lengths:
     table[1:, 1:] = gain.cumsum(axis=0).cumsum(axis=1)
     best, start_of = [0.0] * (n + 1), [0] * (n + 1)
     for end in range(1, n + 1):
-        worth = [
+        values = [
             best[start]
             + (table[end, end] - 2 * table[start, end] + table[start, start]) / (end - start) ** POWER
             - PRICE
             for start in range(end)
         ]
-        start_of[end] = int(np.argmax(worth))
-        best[end] = worth[start_of[end]]
+        start_of[end] = int(np.argmax(values))
+        best[end] = values[start_of[end]]
     cuts, end = [], n
     while (end := start_of[end]) > 0:
         cuts.append(end)

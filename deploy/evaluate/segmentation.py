@@ -1,7 +1,7 @@
-"""How well topics are told apart: the stage's own segmenter beside simple ones.
+"""Measures topic segmentation: the segmenter of stage segment beside simple ones.
 
-Files: a JSON list, or lines, of ``{"utterances": [text, …], "segments": [lengths], "speakers": [name, …]}``; the last
-may be missing. Or a LoCoMo file, of which dialogues are spliced.
+Data is a JSON list, or JSON lines, of ``{"utterances": [text, …], "segments": [length, …], "speakers": [name, …]}``;
+speakers are optional. Or it is a LoCoMo file, of whose sessions dialogues are spliced.
 """
 
 import random
@@ -26,21 +26,21 @@ from eunoe.workers.segment.segmenter import Segmenter
 
 OURS = "eunoe"
 CHUNKS, SHORTEST, LONGEST = 5, 3, 10
-"""A spliced dialogue: so many chunks of so many turns, each from another session."""
+"""A spliced dialogue: number of chunks, each from another session, and the range of their lengths in turns."""
 STARTS, MIDDLES = "session starts", "session middles"
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A dialogue with its gold segments, as lengths."""
+    """A dialogue with the lengths of its gold segments."""
 
     texts: tuple[str, ...]
     speakers: tuple[str, ...]
     segments: tuple[int, ...]
 
     def lines(self) -> tuple[Line, ...]:
-        """The dialogue as the stage sees a session."""
+        """The dialogue as the lines of a session."""
         return tuple(
             Line(utterance_id=f"u{place}", speaker=speaker, text=text or "…", at=_FIRST + timedelta(seconds=30 * place))
             for place, (text, speaker) in enumerate(zip(self.texts, self.speakers, strict=True))
@@ -49,7 +49,7 @@ class Dialogue:
 
 @dataclass(frozen=True, slots=True)
 class SegmentationRow:
-    """One segmenter on one set; means over dialogues, F1 over all their boundaries."""
+    """One segmenter on one set: means over dialogues, F1 over all boundaries."""
 
     data: str
     segmenter: str
@@ -59,7 +59,7 @@ class SegmentationRow:
     f1: float
     score: float
     segment_length: float
-    """Lines of a segment, on average."""
+    """Mean number of lines of a segment."""
 
 
 async def evaluate_segmentation(
@@ -68,7 +68,7 @@ async def evaluate_segmentation(
     embedder: Embedder,
     advance: Advance = lambda: None,
 ) -> list[SegmentationRow]:
-    """Rows per set and segmenter, the stage's first; ``advance`` is called for each dialogue."""
+    """One row for each set and segmenter, `OURS` first; ``advance`` is called for each dialogue."""
     rows = []
     for name, dialogues in sets:
         found: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {way: [] for way in (OURS, *BASELINES)}
@@ -85,8 +85,8 @@ async def evaluate_segmentation(
 
 def _row(name: str, way: str, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> SegmentationRow:
     n = len(pairs)
-    p_k = sum(pk(gold, told) for gold, told in pairs) / n
-    difference = sum(window_diff(gold, told) for gold, told in pairs) / n
+    p_k = sum(pk(gold, predicted) for gold, predicted in pairs) / n
+    difference = sum(window_diff(gold, predicted) for gold, predicted in pairs) / n
     boundary_f1 = f1(pairs)
     return SegmentationRow(
         data=name,
@@ -96,12 +96,14 @@ def _row(name: str, way: str, pairs: Sequence[tuple[Sequence[int], Sequence[int]
         window_diff=round(difference, 3),
         f1=round(boundary_f1, 3),
         score=round(score(boundary_f1, p_k, difference), 3),
-        segment_length=round(sum(sum(told) for _, told in pairs) / sum(len(told) for _, told in pairs), 1),
+        segment_length=round(
+            sum(sum(predicted) for _, predicted in pairs) / sum(len(predicted) for _, predicted in pairs), 1
+        ),
     )
 
 
 def read_dialogues(path: Path) -> list[Dialogue]:
-    """The dialogues of a file; raises `Refused` with the place of the first one that is none."""
+    """The dialogues of a file; raises `Refused` with the place of the first malformed one."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -145,9 +147,9 @@ def _all(values: Any, kind: type) -> bool:  # noqa: ANN401 - any JSON
 
 
 def splice(path: Path, count: int, seed: int) -> list[tuple[str, list[Dialogue]]]:
-    """Two sets of ``count`` dialogues, put together from chunks of sessions, of their starts or of their middles.
+    """Two sets of ``count`` dialogues, spliced from the starts and from the middles of sessions.
 
-    Each dialogue takes `CHUNKS` chunks of one conversation. Raises `Refused` where sessions are too few or too short.
+    Each dialogue has `CHUNKS` chunks of one conversation. Raises `Refused` where sessions are too few or too short.
     """
     conversations = [_sessions(loaded.utterances) for loaded in read_corpus(path)]
     usable = [sessions for sessions in conversations if len(sessions) >= CHUNKS]
@@ -155,7 +157,7 @@ def splice(path: Path, count: int, seed: int) -> list[tuple[str, list[Dialogue]]
         raise Refused(f"{path}: splicing needs {CHUNKS} sessions of over {LONGEST + SHORTEST} turns in a conversation")
     sets = []
     for name in (STARTS, MIDDLES):
-        # the order is drawn anew for each set, from one seed: nothing here protects a secret
+        # one seed for each set; no security depends on it
         draw = random.Random(f"{seed}:{name}")  # noqa: S311
         sets.append((f"spliced {path.stem}, {name}", [_spliced(draw, usable, name) for _ in range(count)]))
     return sets
@@ -181,7 +183,7 @@ def _chunk(draw: random.Random, session: Sequence[Utterance], name: str) -> Sequ
 
 
 def segmentation_bars(rows: Sequence[SegmentationRow]) -> BarChart:
-    """Pk by set, a colour for each segmenter."""
+    """Bars of Pk by set, one for each segmenter."""
     sets = tuple(dict.fromkeys(row.data for row in rows))
     ways = dict.fromkeys(row.segmenter for row in rows)
     series = {way: [row.pk for row in rows if row.segmenter == way] for way in ways}

@@ -1,6 +1,6 @@
-"""How near a segmentation comes to another: Pk, WindowDiff, boundary F1 and the score that joins them. Pure.
+"""Metrics of segmentations: Pk, WindowDiff, boundary F1 and their combined score.
 
-Segmentations are lists of lengths that add up to the same number of units.
+A segmentation is a list of segment lengths; two that are compared add up to the same number of units.
 """
 
 from collections.abc import Sequence
@@ -8,51 +8,54 @@ from itertools import accumulate
 
 
 def boundaries_of(lengths: Sequence[int]) -> set[int]:
-    """The units before which a segment begins, the first one left out."""
+    """The indices of units at which a segment begins, without the first."""
     return set(accumulate(lengths[:-1]))
 
 
 def half_segment(lengths: Sequence[int]) -> int:
-    """Half the mean length of a segment, at least 1: the usual window of Pk and WindowDiff."""
+    """Half the mean length of a segment, at least 1; the usual window of Pk and WindowDiff."""
     return max(1, round(sum(lengths) / len(lengths) / 2))
 
 
-def pk(gold: Sequence[int], told: Sequence[int], window: int | None = None) -> float:
-    """How often two units ``window`` apart are wrongly taken to be of one segment, or of two (Beeferman et al., 1999).
+def pk(gold: Sequence[int], predicted: Sequence[int], window: int | None = None) -> float:
+    """Pk (Beeferman et al., 1999): the share of units ``window`` apart wrongly put into one segment or into two.
 
-    Raises ``ValueError`` for segmentations of different lengths. 0 where there are too few units.
+    Returns 0 where there are too few units. Raises ``ValueError`` for segmentations of different lengths.
     """
-    wrong = [(a > 0) != (b > 0) for a, b in _windows(gold, told, window)]
+    wrong = [(a > 0) != (b > 0) for a, b in _windows(gold, predicted, window)]
     return sum(wrong) / len(wrong) if wrong else 0.0
 
 
-def window_diff(gold: Sequence[int], told: Sequence[int], window: int | None = None) -> float:
-    """How often the number of boundaries between such units differs (Pevzner and Hearst, 2002)."""
-    wrong = [a != b for a, b in _windows(gold, told, window)]
+def window_diff(gold: Sequence[int], predicted: Sequence[int], window: int | None = None) -> float:
+    """WindowDiff (Pevzner and Hearst, 2002): the share of windows with different numbers of boundaries.
+
+    Returns and raises as `pk` does.
+    """
+    wrong = [a != b for a, b in _windows(gold, predicted, window)]
     return sum(wrong) / len(wrong) if wrong else 0.0
 
 
-def _windows(gold: Sequence[int], told: Sequence[int], window: int | None) -> list[tuple[int, int]]:
-    """For all pairs of units ``window`` apart: boundaries between them, in both."""
-    if sum(gold) != sum(told):
-        raise ValueError(f"segmentations of {sum(gold)} and {sum(told)} units cannot be compared")
+def _windows(gold: Sequence[int], predicted: Sequence[int], window: int | None) -> list[tuple[int, int]]:
+    """For all pairs of units ``window`` apart: the boundaries between them in both segmentations."""
+    if sum(gold) != sum(predicted):
+        raise ValueError(f"segmentations of {sum(gold)} and {sum(predicted)} units cannot be compared")
     width = half_segment(gold) if window is None else window
-    mine, theirs = _before(gold), _before(told)
+    mine, theirs = _before(gold), _before(predicted)
     return [
         (mine[start + width] - mine[start], theirs[start + width] - theirs[start]) for start in range(len(mine) - width)
     ]
 
 
 def _before(lengths: Sequence[int]) -> list[int]:
-    """For each unit: how many boundaries lie before it or at it."""
+    """For each unit: the number of boundaries before it or at it."""
     return [place for place, length in enumerate(lengths) for _ in range(length)]
 
 
 def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
-    """F1 of boundaries over all (gold, told) pairs together; 1 where neither has any."""
+    """F1 of boundaries over all pairs (gold, predicted) together; 1 where neither has any."""
     hits = wanted = found = 0
-    for gold, told in pairs:
-        right, given = boundaries_of(gold), boundaries_of(told)
+    for gold, predicted in pairs:
+        right, given = boundaries_of(gold), boundaries_of(predicted)
         hits, wanted, found = hits + len(right & given), wanted + len(right), found + len(given)
     return 2 * hits / (wanted + found) if wanted + found else 1.0
 

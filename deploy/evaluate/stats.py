@@ -1,4 +1,4 @@
-"""Means with what they may be worth. Pure."""
+"""Means, bootstrap intervals and medians."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ SEED = 7
 
 
 def percent(shares: Sequence[float]) -> float:
-    """The mean of shares in percent, to one digit; 0 for none."""
+    """The mean of shares in percent, to one decimal; 0 for no shares."""
     return round(100 * sum(shares) / max(len(shares), 1), 1)
 
 
 def interval(shares: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of that mean, by drawing as many again, `RESAMPLES` times, seeded (Efron's bootstrap)."""
+    """The 95 % interval of the mean in percent, by a seeded bootstrap of `RESAMPLES` resamples (Efron, 1979)."""
     if not shares:
         return (0.0, 0.0)
     values = np.asarray(shares, dtype=np.float64)
@@ -24,5 +24,5 @@ def interval(shares: Sequence[float]) -> tuple[float, float]:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one, to one digit; 0 for none."""
+    """The median, to one decimal; 0 for no values."""
     return round(float(np.median(values)), 1) if len(values) else 0.0

@@ -1,4 +1,4 @@
-"""How near a reply's words come to a right answer's. The libraries are the extra ``eval``."""
+"""Scores of a reply's words against the right answer; the libraries are in the extra ``eval``."""
 
 import re
 import string
@@ -16,7 +16,7 @@ def _words(text: str) -> list[str]:
 
 
 def token_f1(reply: str, answer: str) -> float:
-    """F1 of the words that both share, articles and punctuation left out (SQuAD's)."""
+    """SQuAD's F1 of shared words, articles and punctuation left out; from 0 to 1."""
     said, wanted = Counter(_words(reply)), Counter(_words(answer))
     shared = (said & wanted).total()
     return 2 * shared / (said.total() + wanted.total()) if shared else float(said == wanted)
@@ -35,6 +35,6 @@ def bleu(replies: Sequence[str], answers: Sequence[str]) -> float:
 
 
 def bert_score(replies: Sequence[str], answers: Sequence[str]) -> float:
-    """The mean F1 of BERTScore in English; fetches its model at first use."""
+    """The mean F1 of BERTScore for English; downloads its model at first use."""
     _, _, f1 = extra("bert_score").score(list(replies), list(answers), lang="en", verbose=False)
     return float(f1.mean())

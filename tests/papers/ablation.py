@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.answering import Said, replier_of
 from eunoe.deploy.evaluate.corpus import answerable
-from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.deploy.evaluate.textscores import token_f1
@@ -72,15 +72,15 @@ async def ablate(
     rows = list(variants(plan.blend_every))
     found: dict[int, list[_Judged]] = {place: [] for place in range(len(rows))}
     for loaded in conversations:
-        libraries: dict[str, IndexedConversation] = {}
+        indexed_conversations: dict[str, IndexedConversation] = {}
         for place, variant in enumerate(rows):
-            library = await _library(loaded, embedder, plan, variant, libraries)
-            found[place] += await _judge(adjusted(library, variant.changed), variant, plan)
+            indexed = await _indexed(loaded, embedder, plan, variant, indexed_conversations)
+            found[place] += await _judge(adjusted(indexed, variant.changed), variant, plan)
             advance()
     return [_row(variant, found[place]) for place, variant in enumerate(rows)]
 
 
-async def _library(
+async def _indexed(
     loaded: LoadedConversation,
     embedder: Embedder,
     plan: AblationPlan,
@@ -90,19 +90,19 @@ async def _library(
     """The conversation remembered as the variant wants it, each way once."""
     how = variant.how
     if how.name not in known:
-        baselines = next((library.baselines for library in known.values()), None)
-        known[how.name] = await IndexedConversation.grown(
+        baselines = next((indexed.baselines for indexed in known.values()), None)
+        known[how.name] = await IndexedConversation.build(
             loaded, embedder, plan.settings, plan.language, how, baselines
         )
     return known[how.name]
 
 
-async def _judge(library: IndexedConversation, variant: Variant, plan: AblationPlan) -> list[_Judged]:
-    asked = answerable(library.loaded)[: plan.limit]
+async def _judge(indexed: IndexedConversation, variant: Variant, plan: AblationPlan) -> list[_Judged]:
+    asked = answerable(indexed.loaded)[: plan.limit]
     if variant.third is not None:
-        ages = _thirds(library.loaded)
+        ages = _thirds(indexed.loaded)
         asked = [one for one in asked if max(ages[id_] for id_ in one.evidence) == variant.third]
-    return [await _one(library, variant, plan, question) for question in asked]
+    return [await _one(indexed, variant, plan, question) for question in asked]
 
 
 def _thirds(loaded: LoadedConversation) -> Mapping[str, int]:
@@ -111,11 +111,11 @@ def _thirds(loaded: LoadedConversation) -> Mapping[str, int]:
     return {one.utterance_id: 3 * sessions[one.session_id] // len(sessions) for one in loaded.utterances}
 
 
-async def _one(library: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion) -> _Judged:
-    context = await variant.find(library, question, plan.budget)
+async def _one(indexed: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion) -> _Judged:
+    context = await variant.find(indexed, question, plan.budget)
     gold = set(question.evidence)
     cited = {id_ for row in context.rows for id_ in row.cites}
-    f1 = await _f1(library, variant, plan, question, context)
+    f1 = await _f1(indexed, variant, plan, question, context)
     return _Judged(len(gold & cited) / len(gold), dcg(ranked_ids(context), gold), f1, context.tokens)
 
 
@@ -133,14 +133,14 @@ def dcg(ranked: Sequence[str], gold: set[str]) -> float:
 
 
 async def _f1(
-    library: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion, context: Context
+    indexed: IndexedConversation, variant: Variant, plan: AblationPlan, question: EvalQuestion, context: Context
 ) -> float | None:
-    if not plan.replies or not question.answer or (variant.needs_model and library.dependencies.language is None):
+    if not plan.replies or not question.answer or (variant.needs_model and indexed.dependencies.language is None):
         return None
     said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
-    line = Line(utterance_id="question", speaker=said.asker, text=said.text, at=library.loaded.utterances[-1].at)
-    speakers = tuple(dict.fromkeys((*library.speakers, said.asker)))
-    reply = await replier_of(library).reply(ReplyTask(said.answers, line, (), context, speakers))
+    line = Line(utterance_id="question", speaker=said.asker, text=said.text, at=indexed.loaded.utterances[-1].at)
+    speakers = tuple(dict.fromkeys((*indexed.speakers, said.asker)))
+    reply = await replier_of(indexed).reply(ReplyTask(said.answers, line, (), context, speakers))
     return token_f1(reply.text, question.answer)
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from eunoe.deploy.datasets.loaded import EvalQuestion
-from eunoe.deploy.evaluate.library import IndexedConversation
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Ask, Insight, Line, ReplyContext, ReplyRequested, Strategy
 from eunoe.workers.registry import STAGES
@@ -12,26 +12,26 @@ from eunoe.workers.respond.sources import Query
 from eunoe.workers.update.reads import findable_session
 
 
-async def infused(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
+async def infused(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     """Memory with the insights of the open session, the question's turn included."""
-    asked = await _asked(library, question)
-    return await _shown(library, asked, budget, await _insights(library, asked))
+    asked = await _asked(indexed, question)
+    return await _shown(indexed, asked, budget, await _insights(indexed, asked))
 
 
-async def uninfused(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
+async def uninfused(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
     """Memory of the sessions before, alone."""
-    return await _shown(library, await _asked(library, question), budget, ())
+    return await _shown(indexed, await _asked(indexed, question), budget, ())
 
 
-async def _asked(library: IndexedConversation, question: EvalQuestion) -> ReplyRequested:
+async def _asked(indexed: IndexedConversation, question: EvalQuestion) -> ReplyRequested:
     """The question as intake would hand it on: in the session after the last one that is remembered."""
-    utterances = library.loaded.utterances
+    utterances = indexed.loaded.utterances
     last = utterances[-1]
     dialogue = [one for one in utterances if one.session_id == last.session_id]
     return ReplyRequested(
         tenant=last.tenant,
         conversation_id=last.conversation_id,
-        session=await findable_session(library.dependencies.store, library.key) + 1,
+        session=await findable_session(indexed.dependencies.store, indexed.key) + 1,
         turn=len(utterances) + 1,
         request=Ask(request_id="question", strategy=Strategy.INSIGHT, record=False),
         question=_line("question", question.speaker or "user", question.question, last.at + timedelta(minutes=1)),
@@ -43,10 +43,10 @@ def _line(utterance_id: str, speaker: str, text: str, at: datetime) -> Line:
     return Line(utterance_id=utterance_id, speaker=speaker, text=text, at=at)
 
 
-async def _insights(library: IndexedConversation, asked: ReplyRequested) -> tuple[Insight, ...]:
+async def _insights(indexed: IndexedConversation, asked: ReplyRequested) -> tuple[Insight, ...]:
     """What the stage gives the reply; its proposal is not written, so that questions do not hear of each other."""
-    stage = library.how.instead.get("blend", STAGES["blend"].build)(library.dependencies)
-    work = Work(library.key, (asked,), asked.session, asked.question.at)
+    stage = indexed.how.instead.get("blend", STAGES["blend"].build)(indexed.dependencies)
+    work = Work(indexed.key, (asked,), asked.session, asked.question.at)
     decision = await stage.decide(work)
     if not isinstance(decision, Decision):
         raise TypeError(f"memory of the sessions before is there, yet blend says {decision}")
@@ -54,15 +54,15 @@ async def _insights(library: IndexedConversation, asked: ReplyRequested) -> tupl
 
 
 async def _shown(
-    library: IndexedConversation, asked: ReplyRequested, budget: int, insights: tuple[Insight, ...]
+    indexed: IndexedConversation, asked: ReplyRequested, budget: int, insights: tuple[Insight, ...]
 ) -> Context:
     query = Query(
-        key=library.key,
+        key=indexed.key,
         text=asked.question.text,
-        speakers=library.speakers,
+        speakers=indexed.speakers,
         budget_tokens=budget,
         asker=asked.question.speaker,
         session=asked.session,
         insights=insights,
     )
-    return await library.sources[Strategy.INSIGHT].recall(query)
+    return await indexed.sources[Strategy.INSIGHT].recall(query)

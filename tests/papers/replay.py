@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunoe.deploy.datasets.locomo import read_sample, samples_in
-from eunoe.deploy.evaluate.library import MEMORY_UPDATES
+from eunoe.deploy.evaluate.indexed import MEMORY_UPDATES
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder

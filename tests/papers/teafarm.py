@@ -16,8 +16,8 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from eunoe.deploy.evaluate.answering import Said, answer, replier_of
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import Correct, judge
-from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.base import Identifier, Name, Text, Value
@@ -138,17 +138,17 @@ class Farm:
     strategies: tuple[str, ...]
     advance: Advance = lambda: None
 
-    async def items(self, library: IndexedConversation) -> list[Item]:
+    async def items(self, indexed: IndexedConversation) -> list[Item]:
         """The conversation's two items, made where the dataset does not hold them yet."""
         kept = {item.name: item for item in read_lines(self.folder / DATASET, Item)}
-        name = library.loaded.conversation_id
+        name = indexed.loaded.conversation_id
         mine = [item for item in kept.values() if item.conversation == name]
         self._check(mine)
         if len(mine) >= 2:
             return mine
         made = []
-        for tricky in await self._questions(library):
-            item = await self._item(library, tricky)
+        for tricky in await self._questions(indexed):
+            item = await self._item(indexed, tricky)
             if item is not None and item.name not in kept:
                 append(self.folder / DATASET, item)
                 made.append(item)
@@ -162,9 +162,9 @@ class Farm:
                     f" not with seed {self.seed} by {self.model.name}; take another folder"
                 )
 
-    async def _questions(self, library: IndexedConversation) -> Sequence[Tricky]:
-        speakers = _two(library)
-        memories = await all_memories(library.dependencies.store, library.key)
+    async def _questions(self, indexed: IndexedConversation) -> Sequence[Tricky]:
+        speakers = _two(indexed)
+        memories = await all_memories(indexed.dependencies.store, indexed.key)
         summary = "\n".join(f"{write_day(memory.at)}: {fold(memory.text)}" for memory in memories)
         user = f"The two: {delimited(' and '.join(speakers))}\n\nSummaries:\n{delimited(summary)}"
         system = f"{_QUESTIONS}\n{_DATA}\nDraw number {self.seed} of the possible pairs."
@@ -177,10 +177,10 @@ class Farm:
         asked = await ask_checked(self.model, prompt, TrickyPair, fault)
         return asked.answer.questions if asked.answer is not None else ()
 
-    async def _item(self, library: IndexedConversation, tricky: Tricky) -> Item | None:
-        speakers = _two(library)
+    async def _item(self, indexed: IndexedConversation, tricky: Tricky) -> Item | None:
+        speakers = _two(indexed)
         other = next(name for name in speakers if name != tricky.speaker)
-        sessions = [list(group) for _, group in groupby(library.loaded.utterances, lambda one: one.session_id)]
+        sessions = [list(group) for _, group in groupby(indexed.loaded.utterances, lambda one: one.session_id)]
         told = "\n".join(f"{one.speaker}: {fold(one.text)}" for one in sessions[-1])
         last = f"Last utterance, said by {tricky.speaker}:\n{delimited(tricky.question)}"
         system = f"{_SESSION.format(shortest=SHORTEST, longest=LONGEST)}\n{_DATA}"
@@ -192,7 +192,7 @@ class Farm:
         if asked.answer is None:
             return None
         return Item(
-            conversation=library.loaded.conversation_id,
+            conversation=indexed.loaded.conversation_id,
             speaker=tricky.speaker,
             other=other,
             question=tricky.question,
@@ -202,15 +202,15 @@ class Farm:
             model=self.model.name,
         )
 
-    async def ask(self, library: IndexedConversation, items: Sequence[Item]) -> None:
+    async def ask(self, indexed: IndexedConversation, items: Sequence[Item]) -> None:
         """Every item by every strategy; what the folder holds already is not asked again."""
         kept = {(one.conversation, one.speaker, one.strategy) for one in self.outcomes()}
-        replier = replier_of(library)
+        replier = replier_of(indexed)
         for item in items:
             for strategy in self.strategies:
                 if (*item.name, strategy) not in kept:
-                    said = Said(item.question, item.speaker, item.other, _lines(library, item))
-                    reply, _ = await answer(library, replier, strategy, said, self.budget)
+                    said = Said(item.question, item.speaker, item.other, _lines(indexed, item))
+                    reply, _ = await answer(indexed, replier, strategy, said, self.budget)
                     append(self.folder / REPLIES, await self._judged(item, strategy, reply.text))
                 self.advance()
 
@@ -254,15 +254,15 @@ def chosen(names: Sequence[str], limit: int | None, seed: int) -> list[str]:
     return [name for place, name in enumerate(names) if place in drawn]
 
 
-def _two(library: IndexedConversation) -> tuple[str, str]:
-    if len(library.speakers) != 2:
-        raise Refused(f"{library.loaded.conversation_id}: TeaFarm needs two speakers, it has {len(library.speakers)}")
-    return library.speakers[0], library.speakers[1]
+def _two(indexed: IndexedConversation) -> tuple[str, str]:
+    if len(indexed.speakers) != 2:
+        raise Refused(f"{indexed.loaded.conversation_id}: TeaFarm needs two speakers, it has {len(indexed.speakers)}")
+    return indexed.speakers[0], indexed.speakers[1]
 
 
-def _lines(library: IndexedConversation, item: Item) -> tuple[Line, ...]:
+def _lines(indexed: IndexedConversation, item: Item) -> tuple[Line, ...]:
     """The made session up to the question, a day after the conversation."""
-    start = library.loaded.utterances[-1].at + timedelta(days=1)
+    start = indexed.loaded.utterances[-1].at + timedelta(days=1)
     return tuple(
         Line(utterance_id=f"made-{place}", speaker=one.speaker, text=one.text, at=start - timedelta(seconds=60 - place))
         for place, one in enumerate(item.session[:-1])

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, grow_libraries, known_ways, open_judge
+from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, index_conversations, known_ways, open_judge
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -110,12 +110,12 @@ async def _teafarm(
         model = await open_judge(settings, name, closing)
         if language is None or model is None:
             raise Refused(f"TeaFarm needs a language model: {NO_MODEL}")
-        libraries = await grow_libraries(conversations, settings, language, closing, quiet)
+        indexed_conversations = await index_conversations(conversations, settings, language, closing, quiet)
         with ProgressBars(quiet=quiet) as bars:
-            advance = bars.counter("asked", 2 * len(ways) * len(libraries))
+            advance = bars.counter("asked", 2 * len(ways) * len(indexed_conversations))
             farm = Farm(out, language, model, seed, budget, ways, advance)
-            for library in libraries:
-                await farm.ask(library, await farm.items(library))
+            for indexed in indexed_conversations:
+                await farm.ask(indexed, await farm.items(indexed))
         mine = {loaded.conversation_id for loaded in conversations}
         outcomes = [one for one in farm.outcomes() if one.conversation in mine]
         return teafarm_rows(outcomes, ways), models_of(settings, language, model)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from eunoe.deploy.datasets.loaded import LoadedConversation
-from eunoe.deploy.evaluate.library import MEMORY_UPDATES, asking
+from eunoe.deploy.evaluate.indexed import MEMORY_UPDATES, asking
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from eunoe.deploy.datasets.loaded import EvalQuestion
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, context_of
-from eunoe.deploy.evaluate.library import MEMORY_UPDATES, IndexedConversation, IngestOptions
+from eunoe.deploy.evaluate.indexed import MEMORY_UPDATES, IndexedConversation, IngestOptions
 from eunoe.schemas.events import Strategy
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
@@ -38,7 +38,7 @@ KEEPS = (1.0, 0.9, 0.75, 0.5)
 RELATIVES = ("oldest third", "middle third", "latest third")
 
 Contexts = Callable[[IndexedConversation, EvalQuestion, int], Awaitable[Context]]
-"""(library, question, budget) → memory."""
+"""(indexed, question, budget) → memory."""
 Changed = Callable[[StageSettings], StageSettings]
 
 WHOLE = IngestOptions()
@@ -170,25 +170,25 @@ def _leaves(settings: StageSettings) -> StageSettings:
     return settings.with_changes(TreeRecallSettings, ancestor_weight=0.0, aggregates_stand=False)
 
 
-def adjusted(library: IndexedConversation, changed: Changed) -> IndexedConversation:
+def adjusted(indexed: IndexedConversation, changed: Changed) -> IndexedConversation:
     """The same memory, asked with other settings."""
-    dependencies = replace(library.dependencies, settings=changed(library.dependencies.settings))
-    return replace(library, dependencies=dependencies, sources=recall_sources(dependencies))
+    dependencies = replace(indexed.dependencies, settings=changed(indexed.dependencies.settings))
+    return replace(indexed, dependencies=dependencies, sources=recall_sources(dependencies))
 
 
 # ---- ways to memory
 
 
 def _strategy(strategy: Strategy) -> Contexts:
-    async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-        return await library.context(strategy, question.question, budget)
+    async def find(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
+        return await indexed.context(strategy, question.question, budget)
 
     return find
 
 
 def _simple(way: str) -> Contexts:
-    async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-        return await context_of(library, way, question.question, budget)
+    async def find(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
+        return await context_of(indexed, way, question.question, budget)
 
     return find
 
@@ -196,13 +196,13 @@ def _simple(way: str) -> Contexts:
 def _timelines(lay_out: Callable[[str], TimelineLayout]) -> Contexts:
     """Strategy timeline, shown otherwise; ``lay_out`` is given the question."""
 
-    async def find(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-        dependencies = library.dependencies
+    async def find(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
+        dependencies = indexed.dependencies
         finder = HybridSearch(dependencies.index, dependencies.embedder, dependencies.settings.of(RespondSettings))
         source = TimelineSource(
             dependencies.store, finder, dependencies.settings.of(TimelineSettings), lay_out(question.question)
         )
-        return await source.recall(Query(library.key, question.question, library.speakers, budget))
+        return await source.recall(Query(indexed.key, question.question, indexed.speakers, budget))
 
     return find
 
@@ -226,11 +226,11 @@ def _broken(question: str) -> TimelineLayout:
     return lay_out
 
 
-async def _as_many(library: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-    limit = len((await library.context(Strategy.TIMELINE, question.question, budget)).rows)
+async def _as_many(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
+    limit = len((await indexed.context(Strategy.TIMELINE, question.question, budget)).rows)
     finder = HybridSearch(
-        library.dependencies.index, library.dependencies.embedder, library.dependencies.settings.of(RespondSettings)
+        indexed.dependencies.index, indexed.dependencies.embedder, indexed.dependencies.settings.of(RespondSettings)
     )
-    query = Query(library.key, question.question, library.speakers, budget)
-    found = (await MemorySearch(library.dependencies.store, finder).find(query))[:limit]
+    query = Query(indexed.key, question.question, indexed.speakers, budget)
+    found = (await MemorySearch(indexed.dependencies.store, finder).find(query))[:limit]
     return lay_out_memories([show_memory(memory, score, Strategy.TIMELINE) for memory, score in found])

@@ -224,11 +224,11 @@ def test_unknown_evidence_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("", "is empty; expected one JSON event a line"),
+        ("", "is empty; expected one JSON event on each line"),
         (" \n\n", "is empty"),
         ("hello\n", "line 1: not JSON"),
         (json.dumps(utterance()) + "\n{oops\n", "line 2: not JSON"),
-        ('"text"\n', "entry 1 is no LoCoMo sample"),
+        ('"text"\n', "entry 1 is not a LoCoMo sample"),
         ("[1,\n2", "line 2: not JSON"),
         ("[]", "holds no conversation"),
         ('{"a": 1}\n', "line 1: unknown type None"),

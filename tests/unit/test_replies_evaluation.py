@@ -11,8 +11,8 @@ from eunoe.deploy.cli.evaluating import table
 from eunoe.deploy.evaluate.answering import EVERYTHING, NOTHING, PLAIN, WAYS, usage_of
 from eunoe.deploy.evaluate.corpus import with_questions
 from eunoe.deploy.evaluate.extras import extra
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import prefer
-from eunoe.deploy.evaluate.library import IndexedConversation
 from eunoe.deploy.evaluate.replies import ReplyEvalOptions, evaluate_replies
 from eunoe.deploy.evaluate.report import BarChart, EvalReport, write_report
 from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
@@ -86,10 +86,10 @@ def model_at(server):
     )
 
 
-async def grown(data, language=None):
+async def indexed_from(data, language=None):
     (loaded,) = with_questions(data)
-    library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings())
-    return replace(library, dependencies=replace(library.dependencies, language=language))  # the stages decided offline
+    indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings())
+    return replace(indexed, dependencies=replace(indexed.dependencies, language=language))  # the stages decided offline
 
 
 def test_words_are_compared_as_others_do():
@@ -109,9 +109,9 @@ def test_a_missing_library_is_named_with_what_to_install():
 async def test_a_model_replies_and_judges_and_is_paid_for(data):
     async with ModelServer(ServerSettings(scripts=scripts())) as server:
         model, judge = model_at(server), model_at(server)
-        library = await grown(data, model)
+        indexed = await indexed_from(data, model)
         plan = ReplyEvalOptions(("fused", EVERYTHING, PLAIN, NOTHING), judge=judge, prices=Prices(1.0, 2.0))
-        rows = {row.memory: row for row in await evaluate_replies([library], plan)}
+        rows = {row.memory: row for row in await evaluate_replies([indexed], plan)}
         assert set(rows) == set(plan.ways)
         for row in rows.values():
             assert row.questions == 2
@@ -143,24 +143,24 @@ async def test_a_preference_holds_only_in_both_orders(winner, share):
 async def test_the_farm_makes_asks_judges_and_goes_on_where_it_stopped(data, tmp_path):
     async with ModelServer(ServerSettings(scripts=scripts())) as server:
         model = model_at(server)
-        library = await grown(data, model)
+        indexed = await indexed_from(data, model)
         farm = Farm(tmp_path, model, model, 7, 500, ("fused", NOTHING))
-        items = await farm.items(library)
+        items = await farm.items(indexed)
         assert [(item.speaker, item.other, item.session[-1].text) for item in items] == [
             ("Ann", "Bob", QUESTION),
         ]  # Bob's session ended with Ann's words twice: it is left out
-        await farm.ask(library, items)
+        await farm.ask(indexed, items)
         outcomes = read_lines(tmp_path / REPLIES, Outcome)
         assert [(one.strategy, one.correct) for one in outcomes] == [("fused", True), (NOTHING, True)]
         assert [row.success_rate for row in teafarm_rows(outcomes, farm.strategies)] == [1, 1]
         asked = model.usage.calls
-        await farm.ask(library, items)
+        await farm.ask(indexed, items)
         assert model.usage.calls == asked
-        await replace(farm, budget=100, strategies=("fused",)).ask(library, items)
+        await replace(farm, budget=100, strategies=("fused",)).ask(indexed, items)
         assert model.usage.calls == asked + 2  # another budget is another reply, and another judgement
         assert len(farm.outcomes()) == 2
         with pytest.raises(Refused, match="seed 7 by m, not with seed 8"):
-            await replace(farm, seed=8).items(library)
+            await replace(farm, seed=8).items(indexed)
         assert len((tmp_path / DATASET).read_text().splitlines()) == 1
         await model.aclose()
 
@@ -175,8 +175,8 @@ def test_a_strategy_that_was_asked_nothing_has_no_rate():
 async def test_the_model_server_has_answers_for_the_farm(data, tmp_path):
     async with ModelServer(ServerSettings(scripts=PLAUSIBLE)) as server:
         model = model_at(server)
-        library = await grown(data, model)
-        items = await Farm(tmp_path, model, model, 7, 500, ("fused",)).items(library)
+        indexed = await indexed_from(data, model)
+        items = await Farm(tmp_path, model, model, 7, 500, ("fused",)).items(indexed)
         assert sorted(item.speaker for item in items) == ["Ann", "Bob"]
         await model.aclose()
 
@@ -187,11 +187,11 @@ async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infus
     (tmp_path / "data.json").write_text(json.dumps([told]))
     (loaded,) = with_questions(tmp_path / "data.json")
     rows = [one for one in variants(1) if one.paper == "CREEM"]
-    library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), None, rows[0].how)
+    indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings(), None, rows[0].how)
     last = loaded.utterances[-1].session_id
     said = {one.utterance_id for one in loaded.utterances if one.session_id == last}
     question = loaded.questions[1]
-    whole, without = [await row.find(library, question, 400) for row in (rows[0], rows[3])]
+    whole, without = [await row.find(indexed, question, 400) for row in (rows[0], rows[3])]
     assert said & {id_ for row in whole.rows for id_ in row.cites}
     assert not said & {id_ for row in without.rows for id_ in row.cites}
 
@@ -205,8 +205,8 @@ async def test_only_the_row_without_question_asks_none(data):
         counts = {}
         for row in [one for one in variants(1) if one.paper == "CREEM"]:
             asked.clear()
-            library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), model, row.how)
-            await row.find(library, loaded.questions[0], 400)
+            indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings(), model, row.how)
+            await row.find(indexed, loaded.questions[0], 400)
             counts[row.name] = len(asked)
         await model.aclose()
     assert counts.pop("without question") == 0
@@ -217,8 +217,8 @@ async def test_stages_without_an_idea_decide_without_it(data):
     (loaded,) = with_questions(data)
     found = {one.name: one for one in variants()}
     for name, segments in (("turns, dense", len(loaded.utterances)), ("sessions, dense", 3)):
-        library = await IndexedConversation.grown(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
-        assert (await read_stats(library.dependencies.store, library.key)).segments == segments
+        indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
+        assert (await read_stats(indexed.dependencies.store, indexed.key)).segments == segments
     scene = BlendInput((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
     updated = Insight(kind=InsightKind.UPDATED, speaker="Ann", text="x", evidence=scene.lines, replaces=("m",))
 

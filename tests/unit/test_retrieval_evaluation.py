@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli.eval import app
-from eunoe.deploy.evaluate.baselines import BASELINES, Baselines, pack_pieces
+from eunoe.deploy.evaluate.baselines import BASELINES, Baselines, pack_passages
 from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
 from eunoe.deploy.evaluate.retrieval import ALL, RetrievalPlan, Shown, measure, retrieval_rows
 from eunoe.deploy.evaluate.stats import interval, percent
@@ -65,10 +65,10 @@ async def test_a_piece_counts_only_whole(data):
     base = await Baselines.of(loaded.utterances, ("Ann", "Bob"), HashEmbedder())
     ranked = await base.rank("sessions-bm25", "a dog called Biscuit")
     assert [one.utterance_id for one in ranked[0].utterances] == ["D1:1", "D1:2", "D1:3"]
-    whole = pack_pieces(ranked, 100)
+    whole = pack_passages(ranked, 100)
     assert whole.text.startswith("1 May 2023\nAnn: I adopted a dog")
     assert whole.tokens == count_tokens(whole.text)
-    assert pack_pieces(ranked, whole.tokens - 1).utterance_ids == frozenset()
+    assert pack_passages(ranked, whole.tokens - 1).utterance_ids == frozenset()
 
 
 def test_samples_are_chosen_and_missing_ones_named(data):

@@ -1,4 +1,4 @@
-"""One conversation, remembered by the stages in this process, and the ways of asking it."""
+"""A conversation turned into memory by the stages in this process, with its retrievers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from eunoe.workers.text.tokens import count_tokens
 MEMORY_UPDATES = ("intake", "segment", "summarize", "update", "link")
 """The stages that bring memories up to date."""
 REMEMBERING = (*MEMORY_UPDATES, "compress", "tree")
-"""The stages that make memory where nobody asks."""
+"""The stages that build the memory; the others only serve asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """How a conversation becomes memory; the default: as clients would have it, whole, and nobody asks."""
+    """Options for turning a conversation into memory; the default: all of it, through all stages, without asks."""
 
     name: str = "whole"
     stages: tuple[str, ...] = REMEMBERING
@@ -33,14 +33,14 @@ class IngestOptions:
     """Stage → the function that builds it in place of its own."""
     changed: Callable[[StageSettings], StageSettings] = lambda settings: settings
     ask_every: int = 0
-    """Each so-manieth utterance asks for a reply, for which memory is blended; 0: none."""
+    """Every n-th utterance asks for a reply, for which stage blend runs; 0 means none."""
     is_open: bool = False
-    """True: the last session has not ended: questions are asked in it."""
+    """Whether the last session stays open, so that questions are asked in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedConversation:
-    """One conversation, remembered, and the ways of asking it."""
+    """A conversation as memory, with its retrievers."""
 
     key: str
     loaded: LoadedConversation
@@ -51,7 +51,7 @@ class IndexedConversation:
     how: IngestOptions
 
     @classmethod
-    async def grown(
+    async def build(
         cls,
         loaded: LoadedConversation,
         embedder: Embedder,
@@ -60,9 +60,9 @@ class IndexedConversation:
         how: IngestOptions | None = None,
         baselines: Baselines | None = None,
     ) -> "IndexedConversation":
-        """The conversation through the stages; without ``language`` offline.
+        """Run a conversation through the stages; without ``language`` they decide offline.
 
-        ``baselines``: those of the same conversation, where they are there already.
+        ``baselines`` are those of the same conversation, if another variant has built them already.
         """
         how = how or IngestOptions()
         stages = select_stages(how.stages, how.instead)
@@ -77,18 +77,18 @@ class IndexedConversation:
         return cls(key, loaded, speakers, dependencies, recall_sources(dependencies), baselines, how)
 
     async def context(self, strategy: Strategy, question: str, budget: int) -> Context:
-        """What the responder would see."""
+        """The context that the responder would see, for a question and a budget in tokens."""
         return await self.sources[strategy].recall(Query(self.key, question, self.speakers, budget))
 
     async def recall(self, strategy: Strategy, question: str, budget: int) -> Recalled:
-        """The same as evaluations see it."""
+        """The same context as a baseline returns it."""
         context = await self.context(strategy, question, budget)
         cited = frozenset(id_ for row in context.rows for id_ in row.cites)
         return Recalled(context.text, count_tokens(context.text), cited)
 
 
 def asking(loaded: LoadedConversation, every: int) -> list[Played]:
-    """The conversation's events, each ``every``-th utterance with an ask; 0: none."""
+    """The events of a conversation, every ``every``-th utterance with an ask; 0 means none."""
     found: list[Played] = []
     said = 0
     for event in unasked(loaded.events):
@@ -101,11 +101,11 @@ def asking(loaded: LoadedConversation, every: int) -> list[Played]:
 
 
 def _last_end(events: Sequence[Played]) -> int:
-    """The place of the last session's end; the number of events where it did not end."""
+    """The index of the end of the last session; the number of events where it has no end."""
     return len(events) - 1 if events and isinstance(events[-1], SessionEnded) else len(events)
 
 
 def unasked(events: Iterable[Played]) -> Iterator[Played]:
-    """The events without their asks: evaluations put questions of their own."""
+    """The events without asks, since evaluations ask questions of their own."""
     for event in events:
         yield event.model_copy(update={"ask": None}) if isinstance(event, Utterance) else event
