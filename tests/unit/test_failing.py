@@ -42,7 +42,7 @@ def test_a_share_of_one_is_no_limit(decisions: list[bool]):
 async def test_a_stage_that_fails_at_unrelated_conversations_stops_before_it_drains_its_topic():
     bench = Bench(Script(ValueError("bad deploy")), STAGES["segment"])
     with pytest.raises(
-        TooManyFailures, match=r"segment failed at 6 of its last 6 conversations.*ValueError: bad deploy"
+        TooManyFailures, match=r"segment failed at 6 of its last 6 conversations.*ValueError at test_runner.py"
     ):
         await bench.handle(*(closed(1, conversation=f"c{number}") for number in range(50)))
     assert bench.letters() == [DeadLetterReason.FAILED] * 5

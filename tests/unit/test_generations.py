@@ -109,6 +109,7 @@ async def test_a_failure_is_recorded_and_a_rebuild_obeys_it():
     for pipeline in (rebuilt, anew):
         await pipeline.produce(*events)
     skipped = [event for event in rebuilt.events(Topic.MEMORIES) if isinstance(event, SessionSkipped)]
-    assert [(event.session, event.error) for event in skipped] == [(1, "ValueError: no model today")]
+    assert [event.session for event in skipped] == [1]
+    assert skipped[0].error.startswith("ValueError at test_generations.py:")
     assert await rebuilt.store.scan("update", "default/c", "memories") == {}
     assert await anew.store.scan("update", "default/c", "memories") != {}

@@ -151,3 +151,18 @@ async def test_an_end_that_a_producer_repeats_closes_no_later_session() -> None:
     await pipeline.produce(utterance(1), end, utterance(2), end, utterance(3), ended())
     sessions = pipeline.events(Topic.SESSIONS)
     assert [[line.utterance_id for line in session.lines] for session in sessions] == [["u1"], ["u2", "u3"]]  # type: ignore[attr-defined]
+
+
+async def test_nobody_is_told_what_an_exception_quotes(caplog: pytest.LogCaptureFixture) -> None:
+    class Quoting:
+        async def decide(self, work: Work[Any]) -> Outcome:
+            raise ValueError(f"cannot read {work.events[0]!r}")
+
+    pipeline = make_pipeline(wrap=lambda name, stage: Quoting() if name == "respond" else stage)
+    await pipeline.produce(utterance(1, "My secret is 4711.", ask={"request_id": "r"}))
+    (reply,) = pipeline.replies()
+    assert (reply.error or "").startswith("ValueError at test_hostile_input.py:")
+    (letter,) = pipeline.log.records(Topic.DEAD_LETTERS)
+    assert b"4711" not in letter.headers["eunoe-dead-letter"]
+    assert "ValueError" in caplog.text
+    assert "4711" not in caplog.text

@@ -122,7 +122,8 @@ async def test_a_failing_session_becomes_a_dead_letter_and_is_passed_on_as_skipp
     await bench.handle(closed(1), closed(2))
     (skipped,) = bench.out()
     assert isinstance(skipped, SessionSkipped)
-    assert (skipped.session, skipped.stage, skipped.error) == (1, "segment", "ValueError: second")
+    assert (skipped.session, skipped.stage) == (1, "segment")
+    assert skipped.error.startswith("ValueError at test_runner.py:")
     letter, raw = read_dead_letter(bench.log.records(Topic.DEAD_LETTERS)[0])
     assert (letter.reason, letter.attempts, decode(raw)) == (DeadLetterReason.FAILED, 2, closed(1))
     ledger = await bench.stores.state.ledger(bench.scope)
@@ -274,7 +275,8 @@ async def test_an_ask_that_fails_is_answered_with_its_error():
     await pipeline.produce(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
     (reply,) = pipeline.replies()
     assert isinstance(reply, Reply)
-    assert (reply.text, reply.error, reply.strategy) == ("", "RuntimeError: no words", Strategy.FUSED)
+    assert (reply.text, reply.strategy) == ("", Strategy.FUSED)
+    assert (reply.error or "").startswith("RuntimeError at test_runner.py:")
 
 
 async def test_a_failed_ask_names_the_strategy_it_was_given():
@@ -292,5 +294,5 @@ async def test_a_failed_ask_names_the_strategy_it_was_given():
     asks = [Ask(request_id="set"), Ask(request_id="own", strategy=Strategy.TREE)]
     await pipeline.produce(utterance(1), ended(), *(utterance(n, ask=ask) for n, ask in enumerate(asks, 2)))
     failed = {reply.request_id: reply for reply in pipeline.replies()}
-    assert {reply.error for reply in failed.values()} == {"RuntimeError: no words"}
+    assert all((reply.error or "").startswith("RuntimeError at test_runner.py:") for reply in failed.values())
     assert {id_: reply.strategy for id_, reply in failed.items()} == {"set": Strategy.CURRENT, "own": Strategy.TREE}

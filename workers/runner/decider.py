@@ -11,6 +11,7 @@ from eunoe.schemas.events import DeadLetterReason, SessionSkipped
 from eunoe.streams.record import Lease, Revoked
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
+from eunoe.workers.runner.faults import describe_fault, fault_frames
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
 from eunoe.workers.stage import BatchStage, FailureAwareStage, Stage, StageSpec
@@ -101,9 +102,8 @@ class Decider:
                 decisions = await self._stage.decide_batch(works)
         except (Unavailable, Revoked):
             raise
-        except Exception:
-            first, last = works[0].number, works[-1].number
-            log.exception("%s: %s, numbers %d to %d in one batch", self._spec.name, works[0].key, first, last)
+        except Exception as error:
+            self._log(works[0], error, f"{works[0].number} to {works[-1].number} in one batch")
             return None
         for work in works:
             self._window.note(work.key, failed=False)
@@ -120,10 +120,16 @@ class Decider:
                 raise
             except Exception as error:
                 attempt += 1
-                log.exception("%s: %s, number %d, attempt %d", self._spec.name, work.key, work.number, attempt)
+                self._log(work, error, f"{work.number}, attempt {attempt}")
                 if attempt >= self._settings.attempts:
-                    return self._failed(work, f"{type(error).__name__}: {error}", attempt)
+                    return self._failed(work, describe_fault(error), attempt)
             await self.pause(self._settings.backoff.pause(attempt), lease)
+
+    def _log(self, work: Work[Any], error: Exception, number: str) -> None:
+        frames = fault_frames(error)
+        log.error(
+            "stage failed: %s %s, number %s: %s\n%s", self._spec.name, work.key, number, describe_fault(error), frames
+        )
 
     async def pause(self, seconds: float, lease: Lease) -> None:
         """Wait; raises `Revoked` when a rebalance begins."""
