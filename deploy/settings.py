@@ -26,7 +26,7 @@ NO_SERVERS = (
 
 
 class Language(StrEnum):
-    """What answers where a paper asks a language model."""
+    """The language model of the stages."""
 
     AUTO = "auto"
     """The endpoint where ``OPENAI_BASE_URL`` is set, else offline: a key alone spends no money."""
@@ -47,7 +47,7 @@ class BrokerSettings(KafkaOptions):
 
 
 class Settings(StageSettings, BaseSettings):
-    """``EUNOE_KAFKA``, ``EUNOE_INTAKE__IDLE_SECONDS`` …: a field's name in capitals, two underscores into a room."""
+    """All settings, ``EUNOE_KAFKA``, ``EUNOE_INTAKE__IDLE_SECONDS`` …: in capitals, ``__`` before a section's field."""
 
     model_config = SettingsConfigDict(
         env_prefix="EUNOE_", env_nested_delimiter="__", frozen=True, extra="ignore", populate_by_name=True
@@ -148,7 +148,7 @@ class Settings(StageSettings, BaseSettings):
 
     @property
     def kafka_settings(self) -> KafkaSettings:
-        """How to reach the brokers; raises `Refused` where nobody said which."""
+        """The settings of the connection to Kafka; raises `Refused` where no servers are set."""
         if self.kafka is None:
             raise Refused(NO_SERVERS)
         try:
@@ -164,22 +164,22 @@ class Settings(StageSettings, BaseSettings):
 
     @property
     def log_epoch(self) -> int:
-        """The epoch of positions: whatever is new in a later log stands behind all that was copied into it."""
+        """The epoch of positions: new records of a later log are behind all records that were copied into it."""
         return self.epoch + (self.log or 0)
 
     @property
     def prices(self) -> Prices:
-        """What the chat model costs."""
+        """The prices of the chat model."""
         return Prices(self.model_prompt_price, self.model_completion_price)
 
     @property
     def stages(self) -> StageSettings:
-        """The settings of the rooms."""
+        """The settings of the stages."""
         return StageSettings.model_validate({name: getattr(self, name) for name in StageSettings.model_fields})
 
     @property
     def runner(self) -> RunnerSettings:
-        """The bounds of trying."""
+        """The limits of retries and failures."""
         return RunnerSettings(
             attempts=self.attempts, retry_limit_s=self.patience_seconds, failures=FailureLimit(self.max_failed_share)
         )

@@ -88,7 +88,7 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundContext:
-    """What the background work of a stage is built from."""
+    """The parts that a stage's background work is built from."""
 
     settings: StageSettingsBase
     log_positions: LogPositions
@@ -198,7 +198,7 @@ class StageSpec:
     name: str
     """Names its package, consumer group, ledger and tables, and its service."""
     purpose: str
-    """What it does, in a line."""
+    """Its task, in a line."""
     consumes: tuple[type[ConversationEvent], ...]
     emits: tuple[type[ConversationEvent], ...] = ()
     order: ApplyOrder

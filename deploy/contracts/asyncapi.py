@@ -28,7 +28,7 @@ makes a dead letter.
 **Partitioner.** The partition is `(murmur2(key) & 0x7fffffff) mod partitions`: the default of the Java client and of
 kafkajs. librdkafka clients (C, Go, .NET, Python, Ruby, PHP, Rust …) must set `partitioner=murmur2_random`, since their
 own default is another one; for any other client choose its murmur2, also called Java-compatible, partitioner. A record
-in another partition than its key's is set aside as a dead letter.
+in another partition than its key's becomes a dead letter.
 
 **Value.** One JSON object in UTF-8. Give `type` and, from version 2 of a schema on, `schema_version`; unknown fields
 are refused. The time of a record is the broker's business: do not set it.
@@ -72,7 +72,7 @@ def _server() -> Document:
     return {
         "host": "{host}:{port}",
         "protocol": "kafka",
-        "description": "Any broker of the cluster (EUNOE_KAFKA). A trusted zone: who reads `replies` reads all.",
+        "description": "Any broker of the cluster (EUNOE_KAFKA). A trusted zone: `replies` can be read whole.",
         "variables": {
             "host": {"default": "localhost", "description": "A bootstrap broker."},
             "port": {"default": "9092", "description": "Its port."},
@@ -139,7 +139,7 @@ def _raw_with_header(letter: str) -> Document:
         "description": f"What is known of the record, as the JSON of `{letter}`.",
     }
     return {
-        "description": "The value is the raw value of the record that was set aside; its own key and headers stay.",
+        "description": "The value is the raw value of the dead-lettered record; its own key and headers stay.",
         "contentType": "application/octet-stream",
         "headers": {"type": "object", "required": [DEAD_LETTER_HEADER], "properties": {DEAD_LETTER_HEADER: header}},
         "payload": {"description": "Any bytes.", "x-letter": {"$ref": letter}},

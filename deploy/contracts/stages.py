@@ -1,4 +1,4 @@
-"""What is written about the stages elsewhere: tables for the documents, and the services of ``compose.yaml``."""
+"""Text derived from the specs of the stages: tables of the documents, and the services of ``compose.yaml``."""
 
 from collections.abc import Iterable, Sequence
 

@@ -22,7 +22,7 @@ from eunoe.workers.stores.redis import RedisStore
 from tests.bench.load import LoadPlan, rounds
 from tests.bench.rig import Rig, start_model_server
 
-SEQUENTIAL = tuple(name for name, row in STAGES.items() if row.order in (ApplyOrder.POSITION, ApplyOrder.SESSION))
+SEQUENTIAL = tuple(name for name, spec in STAGES.items() if spec.order in (ApplyOrder.POSITION, ApplyOrder.SESSION))
 """The stages that a session passes."""
 
 

@@ -12,7 +12,7 @@ from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 
-LAST_STAGES = tuple(row.name for row in STAGES.values() if row.order is ApplyOrder.SESSION and not row.emits)
+LAST_STAGES = tuple(spec.name for spec in STAGES.values() if spec.order is ApplyOrder.SESSION and not spec.emits)
 """What no stage waits for: all others have decided a session before these have."""
 
 

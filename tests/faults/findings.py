@@ -50,10 +50,10 @@ class Finish:
     def __init__(self, house: House, load: Load) -> None:
         self._house = house
         self._waiting = [
-            (Scope(name, key), load.turns[key] if row.order is ApplyOrder.TURN else load.sessions[key])
+            (Scope(name, key), load.turns[key] if spec.order is ApplyOrder.TURN else load.sessions[key])
             for key in load.sessions
-            for name, row in STAGES.items()
-            if row.order.is_gapless
+            for name, spec in STAGES.items()
+            if spec.order.is_gapless
         ]
 
     async def applied(self) -> bool:
@@ -73,7 +73,7 @@ class Finish:
     async def drained(self) -> bool:
         """True: every record of every topic is handled and committed too."""
         settings = self._house.settings
-        inputs = {name: row.inputs for name, row in STAGES.items()}
+        inputs = {name: spec.inputs for name, spec in STAGES.items()}
         try:
             return not any((await lag(settings.kafka_settings, settings.names, inputs)).values())
         except Unavailable:

@@ -58,7 +58,7 @@ class Bad:
     def letters(self) -> set[Letter]:
         """The dead letters that it becomes."""
         digest = hashlib.sha256(self.message.value).hexdigest()
-        return {(name, self.reason.value, digest) for name, row in STAGES.items() if self.message.topic in row.inputs}
+        return {(name, self.reason.value, digest) for name, spec in STAGES.items() if self.message.topic in spec.inputs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,10 +105,10 @@ class Plant:
 
     def processes(self, wires: Mapping[str, Wire] | None = None) -> MemoryConsumer:
         """A process for each stage, those of ``wires`` with a wire across each step; they begin where none has."""
-        pump = MemoryConsumer(self.log)
-        for name, row in STAGES.items():
-            pump.subscribe(name, row.inputs, self._handler(name, (wires or {}).get(name)))
-        return pump
+        consumer = MemoryConsumer(self.log)
+        for name, spec in STAGES.items():
+            consumer.subscribe(name, spec.inputs, self._handler(name, (wires or {}).get(name)))
+        return consumer
 
     def _handler(self, name: str, wire: Wire | None) -> Callable[[Record, Lease], Awaitable[None]]:
         stage = STAGES[name].build(make_dependencies(self.stores, PATIENT))
@@ -175,11 +175,11 @@ async def test_a_process_that_is_killed_at_a_point_leaves_nothing_undone(
 
     plant = Plant()
     wire = Wire(step, when, kill)
-    pump = plant.processes({stage: wire})
+    consumer = plant.processes({stage: wire})
     with pytest.raises(Killed):
-        await pump.run_until_idle()
+        await consumer.run_until_idle()
     assert not wire.left
-    await pump.run_until_idle()
+    await consumer.run_until_idle()
     assert plant.known() == undisturbed
 
 

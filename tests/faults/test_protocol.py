@@ -60,7 +60,9 @@ async def run(seed: int, faults: float, ailment: "Ailment | None" = None) -> Pla
 
 def memory(plant: Plant) -> dict[str, object]:
     """State, points and distinct messages; replies without what they happened to know when they were given."""
-    state = {repr(scope): (book.applied, sorted(book.skipped)) for scope, book in plant.stores.state._books.items()}
+    state = {
+        repr(scope): (ledger.applied, sorted(ledger.skipped)) for scope, ledger in plant.stores.state._ledgers.items()
+    }
     tables = {repr(name): dict(table) for name, table in plant.stores.state._tables.items() if table}
     for name in list(tables):
         if "cited" in name:
@@ -157,7 +159,7 @@ async def test_late_sessions_are_held_to_the_same(seed: int, stage: str):
     assert list(set_aside(disturbed)) == list(set_aside(undisturbed))
     assert {letter[0] for letter in set_aside(undisturbed)} <= {stage}
     assert differences(memory(disturbed), memory(undisturbed)) == []
-    skipped = [book.skipped for scope, book in disturbed.stores.state._books.items() if scope.stage != "blend"]
+    skipped = [ledger.skipped for scope, ledger in disturbed.stores.state._ledgers.items() if scope.stage != "blend"]
     assert not any(skipped)
 
 

@@ -199,8 +199,8 @@ class Plant:
     def _finished(self) -> bool:
         return all(
             self.committed.get((stage, topic, partition), 0) == len(self._partition(topic, partition))
-            for stage, row in STAGES.items()
-            for topic in row.inputs
+            for stage, spec in STAGES.items()
+            for topic in spec.inputs
             for partition in range(self.log.partitions)
         )
 

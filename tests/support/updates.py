@@ -106,22 +106,22 @@ class Updates:
         chosen = operator or (OfflineOperator() if script is None else ModelOperator(self.model, OfflineOperator()))
         self.store = self.stores.state
         self.stage = UpdateStage(self.store, self.stores.index, HashEmbedder(), chosen, settings or UpdateSettings())
-        self.pump = MemoryConsumer(self.log)
+        self.consumer = MemoryConsumer(self.log)
         self._subscribe(UPDATE, self.stage)
         if linked:
             settings_ = LinkSettings()
             judge = OfflineJudge(settings_)
             self._subscribe(LINK, LinkStage(self.store, self.stores.index, HashEmbedder(), judge, settings_))
 
-    def _subscribe(self, row: StageSpec, stage: object) -> None:
+    def _subscribe(self, spec: StageSpec, stage: object) -> None:
         sender = Sender(self.store, self.stores.index, self.stores.log_positions, self.log)
-        runner = Runner(row, stage, sender, self.store, LogPlace(0, 1), RunnerSettings())  # type: ignore[arg-type]
-        self.pump.subscribe(row.name, row.inputs, runner.handle)
+        runner = Runner(spec, stage, sender, self.store, LogPlace(0, 1), RunnerSettings())  # type: ignore[arg-type]
+        self.consumer.subscribe(spec.name, spec.inputs, runner.handle)
 
     async def hear(self, *events: Gathered) -> None:
         for event in events:
             await self.log.publish([Message(Topic.MEMORIES, event.key.encode(), encode(event))])
-            await self.pump.run_until_idle()
+            await self.consumer.run_until_idle()
 
     def told(self) -> list[MemoriesChanged]:
         return [decode(record.value) for record in self.log.records(Topic.CHANGES)]  # type: ignore[misc]

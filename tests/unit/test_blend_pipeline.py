@@ -266,9 +266,9 @@ async def test_a_turn_out_of_order_is_set_aside(turn: int | None, reason: DeadLe
 
 
 def test_blend_is_ordered_by_turns():
-    row = STAGES["blend"]
-    assert (row.order, row.order.is_gapless) == (ApplyOrder.TURN, True)
-    assert (row.inputs, row.outputs) == ((Topic.REPLY_REQUESTS,), (Topic.MEMORIES, Topic.REPLY_CONTEXTS))
+    spec = STAGES["blend"]
+    assert (spec.order, spec.order.is_gapless) == (ApplyOrder.TURN, True)
+    assert (spec.inputs, spec.outputs) == ((Topic.REPLY_REQUESTS,), (Topic.MEMORIES, Topic.REPLY_CONTEXTS))
     assert [order for order in ApplyOrder if order.is_gapless] == [ApplyOrder.SESSION, ApplyOrder.TURN]
 
 

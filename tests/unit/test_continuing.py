@@ -44,18 +44,18 @@ def test_what_depends_on_a_stage():
 def test_every_stage_s_dependents_depend_on_no_stage_that_would_be_kept():
     for stage in STAGES:
         again = dependents(stage)
-        for name, row in STAGES.items():
+        for name, spec in STAGES.items():
             if name not in again:
-                assert not again & set(row.reads)
-                assert not any(set(row.consumes) & set(STAGES[other].emits) for other in again)
+                assert not again & set(spec.reads)
+                assert not any(set(spec.consumes) & set(STAGES[other].emits) for other in again)
 
 
 def test_what_a_room_reads_of_others_is_declared():
     rooms = Path(eunoe.workers.registry.__file__).parent
-    for name, row in STAGES.items():
+    for name, spec in STAGES.items():
         source = "".join(path.read_text() for path in (rooms / name).glob("*.py"))
         read = set(re.findall(r"from eunoe\.workers\.(\w+)\.reads import", source)) - {name}
-        assert read <= set(row.reads), name
+        assert read <= set(spec.reads), name
 
 
 def test_a_setting_concerns_the_stage_of_its_room():

@@ -18,7 +18,7 @@ from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import Stores, ended, make_dependencies, make_pipeline, produce_raw, utterance
 
 KEY = "default/c"
-ROWS_DERIVED = {name: STAGES[name] for name in MEMORY_STAGES}
+DERIVED_STAGES = {name: STAGES[name] for name in MEMORY_STAGES}
 
 TOLD = (
     "I moved to Oslo last week and I work as a nurse at the hospital now.",
@@ -64,8 +64,8 @@ async def test_what_is_derived_is_what_was_made_live(mode: BlendMode):
     restored = MemoryStore()
     state = pipeline.store
     assert await restored.swap(KEY, TABLES, derived.standing, await restored.ledger(Scope("intake", KEY)))
-    made = await read_digest(state, KEY, ROWS_DERIVED, log_times=True)
-    assert (await read_digest(restored, KEY, ROWS_DERIVED, log_times=True)).state == made.state
+    made = await read_digest(state, KEY, DERIVED_STAGES, log_times=True)
+    assert (await read_digest(restored, KEY, DERIVED_STAGES, log_times=True)).state == made.state
     assert derived.standing == await state.export(KEY, TABLES)
     assert made.counts["update/memories"] >= 4
     assert derived.sessions == 5

@@ -59,10 +59,12 @@ async def test_another_word_anywhere_gives_another_digest(place: int) -> None:
 async def test_every_table_of_a_stage_is_digested_or_left_out_with_a_reason() -> None:
     pipeline = await told(make_pipeline())
     kept = {(stage, table) for stage, _, table in pipeline.store._tables}
-    declared = {(name, table) for name, row in STAGES.items() for table in (*row.tables.digested, *row.tables.left_out)}
+    declared = {
+        (name, table) for name, spec in STAGES.items() for table in (*spec.tables.digested, *spec.tables.left_out)
+    }
     assert kept
     assert kept <= declared
-    assert all(why for row in STAGES.values() for why in row.tables.left_out.values())
+    assert all(why for spec in STAGES.values() for why in spec.tables.left_out.values())
 
 
 async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:

@@ -43,7 +43,7 @@ from tests.support.graphs import KEY, START, memory
 from tests.support.in_memory import Clock, HashEmbedder, Stores
 
 SETTINGS = LinkSettings()
-ROW = STAGES["link"]
+SPEC = STAGES["link"]
 
 Answer = Callable[[Prompt], str] | str
 
@@ -87,9 +87,9 @@ class Plant:
         )
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
-        runner = Runner(ROW, self.stage, sender, self.stores.state, place, RunnerSettings())
-        self.pump = MemoryConsumer(self.log)
-        self.pump.subscribe("link", ROW.inputs, runner.handle)
+        runner = Runner(SPEC, self.stage, sender, self.stores.state, place, RunnerSettings())
+        self.consumer = MemoryConsumer(self.log)
+        self.consumer.subscribe("link", SPEC.inputs, runner.handle)
 
     async def keep(self, memories: Sequence[Memory], session: int, conversation: str = "c") -> MemoriesChanged:
         """What update does with a session's memories before it tells of them."""
@@ -114,7 +114,7 @@ class Plant:
 
     async def tell(self, *events: MemoriesChanged) -> None:
         await self.log.publish([Message(Topic.CHANGES, event.key.encode(), encode(event)) for event in events])
-        await self.pump.run_until_idle()
+        await self.consumer.run_until_idle()
 
     async def edges(self, conversation: str = "c") -> list[tuple[str, str, str]]:
         found = await all_edges(self.stores.state, f"default/{conversation}")

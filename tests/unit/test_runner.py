@@ -75,11 +75,11 @@ def closed(session: int, conversation: str = "c") -> SessionClosed:
 class Bench:
     """One stage on a log, its records handed over by hand."""
 
-    def __init__(self, stage: object, row: StageSpec = STAGES["segment"], topic: Topic = Topic.SESSIONS) -> None:
+    def __init__(self, stage: object, spec: StageSpec = STAGES["segment"], topic: Topic = Topic.SESSIONS) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
-        self.runner = Runner(row, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
-        self.scope = Scope(row.name, "default/c")
+        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
+        self.scope = Scope(spec.name, "default/c")
 
     def record(self, event: SessionClosed | bytes, key: bytes | None = None) -> Record:
         if isinstance(event, bytes):

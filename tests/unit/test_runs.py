@@ -31,7 +31,7 @@ from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import START, Clock, Stores, ended, utterance
 from tests.unit.test_runner import Lease
 
-INTAKE, ROW, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)
+INTAKE, SPEC, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)
 SMALL = IntakeSettings(max_utterances=3, remembered_ids=4, blend_unasked=True)
 QUICK = RunnerSettings(attempts=1, retry_limit_s=1e9, backoff=Backoff(first=0.001))
 
@@ -50,7 +50,7 @@ class Desk:
         self.stores, self.log, self.meter = Stores(), MemoryLog(1, Clock()), StageMeter()
         stage = stage or IntakeStage(self.stores.state, SMALL)
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log, self.meter)
-        self.runner = Runner(ROW, stage, sender, self.stores.state, PLACE, QUICK)
+        self.runner = Runner(SPEC, stage, sender, self.stores.state, PLACE, QUICK)
 
     def take(self, events: Sequence[ConversationEvent | bytes]) -> list[Record]:
         return [self.log.append(_message(event)) for event in events]
@@ -138,7 +138,7 @@ def test_a_joined_outbox_owes_everything_in_order_and_the_last_timer() -> None:
 
 def split(*events: ConversationEvent | bytes) -> list[int]:
     records = Desk().take(events)
-    return [len(run) for run in split_batch(records, ROW, lambda record: read_record(record, ROW, PLACE))]
+    return [len(run) for run in split_batch(records, SPEC, lambda record: read_record(record, SPEC, PLACE))]
 
 
 def test_an_ask_ends_its_run_and_what_is_no_event_stands_alone() -> None:
@@ -213,5 +213,5 @@ async def test_a_rebalance_does_not_wait_for_what_of_a_run_is_not_begun() -> Non
 
 
 def read_number(record: Record) -> int:
-    arrival = read_record(record, ROW, PLACE)
+    arrival = read_record(record, SPEC, PLACE)
     return arrival.number  # type: ignore[union-attr]

@@ -27,7 +27,7 @@ from tests.support.in_memory import START, Clock
 from tests.support.tree import KEY, FakeModel, Grove, changed, check_tree, ended, memory
 
 TOPICS = ("garden roses tulips soil", "train ticket Oslo night", "violin lesson concert bow", "bread oven flour yeast")
-ROW = STAGES["tree"]
+SPEC = STAGES["tree"]
 
 
 def some_text(number: int) -> str:
@@ -82,12 +82,12 @@ async def run_stage(events):
     log, grove = MemoryLog(clock=Clock()), Grove()
     sender = Sender(grove.store, grove.index, MemoryLogPositions(), log)
     place = LogPlace(epoch=0, partitions=log.partitions)
-    runner = Runner(ROW, grove.stage, sender, grove.store, place, RunnerSettings())
-    pump = MemoryConsumer(log)
-    pump.subscribe("tree", ROW.inputs, runner.handle)
+    runner = Runner(SPEC, grove.stage, sender, grove.store, place, RunnerSettings())
+    consumer = MemoryConsumer(log)
+    consumer.subscribe("tree", SPEC.inputs, runner.handle)
     for event in events:
         await log.publish([Message(Topic.CHANGES, event.key.encode(), encode(event))])
-        await pump.run_until_idle()
+        await consumer.run_until_idle()
     tables = [
         await grove.store.scan("tree", KEY, name) for name in ("nodes", "vectors", "sums", "leaves", "stats", "terms")
     ]

@@ -57,27 +57,27 @@ async def test_a_given_partition_is_kept_and_a_wrong_one_refused():
 
 async def test_the_pump_runs_until_nothing_is_left():
     log, trail = MemoryLog(4), []
-    pump = MemoryConsumer(log)
-    pump.subscribe("intake", [Topic.CONVERSATIONS], forward(log, Topic.SESSIONS, trail))
-    pump.subscribe("segment", [Topic.SESSIONS], forward(log, Topic.SEGMENTS, trail))
-    pump.subscribe("compress", [Topic.SEGMENTS], forward(log, None, trail))
+    consumer = MemoryConsumer(log)
+    consumer.subscribe("intake", [Topic.CONVERSATIONS], forward(log, Topic.SESSIONS, trail))
+    consumer.subscribe("segment", [Topic.SESSIONS], forward(log, Topic.SEGMENTS, trail))
+    consumer.subscribe("compress", [Topic.SEGMENTS], forward(log, None, trail))
     await log.publish([message(Topic.CONVERSATIONS, b"k", b"1"), message(Topic.CONVERSATIONS, b"k", b"2")])
-    assert await pump.run_until_idle() == 6
+    assert await consumer.run_until_idle() == 6
     way = [Topic.CONVERSATIONS, Topic.SESSIONS, Topic.SEGMENTS]
     assert trail == [(topic, b"1") for topic in way] + [(topic, b"2") for topic in way]
-    assert await pump.run_until_idle() == 0
+    assert await consumer.run_until_idle() == 0
     await log.publish([message(Topic.CONVERSATIONS, b"k", b"3")])
-    assert await pump.run_until_idle() == 3
+    assert await consumer.run_until_idle() == 3
 
 
 async def test_every_run_has_the_same_order():
     async def run():
         log, trail = MemoryLog(4, lambda: START), []
-        pump = MemoryConsumer(log)
-        pump.subscribe("intake", [Topic.CONVERSATIONS], forward(log, Topic.SESSIONS, trail))
-        pump.subscribe("segment", [Topic.SESSIONS], forward(log, None, trail))
+        consumer = MemoryConsumer(log)
+        consumer.subscribe("intake", [Topic.CONVERSATIONS], forward(log, Topic.SESSIONS, trail))
+        consumer.subscribe("segment", [Topic.SESSIONS], forward(log, None, trail))
         await log.publish([message(Topic.CONVERSATIONS, b"key%d" % i, b"%d" % i) for i in range(50)])
-        await pump.run_until_idle()
+        await consumer.run_until_idle()
         return trail, log.records(Topic.SESSIONS)
 
     first = await run()
@@ -87,35 +87,35 @@ async def test_every_run_has_the_same_order():
 
 async def test_every_stage_has_all_records_of_its_topics():
     log, one, other = MemoryLog(4), [], []
-    pump = MemoryConsumer(log)
-    pump.subscribe("one", [Topic.SESSIONS, Topic.SEGMENTS], forward(log, None, one))
-    pump.subscribe("other", [Topic.SESSIONS], forward(log, None, other))
+    consumer = MemoryConsumer(log)
+    consumer.subscribe("one", [Topic.SESSIONS, Topic.SEGMENTS], forward(log, None, one))
+    consumer.subscribe("other", [Topic.SESSIONS], forward(log, None, other))
     await log.publish([message(Topic.SESSIONS, b"k", b"s"), message(Topic.SEGMENTS, b"k", b"g")])
-    await pump.run_until_idle()
+    await consumer.run_until_idle()
     assert sorted(value for _, value in one) == [b"g", b"s"]
     assert [value for _, value in other] == [b"s"]
 
 
 async def test_what_a_handler_did_not_finish_comes_again():
     log, tries = MemoryLog(1), []
-    pump = MemoryConsumer(log)
+    consumer = MemoryConsumer(log)
 
     async def fails_once(record, lease):
         tries.append(record.offset)
         if tries.count(record.offset) == 1 and record.offset == 1:
             raise RuntimeError("crash")
 
-    pump.subscribe("intake", [Topic.CONVERSATIONS], fails_once)
+    consumer.subscribe("intake", [Topic.CONVERSATIONS], fails_once)
     await log.publish([message(Topic.CONVERSATIONS, b"k")] * 3)
     with pytest.raises(RuntimeError, match="crash"):
-        await pump.run_until_idle()
-    await pump.run_until_idle()
+        await consumer.run_until_idle()
+    await consumer.run_until_idle()
     assert tries == [0, 1, 1, 2]
 
 
 async def test_a_handler_that_waits_lets_the_others_go_on():
     log, done = MemoryLog(1), []
-    pump = MemoryConsumer(log)
+    consumer = MemoryConsumer(log)
 
     async def waits(record, lease):
         assert not lease.revoked
@@ -126,10 +126,10 @@ async def test_a_handler_that_waits_lets_the_others_go_on():
     async def brings(record, lease):
         done.append("brought")
 
-    pump.subscribe("brings", [Topic.SESSIONS], brings)
-    pump.subscribe("waits", [Topic.REPLY_REQUESTS], waits)
+    consumer.subscribe("brings", [Topic.SESSIONS], brings)
+    consumer.subscribe("waits", [Topic.REPLY_REQUESTS], waits)
     await log.publish([message(Topic.SESSIONS, b"k"), message(Topic.REPLY_REQUESTS, b"k")])
-    assert await asyncio.wait_for(pump.run_until_idle(), 10) == 2
+    assert await asyncio.wait_for(consumer.run_until_idle(), 10) == 2
     assert done == ["brought", "waited"]
 
 
@@ -143,9 +143,9 @@ async def test_a_handler_that_waits_for_nothing_is_told():
         while True:
             await lease.pause(0.05)
 
-    pump = MemoryConsumer(log, sleep, max_pauses=100)
-    pump.subscribe("respond", [Topic.SESSIONS], waits)
+    consumer = MemoryConsumer(log, sleep, max_pauses=100)
+    consumer.subscribe("respond", [Topic.SESSIONS], waits)
     await log.publish([message(Topic.SESSIONS, b"k")])
     with pytest.raises(Deadlock, match="respond paused 100 times"):
-        await pump.run_until_idle()
+        await consumer.run_until_idle()
     assert slept == [0.05] * 100

@@ -37,7 +37,7 @@ from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 from tests.support.in_memory import START, HashEmbedder, Stores, ended, make_pipeline, utterance
 
-ROW = replace(STAGES["update"], in_order=())
+SPEC = replace(STAGES["update"], in_order=())
 """The stage; a session that comes before its predecessor waits here: nothing before it was lost."""
 KEY = "default/c"
 MADE = Provenance(code="summarize/1", model="m")
@@ -70,13 +70,13 @@ class Room:
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         settings = settings or UpdateSettings()
         stage = UpdateStage(self.stores.state, self.stores.index, HashEmbedder(), OfflineOperator(), settings)
-        self.runner = Runner(ROW, stage, sender, self.stores.state, LogPlace(0, 1), RunnerSettings())
-        self.pump = MemoryConsumer(self.log)
-        self.pump.subscribe("update", ROW.inputs, self.runner.handle)
+        self.runner = Runner(SPEC, stage, sender, self.stores.state, LogPlace(0, 1), RunnerSettings())
+        self.consumer = MemoryConsumer(self.log)
+        self.consumer.subscribe("update", SPEC.inputs, self.runner.handle)
 
     async def hear(self, *events: MemoriesFormed | SessionSkipped) -> None:
         await self.log.publish([Message(Topic.MEMORIES, event.key.encode(), encode(event)) for event in events])
-        await self.pump.run_until_idle()
+        await self.consumer.run_until_idle()
 
     def told(self) -> list[MemoriesChanged]:
         return [decode(record.value) for record in self.log.records(Topic.CHANGES)]  # type: ignore[misc]

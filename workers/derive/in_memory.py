@@ -78,7 +78,7 @@ class InMemoryPipeline:
     async def run_until_idle(self) -> None:
         """Handle all records that are left, and what they bring about.
 
-        Raises what a runner raises, and `eunoe.streams.memory_log.Deadlock` when a stage waits for ever.
+        Raises what a runner raises, and `eunoe.streams.memory_log.Deadlock` when a stage waits forever.
         """
         await self._consumer.run_until_idle()
 

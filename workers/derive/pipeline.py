@@ -81,7 +81,7 @@ class Deriver:
 
         ``epoch`` is that of the log that they were read from; ``done`` is called after each record. All count as
         replayed: no ask is answered. Raises `Unavailable` when a model's endpoint stays away,
-        `eunoe.streams.memory_log.Deadlock` when a stage waits for ever.
+        `eunoe.streams.memory_log.Deadlock` when a stage waits forever.
         """
         pipeline = self.set_up()
         for record in records:
