@@ -45,7 +45,7 @@ def quantized(vectors: Vectors) -> NDArray[np.float32]:
 
 
 def build_features(
-    lines: Sequence[Line], vectors: Vectors, worth: Sequence[float], embedder: str, speakers: tuple[str, ...]
+    lines: Sequence[Line], vectors: Vectors, saliences: Sequence[float], embedder: str, speakers: tuple[str, ...]
 ) -> LineFeatures:
     """The features of a segment; ``vectors`` has a row for each of its evidence lines."""
     wide = np.zeros((len(lines), vectors.shape[1]), dtype="<f2")
@@ -53,6 +53,6 @@ def build_features(
     return LineFeatures(
         embedder=embedder,
         speakers=speakers,
-        worth=tuple(worth),
+        worth=tuple(saliences),
         vectors=base64.b64encode(wide.tobytes()).decode(),
     )

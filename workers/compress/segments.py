@@ -110,6 +110,6 @@ def index_entry(document: str) -> IndexEntry | None:
 
 TABLES = StageTables(
     digested=(SEGMENTS, TERMS, STATS),
-    left_out={READINGS: "vectors, which endpoints do not give twice alike; what they are of stands in segments"},
+    left_out={READINGS: "derived from segments; an endpoint may return different vectors for the same text"},
     indexed=(Indexed(Points.SEGMENTS, SEGMENTS, index_entry),),
 )

@@ -77,9 +77,9 @@ class CompressStage:
         vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
         saliences = await offload(sum(map(len, parts)), _saliences, parts, speakers)
         readings, start = [], len(texts)
-        for lines, own, tells in zip(parts, said, saliences, strict=True):
+        for lines, own, weights in zip(parts, said, saliences, strict=True):
             rows = vectors[start : start + len(own)]
-            readings.append(build_features(lines, rows, tells, self._embedder.name, speakers))
+            readings.append(build_features(lines, rows, weights, self._embedder.name, speakers))
             start += len(own)
         return vectors[: len(texts)], readings
 

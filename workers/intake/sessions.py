@@ -28,7 +28,7 @@ HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "cl
 TABLES = StageTables(
     digested=(HEAD, LINES, CLOSED, ERASURES),
     left_out={
-        SEEN: "a window over the log that finds repeated utterances; nothing is derived from it",
+        SEEN: "a window for detecting repeated utterances; nothing is derived from it",
         RING: "the order of that window",
     },
 )

@@ -67,8 +67,8 @@ class ModelReplier:
         self, task: ReplyTask, answer: ReplyAnswer | RefinedReplyAnswer | None, prompt: str
     ) -> DraftReply:
         if answer is None:
-            twin = await self.offline.reply(task)
-            return replace(twin, made_by=twin.made_by.model_copy(update={"fallback": True}))
+            reply = await self.offline.reply(task)
+            return replace(reply, made_by=reply.made_by.model_copy(update={"fallback": True}))
         rows = task.rows
         cited = tuple(rows[number] for number in sorted(set(answer.cited)))
         return DraftReply(answer.text.strip(), cited, Provenance(code=CODE, model=self.model.name, prompt=prompt))

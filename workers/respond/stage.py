@@ -16,7 +16,7 @@ from eunoe.workers.stage import StageTables
 
 NAME = "respond"
 CITED = "cited"
-TABLES = StageTables(left_out={CITED: "a reply rests on what was known when it was asked, which is a matter of timing"})
+TABLES = StageTables(left_out={CITED: "depends on what was known at the time of the ask"})
 
 
 class Cited(Value):

@@ -151,11 +151,11 @@ def feature_matrix(turns: Sequence[CandidateTurn], salience: Sequence[float]) ->
             one.names,
             one.is_own,
             one.reacts,
-            tells,
+            line_salience,
             max(turn.tokens, 1),
             one.length,
         )
-        for turn, tells in zip(turns, salience, strict=True)
+        for turn, line_salience in zip(turns, salience, strict=True)
         for one in (turn.features,)
     ]
     return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))

@@ -103,8 +103,8 @@ def index_entry(document: str) -> IndexEntry | None:
 TABLES = StageTables(
     digested=(NODES, LEAVES, TERMS, STATS),
     left_out={
-        VECTORS: "follow from the texts; an engine's floats may differ in their last digits",
-        SUMS: "follow from the vectors",
+        VECTORS: "derived from the texts; floats may differ between engines in their last digits",
+        SUMS: "derived from the vectors",
     },
     indexed=(Indexed(Collection.TREE, NODES, index_entry),),
 )

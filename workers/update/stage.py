@@ -95,16 +95,16 @@ class UpdateStage:
             return Wait(str(missed))
         return await self._decision(work, new, life, made_by)
 
-    async def _new(self, work: Work[Gathered], brought: SessionInput) -> _SessionMemories:
+    async def _new(self, work: Work[Gathered], arranged: SessionInput) -> _SessionMemories:
         before = await read_memory_stats(self._store, work.key)
         steps = await read_steps(self._store, work.key, [work.number]) if work.late else {}
-        known_from = _known_from(brought, before, work.log_time)
-        insights = insights_of(brought.proposals, known_from)
-        proposed = [insight for event in brought.proposals for insight in event.insights]
+        known_from = _known_from(arranged, before, work.log_time)
+        insights = insights_of(arranged.proposals, known_from)
+        proposed = [insight for event in arranged.proposals for insight in event.insights]
         if work.late:
             proposed = [without_claims(insight) for insight in proposed]
         there = sum(step.kind is ChangeKind.ADDED for row in steps.values() for step in row.steps)
-        sentences = [] if brought.formed is None else summary_memories(brought.formed, there + len(insights))
+        sentences = [] if arranged.formed is None else summary_memories(arranged.formed, there + len(insights))
         return _SessionMemories(
             proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, proposed, strict=True)),
             sentences=tuple(sentences),
@@ -227,11 +227,11 @@ class UpdateStage:
         return points, frequency_writes(TERMS, MemoryFrequency, fresh, known_terms)
 
 
-def _known_from(brought: SessionInput, before: MemoryStats, log_time: datetime) -> datetime:
+def _known_from(arranged: SessionInput, before: MemoryStats, log_time: datetime) -> datetime:
     """Log time of the session's closing; for a skipped session the latest time known for certain."""
-    if brought.formed is not None:
-        return brought.formed.known_from
-    times = [line.at for event in brought.proposals for insight in event.insights for line in insight.evidence]
+    if arranged.formed is not None:
+        return arranged.formed.known_from
+    times = [line.at for event in arranged.proposals for insight in event.insights for line in insight.evidence]
     certain = [*times, *([before.known_from] if before.known_from else [])]
     return max(certain, default=log_time)
 
