@@ -5,6 +5,7 @@ The random schedule of `test_protocol` meets these points by chance; here each i
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from tests.faults.test_protocol import dead_letters, memory, proposals, requests
-from tests.support.in_memory import Clock, Stores, ended, make_dependencies, utterance
+from tests.support.in_memory import START, Clock, Stores, ended, make_dependencies, utterance
 from tests.support.schedule import PATIENT
 
 STEPS: Mapping[str, tuple[str, ...]] = {
@@ -146,7 +147,7 @@ def conversation() -> list[ConversationEvent]:
             number = 3 * session + place + 1
             ask = Ask(request_id=f"r{session}") if place == 1 else None
             events.append(utterance(number, told[number % len(told)], ask=ask))
-        events.append(ended())
+        events.append(ended(at=START + timedelta(minutes=len(events))))
     return events
 
 

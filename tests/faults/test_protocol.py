@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 
@@ -18,7 +19,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.stage import Stage
 from tests.support.blend import ByPrompt
-from tests.support.in_memory import ended, utterance
+from tests.support.in_memory import START, ended, utterance
 from tests.support.schedule import EVERY_TURN, PATIENT, Plant
 
 QUICK_SEEDS = 20
@@ -35,7 +36,7 @@ def conversation(name: str, choose: random.Random, sessions: int = 4) -> list[Co
             number += 1
             ask = Ask(request_id=f"r{number}", record=choose.random() < 0.7) if choose.random() < 0.4 else None
             events.append(utterance(number, choose.choice(TALK), conversation=name, ask=ask))
-        events.append(ended(conversation=name))
+        events.append(ended(conversation=name, at=START + timedelta(minutes=len(events))))
     return events
 
 

@@ -125,7 +125,7 @@ def utterance(number: int, text: str = "", *, conversation: str = "c", **more: o
 _ends = count()
 
 
-def ended(session_id: str | None = None, *, conversation: str = "c") -> SessionEnded:
-    """The end of a session, each at a time of its own."""
-    at = START + timedelta(seconds=next(_ends))
+def ended(session_id: str | None = None, *, conversation: str = "c", at: datetime | None = None) -> SessionEnded:
+    """The end of a session; without ``at`` each is at a time of its own, another one in every run."""
+    at = at or START + timedelta(seconds=next(_ends))
     return SessionEnded(conversation_id=conversation, session_id=session_id, at=at)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from eunoe.schemas.decisions import Ledger, Scope
@@ -19,7 +20,7 @@ from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stage import ApplyOrder
-from tests.support.in_memory import ended, make_pipeline, utterance
+from tests.support.in_memory import START, ended, make_pipeline, utterance
 
 KEY = "default/c"
 QUICK = RunnerSettings(attempts=2, backoff=Backoff(first=0.001), failures=FailureLimit(share=1.0))
@@ -51,7 +52,7 @@ def conversation() -> list[ConversationEvent]:
             utterance(10 * session + 1, f"I moved to {place} in spring, and I work at the harbour there."),
             utterance(10 * session + 2, f"How is {place}? My sister bought {session} horses."),
             utterance(10 * session + 3, "Where do I live now?", ask=ask),
-            ended(),
+            ended(at=START + timedelta(minutes=session)),
         ]
     return events
 
