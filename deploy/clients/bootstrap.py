@@ -1,4 +1,4 @@
-"""Builds every client, once, and closes them in reverse."""
+"""Builds the clients of a process, each once, and closes them in reverse order."""
 
 import os
 from collections.abc import AsyncIterator
@@ -27,39 +27,39 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """What a worker process works with."""
+    """The clients of a worker process."""
 
     dependencies: Dependencies
     store: RedisStore
     log_positions: RedisLogPositions
     publisher: KafkaPublisher
     answers: RedisAnswers
-    """The look-up of recorded answers."""
+    """Recorded answers, by the hash of their request."""
     index: QdrantIndex
     redis: RedisClient
     keys: Keys
 
     @property
     def transplants(self) -> RedisTransplants:
-        """Whole conversations, in and out of the state store."""
+        """Export and import of whole conversations."""
         return RedisTransplants(self.store, self.redis, self.keys)
 
     @property
     def usage(self) -> Usage:
-        """What the language model was asked in this process; zeros where there is none."""
+        """Calls and tokens of the language model in this process; zeros without one."""
         language = self.dependencies.language
         model = language.model if isinstance(language, RecordedModel) else language
         return model.usage if isinstance(model, OpenAIModel) else Usage()
 
     @property
     def sender(self) -> Sender:
-        """Sends outboxes over these clients."""
+        """The sender of outboxes over these clients."""
         return Sender(self.store, self.dependencies.index, self.log_positions, self.publisher, answers=self.answers)
 
 
 @asynccontextmanager
 async def open_qdrant(settings: Settings) -> AsyncIterator[QdrantRest]:
-    """A Qdrant client, closed at the end; raises `Refused` where no usable URL is set."""
+    """A Qdrant client, closed at the end; raises `Refused` without a usable URL."""
     if settings.qdrant_url is None:
         raise Refused(NO_SERVERS)
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
@@ -75,9 +75,10 @@ async def open_qdrant(settings: Settings) -> AsyncIterator[QdrantRest]:
 
 @asynccontextmanager
 async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncIterator[Clients]:
-    """Everything a worker process needs; raises `Refused` for unusable settings, `Unavailable` for servers.
+    """All clients of a worker process, closed at the end.
 
-    ``ask_again``: models are asked whatever is recorded.
+    With ``ask_again`` recorded answers are not used. Raises `Refused` for unusable settings, `Unavailable` when a
+    server does not answer.
     """
     keys = store_keys(settings)
     async with AsyncExitStack() as closing:

@@ -1,4 +1,4 @@
-"""Which servers a command talks to."""
+"""Choice of the servers for a command, and their settings for child processes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +8,14 @@ from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings
 
 DATA = Path(".eunoe")
-"""Where `eunoe up` leaves word of its servers, unless told otherwise."""
+"""Default data directory of `eunoe up`."""
 
 
 def connected_settings(data: Path = DATA) -> Settings:
-    """The settings of the environment; where they name no broker, the servers of an `eunoe up` in this directory."""
+    """The settings of the environment; without a broker, pointed at the servers of `eunoe up`.
+
+    Its notice is looked for in ``data``. Raises `Refused` for invalid settings.
+    """
     settings = read_settings()
     if settings.kafka is not None:
         return settings
@@ -21,7 +24,7 @@ def connected_settings(data: Path = DATA) -> Settings:
 
 
 def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
-    """The data directory whose `eunoe up` runs the servers of these settings; None: they are somebody else's."""
+    """``data``, where its `eunoe up` runs the servers of these settings; `None` for any other servers."""
     found = find_stack(data)
     return data if found is not None and found.kafka == settings.kafka else None
 
@@ -33,11 +36,11 @@ EMBEDDED_BROKER: Final[Mapping[str, object]] = {
     "session_timeout_ms": 6_000,
     "heartbeat_interval_ms": 1_000,
 }
-"""Settings → what suits the embedded broker."""
+"""Options of the Kafka clients that suit the embedded broker."""
 
 
 def on_stack(settings: Settings, urls: StackUrls) -> Settings:
-    """The settings pointed at an embedded stack: its addresses, its epoch, what its broker can and cannot do."""
+    """The settings pointed at an embedded stack: its addresses, its epoch, the options for its broker."""
     broker = settings.broker.model_copy(update=EMBEDDED_BROKER)
     return settings.model_copy(
         update={
@@ -51,7 +54,7 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """The variables that give a child process the same servers, the same generation and the same log."""
+    """Environment variables that give a child process the same servers, generation and log."""
     broker = settings.broker
     generation = {} if settings.generation is None else {"EUNOE_GENERATION": settings.generation}
     log = {} if settings.log is None else {"EUNOE_LOG": str(settings.log)}

@@ -1,4 +1,4 @@
-"""Settings of a generation: the live one where none is named, with what its rebuild changed."""
+"""Settings of a generation, with the changes of its rebuild; without a named one, of the live generation."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,39 +14,39 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.stores.generations import FIRST, Generations, RedisGenerations
 
 CHANGEABLE: Final = frozenset({*StageSettings.model_fields, "embedding", "compression", "language", "model"})
-"""What a rebuild may change: what memory is made with, never where the servers are."""
-_ROOMS: Final = sorted(CHANGEABLE)
+"""Settings that a rebuild may change: those that decide the contents of memory, never the servers."""
+_STAGES: Final = sorted(CHANGEABLE)
 
 
 async def live_settings(settings: Settings) -> Settings:
-    """The settings with their generation: the one that is named, or else the one that readers see; and with its log.
+    """The settings of the named generation, by default the live one, with its log and the changes of its rebuild.
 
-    What a rebuild changed for it is changed in them. Raises `Unavailable` when Redis does not answer.
+    Raises `Unavailable` when Redis does not answer.
     """
     async with open_redis(settings) as redis:
         return await settings_in(RedisGenerations(redis, settings.prefix), settings)
 
 
 async def settings_in(book: Generations, settings: Settings) -> Settings:
-    """`live_settings`, of an open book."""
+    """`live_settings`, with the generations from ``book``."""
     live = (await book.pointer()).live
     name = settings.generation or live or FIRST
     made = await book.find(name)
-    # where nothing is known (Redis was lost) the environment may say which log it is
+    # the environment may name the log where Redis has lost the generations
     known = (settings.log or 0) if live in (None, name) else 0
     placed = settings.model_copy(update={"log": known if made is None else made.log})
     return of_generation(placed, name, {} if made is None else made.changes)
 
 
 async def placed_settings(settings: Settings) -> Settings:
-    """`live_settings` where a Redis is named, else the settings as they are."""
+    """`live_settings` where Redis is set, otherwise the settings unchanged."""
     return settings if settings.redis_url is None else await live_settings(settings)
 
 
 async def client_settings(settings: Settings) -> Settings:
-    """The settings with the log that clients produce into: the one that is named, or else the live generation's.
+    """The settings with the log that clients produce into: the named one, by default that of the live generation.
 
-    Without Redis it is the first one. Raises `Unavailable` when Redis does not answer.
+    Without Redis the default is the first log. Raises `Unavailable` when Redis does not answer.
     """
     if settings.redis_url is None or settings.log is not None:
         return settings
@@ -57,15 +57,15 @@ async def client_settings(settings: Settings) -> Settings:
 
 
 def of_generation(settings: Settings, name: str, changes: Mapping[str, str]) -> Settings:
-    """The settings of a generation on the same log that differs in ``changes`` (``link.j`` → ``5``).
+    """The settings of a generation on the same log, changed by ``changes`` (``link.associative`` → ``5``).
 
-    Raises `Refused`.
+    Raises `Refused` as `with_changes` does.
     """
     return with_changes(settings.model_copy(update={"generation": name}), changes)
 
 
 def with_changes(settings: Settings, changes: Mapping[str, str]) -> Settings:
-    """The settings with some of them changed; raises `Refused` for a name that is none or a value that does not fit."""
+    """The settings with changes; raises `Refused` for an unknown name or an invalid value."""
     if not changes:
         return settings
     document = settings.model_dump()
@@ -78,29 +78,29 @@ def with_changes(settings: Settings, changes: Mapping[str, str]) -> Settings:
 
 
 def parse_changes(given: Sequence[str]) -> dict[str, str]:
-    """``link.j=5`` → name and value of each; raises `Refused` for what is not of this form, or not to be changed."""
+    """Names and values of texts like ``link.associative=5``; raises `Refused` for any other form or setting."""
     changes: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or name.partition(".")[0] not in CHANGEABLE:
-            raise Refused(f"--set {text!r:.100}: expected ROOM.SETTING=VALUE, with a room of {', '.join(_ROOMS)}")
+            raise Refused(f"--set {text!r:.100}: expected STAGE.SETTING=VALUE, with a stage of {', '.join(_STAGES)}")
         changes[name.strip()] = value.strip()
     return changes
 
 
 def _change(document: dict[str, Any], name: str, text: str) -> None:
-    *rooms, last = name.split(".")
-    for room in rooms:
-        document = document.get(room, {})
+    *parts, last = name.split(".")
+    for part in parts:
+        document = document.get(part, {})
         if not isinstance(document, dict):
-            raise Refused(f"--set {name}: there is no such setting")
+            raise Refused(f"--set {name}: unknown setting")
     if last not in document:
-        raise Refused(f"--set {name}: there is no such setting; of these: {', '.join(document) or 'none'}")
+        raise Refused(f"--set {name}: unknown setting; known are: {', '.join(document) or 'none'}")
     document[last] = _value(text)
 
 
-def _value(text: str) -> Any:  # noqa: ANN401 - whatever the setting takes
-    """Numbers, true, false, null and lists as JSON has them; anything else is text."""
+def _value(text: str) -> Any:  # noqa: ANN401 - the type of the setting
+    """The JSON value of a text; a text that is no JSON stands for itself."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Chooses and opens the models that the settings name."""
+"""Opens the models that the settings name."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Environment = Mapping[str, str]
 
 
 def uses_endpoint(settings: Settings, environment: Environment) -> bool:
-    """Whether a language model is asked: when told so, or when ``OPENAI_BASE_URL`` says where."""
+    """Whether a language model is asked: by ``EUNOE_LANGUAGE``, or because ``OPENAI_BASE_URL`` is set."""
     if settings.language is Language.AUTO:
         return bool(environment.get("OPENAI_BASE_URL"))
     return settings.language is Language.OPENAI
@@ -38,7 +38,7 @@ def endpoint(settings: Settings, environment: Environment, model: str) -> Endpoi
 async def open_language(
     settings: Settings, environment: Environment, answers: Answers, closing: AsyncExitStack
 ) -> LanguageModel | None:
-    """The chat model with its recorded answers; None where the offline twins decide."""
+    """The chat model with its recorded answers; `None` where offline implementations decide."""
     if not uses_endpoint(settings, environment):
         return None
     options = OpenAISettings(endpoint(settings, environment, settings.model), prices=settings.prices)
@@ -48,7 +48,7 @@ async def open_language(
 
 
 async def open_embedder(settings: Settings, environment: Environment, closing: AsyncExitStack) -> Embedder:
-    """The embedder that ``EUNOE_EMBEDDING`` names; raises `Refused` for a name that is none."""
+    """The embedder that ``EUNOE_EMBEDDING`` names; raises `Refused` for an unknown name."""
     kind, _, rest = settings.embedding.partition(":")
     embedder: WordLlamaEmbedder | FastembedEmbedder | EndpointEmbedder
     if kind == "wordllama" and not rest:

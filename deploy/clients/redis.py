@@ -1,4 +1,4 @@
-"""Clients of Redis: one server, a cluster, a master behind sentinels; each with a bound of connections that waits."""
+"""Redis clients for one server, a cluster or a master behind sentinels, with a bounded pool of connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,47 +16,47 @@ from eunoe.schemas.errors import Refused
 from eunoe.workers.stores.connection import RedisClient, is_closed
 
 CONNECTIONS: Final = 64
-"""Hundreds of conversations share these; who finds none free waits."""
+"""Connections of a process, shared by hundreds of conversations; a caller waits for a free one."""
 _SPARE: Final = 36
-"""Connections to a node of a cluster beyond that: those that look after the cluster's plan."""
+"""Further connections to a cluster node, for the client's own requests about the slots of the cluster."""
 _SOCKET: Final[dict[str, Any]] = {"socket_timeout": 10, "socket_connect_timeout": 5, "health_check_interval": 30}
 _POOL: Final[dict[str, Any]] = {"max_connections": CONNECTIONS, "timeout": 10}
 
 
 class BoundedCluster(RedisCluster):
-    """redis-py's client of a cluster, made fit for hundreds of callers at once.
+    """redis-py's cluster client, safe for hundreds of concurrent callers.
 
-    Its own fails the caller that finds no connection free; sends what comes before it knows the cluster's plan to any
-    node; and, when it throws its connections away, lets those who are just opening one fail over ``None``.
+    The original raises for a caller without a free connection, sends commands to any node before it knows the slots of
+    the cluster, and raises ``AttributeError`` for connections that are discarded while they are opened.
     """
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - redis-py's own
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - as in redis-py
         super().__init__(**options)
-        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
-        """One command, when there is a place for it."""
-        async with self._places:
+        """Run one command as soon as a connection is free."""
+        async with self._free:
             await self.initialize()
             try:
                 return await super().execute_command(*args, **kwargs)
             except AttributeError as fault:
                 if fault.obj is not None:
                     raise
-                raise ConnectionLost("closed while it was being opened") from fault
+                raise ConnectionLost("connection closed while it was opened") from fault
             except RuntimeError as fault:
                 if not is_closed(fault):
                     raise
-                raise ConnectionLost("closed under a request") from fault
+                raise ConnectionLost("connection closed during a request") from fault
 
 
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master of the moment, for which callers wait."""
+    """A pool of connections to the current master; callers wait for a free one."""
 
 
 @asynccontextmanager
 async def open_redis_url(text: str) -> AsyncIterator[RedisClient]:
-    """The client of an address, closed at the end; no server is asked yet. Raises `Refused` for an unusable one."""
+    """The client for an address, not connected yet, closed at the end; raises `Refused` for an unusable address."""
     url = parse_redis_url(text)
     sentinel: Sentinel | None = None
     try:
@@ -68,7 +68,7 @@ async def open_redis_url(text: str) -> AsyncIterator[RedisClient]:
         else:
             client = Redis.from_pool(_pool(url))
     except (ValueError, TypeError, OSError, RedisError) as error:
-        raise Refused(f"{SETTING}: not usable ({type(error).__name__})") from None
+        raise Refused(f"{SETTING}: unusable address ({type(error).__name__})") from None
     try:
         yield client
     finally:

@@ -1,13 +1,12 @@
-"""The addresses of Redis that may be set: one server, a cluster, or a master that sentinels know.
+"""Addresses of Redis in the settings: one server, a cluster, or a master behind sentinels.
 
     redis://[user:password@]host[:port][/database]
     redis+cluster://[user:password@]host[:port],host[:port][/]
     redis+sentinel://[user:password@]host[:port],host[:port]/master[/database]
 
-With ``rediss`` in the place of ``redis`` over TLS, ``unix://`` for a socket. User and password may stand in the query
-too (``?username=…&password=…``), so may ``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` and
-``ssl_check_hostname=false``,
-and, for sentinels that ask for a login of their own, ``sentinel_username`` and ``sentinel_password``.
+``rediss`` instead of ``redis`` means TLS, ``unix://`` a socket. The query may have ``username`` and ``password``,
+``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` and ``ssl_check_hostname=false``; and ``sentinel_username`` and
+``sentinel_password`` for sentinels with a login of their own.
 """
 
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ _SENTINEL_TEXTS = frozenset({"sentinel_username", "sentinel_password"})
 
 
 class RedisKind(StrEnum):
-    """What answers at the address."""
+    """The kind of server at an address."""
 
     ONE = "one"
     CLUSTER = "cluster"
@@ -46,25 +45,25 @@ Node = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """An address, taken apart. Its text form has no secret in it."""
+    """A parsed address; its ``repr`` has no secrets."""
 
     kind: RedisKind
     nodes: tuple[Node, ...]
-    """The server, the nodes to begin with, or the sentinels; empty for a socket."""
+    """The server, the first nodes of a cluster, or the sentinels; empty for a socket."""
     database: int = 0
     master: str = ""
-    """The name that the sentinels know the master by."""
+    """Name of the master at its sentinels."""
     path: str = ""
-    """Of the socket."""
+    """Path of the socket."""
     tls: bool = False
     options: Mapping[str, Option] = field(default_factory=dict, repr=False)
-    """Login and TLS, as redis-py names them."""
+    """Login and TLS, by the names of redis-py."""
     sentinel_options: Mapping[str, Option] = field(default_factory=dict, repr=False)
     """The same for the sentinels themselves."""
 
 
 def parse_redis_url(text: str) -> RedisUrl:
-    """Take an address apart. Raises `Refused`, without quoting what may be a password, for one that is none."""
+    """Parse an address; raises `Refused` for an invalid one, without quoting parts that may be a password."""
     parts = _split(text)
     kinds = {
         "redis": RedisKind.ONE,
@@ -75,7 +74,7 @@ def parse_redis_url(text: str) -> RedisUrl:
     tls = parts.scheme.startswith("rediss")
     kind = kinds.get("redis" + parts.scheme.removeprefix("rediss") if tls else parts.scheme)
     if kind is None:
-        raise _refused(f"an address that begins with {parts.scheme!r:.40} is not known")
+        raise _refused(f"unknown scheme {parts.scheme!r:.40}")
     master, database = _path(kind, parts.path)
     query = _query(parts.query, kind)
     return RedisUrl(
@@ -94,7 +93,7 @@ def _split(text: str) -> SplitResult:
     try:
         return urlsplit(text.strip())
     except ValueError:
-        raise _refused("it is no address") from None
+        raise _refused("invalid address") from None
 
 
 def _refused(why: str) -> Refused:
@@ -108,18 +107,18 @@ def _login(netloc: str) -> dict[str, Option]:
 
 
 def _nodes(kind: RedisKind, netloc: str) -> tuple[Node, ...]:
-    places = netloc.rpartition("@")[2].split(",")
-    if kind is RedisKind.ONE and len(places) > 1:
+    hosts = netloc.rpartition("@")[2].split(",")
+    if kind is RedisKind.ONE and len(hosts) > 1:
         raise _refused("several hosts need redis+cluster:// or redis+sentinel://")
-    return tuple(_node(place, SENTINEL_PORT if kind is RedisKind.SENTINEL else PORT) for place in places)
+    return tuple(_node(host, SENTINEL_PORT if kind is RedisKind.SENTINEL else PORT) for host in hosts)
 
 
-def _node(place: str, port: int) -> Node:
+def _node(text: str, port: int) -> Node:
     try:
-        parts = urlsplit(f"//{place}")
+        parts = urlsplit(f"//{text}")
         host, named = parts.hostname, parts.port
     except ValueError:
-        raise _refused("a host is not followed by a port between 1 and 65535") from None
+        raise _refused("each port must be a number between 1 and 65535") from None
     if not host or named == 0:
         raise _refused("a host or its port is missing")
     return host, port if named is None else named
@@ -135,13 +134,13 @@ def _path(kind: RedisKind, path: str) -> tuple[str, int]:
     if kind is not RedisKind.SENTINEL:
         return "", _database(kind, words)
     if not words:
-        raise _refused("sentinels need the name of the master they look after")
+        raise _refused("sentinels need the name of the master")
     return words[0], _database(kind, words[1:])
 
 
 def _database(kind: RedisKind, words: list[str]) -> int:
     if len(words) > 1 or not all(word.isdecimal() and word.isascii() for word in words):
-        raise _refused("what follows the hosts is the number of a database")
+        raise _refused("the hosts may be followed only by the number of a database")
     number = int(words[0]) if words else 0
     if kind is RedisKind.CLUSTER and number:
         raise _refused("a cluster has database 0 only")
@@ -157,7 +156,7 @@ def _query(text: str, kind: RedisKind) -> dict[str, Option]:
         elif name in known:
             options[name] = value
         else:
-            raise _refused(f"the option {name!r:.40} is not known")
+            raise _refused(f"unknown option {name!r:.40}")
     return options
 
 

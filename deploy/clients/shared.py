@@ -1,4 +1,4 @@
-"""The clients that commands share: the state store for those who only look, and a publisher."""
+"""Clients that many commands use: the state store alone, and a publisher."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,13 +13,13 @@ from eunoe.workers.stores.redis import RedisStore
 
 
 def store_keys(settings: Settings) -> Keys:
-    """The names of this generation's keys and collections."""
+    """Names of the keys and collections of this generation."""
     return Keys(prefix=settings.prefix, generation=settings.names.generation)
 
 
 @asynccontextmanager
 async def open_redis(settings: Settings) -> AsyncIterator[RedisClient]:
-    """A Redis client, closed at the end; raises `Refused` where no usable URL is set."""
+    """A Redis client, closed at the end; raises `Refused` without a usable URL."""
     if settings.redis_url is None:
         raise Refused(NO_SERVERS)
     async with open_redis_url(settings.redis_url) as client:
@@ -28,7 +28,7 @@ async def open_redis(settings: Settings) -> AsyncIterator[RedisClient]:
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[RedisStore]:
-    """The state store alone, for those who only look."""
+    """The state store without other clients, for commands that only read."""
     async with open_redis(settings) as redis:
         yield RedisStore(redis, store_keys(settings))
 

@@ -1,1 +1,1 @@
-"""The embedded stack: three real servers as child processes on loopback."""
+"""The embedded stack: broker, Redis and Qdrant as child processes on the loopback address."""

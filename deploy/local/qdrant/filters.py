@@ -1,4 +1,4 @@
-"""From Qdrant's filters to the engine's; a condition that is not known here is refused, never left out."""
+"""Translation of Qdrant's filters to the engine's; an unknown condition is refused, never ignored."""
 
 from uuid import UUID
 
@@ -29,7 +29,7 @@ def point_id(given: int | str | UUID) -> int | UUID:
 
 
 def engine_filter(given: models.Filter | None) -> edge.Filter | None:
-    """The engine's filter; None stays None."""
+    """The engine's filter; `None` for `None`."""
     if given is None:
         return None
     only(given, "a filter", ("must", "should", "must_not"))
@@ -62,7 +62,7 @@ def _condition(given: models.Condition) -> EngineCondition:
 def _field(given: models.FieldCondition) -> edge.FieldCondition:
     only(given, "a field condition", ("key", "match", "range", "is_empty", "is_null"))
     if all(part is None for part in (given.match, given.range, given.is_empty, given.is_null)):
-        raise wrong_input(f"the condition on `{given.key:.60}` says nothing")
+        raise wrong_input(f"the condition on `{given.key:.60}` is empty")
     return edge.FieldCondition(
         key=given.key,
         match=_match(given.match),

@@ -1,4 +1,4 @@
-"""Points, vectors and answers: from Qdrant's contracts to the engine's, and back."""
+"""Translation of points, vectors, queries and answers between Qdrant's REST API and the engine."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -15,7 +15,7 @@ Selector = bool | list[str] | edge.PayloadSelector
 
 
 def engine_point(given: models.PointStruct, spec: models.CreateCollection) -> edge.Point:
-    """The engine's point, its vectors checked against the collection's."""
+    """The engine's point; its vectors are checked against those of the collection."""
     named = given.vector if isinstance(given.vector, dict) else {"": given.vector}
     vectors: dict[str, list[float] | edge.SparseVector | list[list[float]]] = {
         name: engine_vector(name, vector, spec) for name, vector in named.items()
@@ -24,7 +24,7 @@ def engine_point(given: models.PointStruct, spec: models.CreateCollection) -> ed
 
 
 def engine_vector(name: str, given: object, spec: models.CreateCollection) -> list[float] | edge.SparseVector:
-    """A dense or sparse vector for the collection's vector ``name``; raises ``wrong_input`` where it does not fit."""
+    """A dense or sparse vector for the collection's vector ``name``; raises the ``wrong_input`` fault if it misfits."""
     if isinstance(given, models.SparseVector):
         return _sparse(name, given, spec)
     if not isinstance(given, list) or (given and isinstance(given[0], list)):
@@ -48,7 +48,7 @@ def _sparse(name: str, given: models.SparseVector, spec: models.CreateCollection
 
 
 def engine_query(given: models.QueryRequest, spec: models.CreateCollection) -> edge.QueryRequest:
-    """The engine's search: the nearest to one dense or sparse vector, under a filter."""
+    """The engine's query: the points nearest to a dense or sparse vector, under a filter."""
     only(
         given,
         "a query",
@@ -111,7 +111,7 @@ def _count(name: str, given: int) -> int:
 
 
 def selector(given: models.WithPayloadInterface | None, *, default: bool) -> Selector:
-    """Which payload fields an answer carries."""
+    """The payload fields of an answer, for the engine."""
     match given:
         case None:
             return default
@@ -123,7 +123,7 @@ def selector(given: models.WithPayloadInterface | None, *, default: bool) -> Sel
 
 
 def rest_vector(given: object) -> object:
-    """A vector of an answer; the unnamed one stands alone."""
+    """A vector of an answer; an unnamed one without its name."""
     if isinstance(given, edge.SparseVector):
         return {"indices": given.indices, "values": given.values}
     if isinstance(given, dict):

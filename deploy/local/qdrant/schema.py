@@ -1,4 +1,4 @@
-"""What a collection is made of: its vectors, its payload indexes, and how it tells about itself."""
+"""Vectors, payload indexes and description of a collection."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _CREATE = (
     "vectors",
     "sparse_vectors",
     "metadata",
-    # where and how things lie: no answer depends on them
+    # storage options, on which no answer depends
     "hnsw_config",
     "optimizers_config",
     "wal_config",
@@ -52,7 +52,7 @@ def dense_of(spec: models.CreateCollection) -> dict[str, models.VectorParams]:
 
 
 def engine_config(spec: models.CreateCollection) -> edge.EdgeConfig:
-    """The engine's configuration; raises a request's fault for what this server does not do."""
+    """The engine's configuration; raises a request's fault for options that this server does not support."""
     only(spec, "create collection", _CREATE)
     for field in _ONE_NODE:
         if getattr(spec, field) not in (None, 1):
@@ -81,7 +81,7 @@ def _sparse(given: models.SparseVectorParams) -> edge.EdgeSparseVectorParams:
 
 
 def field_schema(given: models.PayloadFieldSchema | None) -> FieldSchema:
-    """The engine's form of a payload index; raises a request's fault for kinds that are not known here."""
+    """The engine's form of a payload index; raises a request's fault for unsupported kinds."""
     match given:
         case models.PayloadSchemaType() if given in _FIELD_TYPES:
             return _FIELD_TYPES[given]

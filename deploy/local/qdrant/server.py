@@ -1,4 +1,4 @@
-"""The HTTP side: routes, faults and the life of the server. Bodies are read and answers written on a shard's thread."""
+"""The HTTP server: routes, faults, start and end. Bodies are parsed and answers written on the shards' threads."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ _PARAMETERS = frozenset({"wait", "ordering", "consistency", "timeout"})
 
 COLLECTIONS: web.AppKey[Collections] = web.AppKey("collections", Collections)
 ANSWERED: web.AppKey[Counter[tuple[str, str, int]]] = web.AppKey("answered", Counter)
-"""(method, route, status) → how many requests."""
+"""(method, route, status) → number of requests."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def build_app(data: Path) -> web.Application:
-    """The application over the collections in ``data``; they are opened when it starts, closed when it ends."""
+    """The application for the collections in ``data``, which it opens at its start and closes at its end."""
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_faults])
     app[COLLECTIONS] = Collections(data / "collections")
     app[ANSWERED] = Counter()
@@ -51,7 +51,7 @@ def build_app(data: Path) -> web.Application:
 async def _serving(app: web.Application) -> AsyncIterator[None]:
     collections = app[COLLECTIONS]
     await asyncio.to_thread(collections.load)
-    flushing = asyncio.create_task(_flush_for_ever(collections))
+    flushing = asyncio.create_task(_flush_periodically(collections))
     yield
     flushing.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -59,7 +59,7 @@ async def _serving(app: web.Application) -> AsyncIterator[None]:
     await asyncio.to_thread(collections.close)
 
 
-async def _flush_for_ever(collections: Collections) -> None:
+async def _flush_periodically(collections: Collections) -> None:
     while True:
         await asyncio.sleep(FLUSH_SECONDS)
         await collections.flush()
@@ -93,7 +93,7 @@ async def _count(request: web.Request, response: web.StreamResponse) -> None:
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    """How many requests were answered, in the text format of Prometheus and under Qdrant's own name."""
+    """Numbers of answered requests, in the text format of Prometheus and under Qdrant's own name."""
     lines = (
         f'rest_responses_total{{method="{method}",endpoint="{route}",status="{status}"}} {count}'
         for (method, route, status), count in sorted(request.app[ANSWERED].items())
@@ -131,9 +131,9 @@ async def _faults(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _fault(400, f"Format error in JSON body: {_describe(error)}")
     except web.HTTPException as error:
         where = f"{request.method} {unquote(request.path):.100}"
-        return _fault(error.status, f"{where}: {error.reason}; the embedded Qdrant has only what eunoe uses")
+        return _fault(error.status, f"{where}: {error.reason}; the embedded Qdrant supports only the calls of eunoe")
     except Exception as error:
-        logger.exception("%s %s failed", request.method, request.path)
+        logger.exception("request failed: %s %s", request.method, request.path)
         return _fault(500, f"Service internal error: {error!s:.300}")
 
 

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from eunoe.deploy.local.children import dies_with_parent, sweeps
-from eunoe.deploy.local.servers import HOST, KAFKA_HELLO, Server, ServerProcess
+from eunoe.deploy.local.servers import HOST, KAFKA_PROBE, Server, ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
 from tests.support.kafka.jars import fetch_jars, find_java
 from tests.support.ports import free_port
@@ -168,8 +168,8 @@ class KafkaCluster:
             port=node.port,
             command=(*self._java, "kafka.Kafka", str(node.properties)),
             log=node.directory / f"start-{start}.log",
-            hello=KAFKA_HELLO,
-            welcome=lambda answer: answer[4:8] == b"\0\0\0\1",
+            probe=KAFKA_PROBE,
+            is_ready=lambda answer: answer[4:8] == b"\0\0\0\1",
         )
         self._processes[node.number] = process = ServerProcess(server)
         try:
