@@ -3,7 +3,8 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,10 @@ from hypothesis import HealthCheck, settings
 from tests.support import given, needs
 from tests.support.apache import kafka_run
 from tests.support.needs import Broker
+
+if TYPE_CHECKING:
+    from tests.support.pipeline import Pipeline
+    from tests.support.session import SessionServers
 
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("calm")
@@ -75,13 +80,41 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.line(f"NOT RUN {tests:3} of {why}", yellow=True)
 
 
+@pytest.fixture(scope="session")
+def servers(_servers: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SessionServers]":
+    """The broker, Redis and Qdrant that the tests of this process share."""
+    from tests.support.session import SessionServers  # noqa: PLC0415 - most tests need none, and it imports much
+
+    shared = SessionServers(tmp_path_factory.mktemp("servers"))
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def pipeline(servers: "SessionServers", tmp_path: Path) -> "Pipeline":
+    """A pipeline on the shared servers, with a prefix of its own."""
+    from tests.support.pipeline import shared_pipeline  # noqa: PLC0415 - the same
+
+    return shared_pipeline(tmp_path, servers)
+
+
+@pytest.fixture
+def standalone(servers: "SessionServers", tmp_path: Path) -> "Pipeline":
+    """A pipeline that is the only one on its servers, and starts them."""
+    from tests.support.pipeline import standalone_pipeline  # noqa: PLC0415 - the same
+
+    return standalone_pipeline(tmp_path, servers)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Apache Kafka where the run asks for it, once for all tests; tidies up on servers that are not ours."""
+    """Apache Kafka where the run asks for it, once for all tests; cleans up on servers that are not ours."""
     if needs.under_test() is Broker.KAFKA:
         with kafka_run(tmp_path_factory.mktemp("servers")):
             yield
         return
     yield
     if given.are_given():
-        given.tidy()
+        from tests.support.cleanup import remove_everything  # noqa: PLC0415 - it imports much
+
+        remove_everything()

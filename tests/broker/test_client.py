@@ -30,9 +30,8 @@ PARTITIONS = 4
 
 
 @pytest.fixture(scope="module")
-def kafka():
-    with broker() as bootstrap:
-        yield settings(bootstrap)
+def kafka(servers):
+    return settings(servers.kafka)
 
 
 @pytest.fixture
@@ -376,7 +375,13 @@ async def test_who_follows_the_log_of_many_writers_misses_none_of_it(kafka, name
     assert followed == list(range(writers * each))
 
 
-async def test_the_end_of_a_long_log_is_read_as_that_of_a_short_one(kafka, names):
+async def test_the_end_of_a_long_log_is_read_as_that_of_a_short_one():
+    with broker() as bootstrap:  # the shared one need not carry it
+        await _read_the_end_of_a_long_log(settings(bootstrap), TopicNames(prefix=given.own_prefix()))
+
+
+async def _read_the_end_of_a_long_log(kafka, names):
+    await create_topics(kafka, names, PARTITIONS)
     long, place = 400_000, TopicPartition(names.name(Topic.CONVERSATIONS), 0)
     producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, linger_ms=0)
     await producer.start()

@@ -24,11 +24,6 @@ ENDED = 5
 """Sessions of the talk."""
 
 
-@pytest.fixture
-def pipeline(tmp_path: Path) -> Pipeline:
-    return Pipeline(tmp_path)
-
-
 def lines(events: list[ConversationEvent]) -> list[str]:
     return [event.model_dump_json() + "\n" for event in events]
 

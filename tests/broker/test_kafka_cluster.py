@@ -25,7 +25,8 @@ from tests.support import given
 from tests.support.apache import FILES
 from tests.support.command import until
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.tansu import broker, settings
+from tests.support.session import SessionServers
+from tests.support.tansu import settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -57,15 +58,14 @@ async def in_sync(cluster: KafkaCluster, names: TopicNames) -> list[set[int]]:
 
 
 @pytest.mark.needs("idempotence", "broker-files")
-async def test_what_the_publisher_sends_is_numbered_so_that_a_repetition_is_known():
-    with broker() as bootstrap:
-        kafka, names = settings(bootstrap), TopicNames(prefix=given.own_prefix())
-        await create_topics(kafka, names, 1)
-        publisher = KafkaPublisher(kafka, names)
-        await publisher.start()
-        for first in range(0, 300, 100):
-            await publisher.publish(numbered(100, first))
-        await publisher.stop()
+async def test_what_the_publisher_sends_is_numbered_so_that_a_repetition_is_known(servers: SessionServers):
+    kafka, names = settings(servers.kafka), TopicNames(prefix=given.own_prefix())
+    await create_topics(kafka, names, 1)
+    publisher = KafkaPublisher(kafka, names)
+    await publisher.start()
+    for first in range(0, 300, 100):
+        await publisher.publish(numbered(100, first))
+    await publisher.stop()
     (log,) = (Path(os.environ[FILES]) / f"{names.name(Topic.SESSIONS)}-0").glob("*.log")
     found = list(batches(log))
     assert {producer >= 0 for producer, _, _ in found} == {True}, "no producer's id: not idempotent"
@@ -89,36 +89,37 @@ async def compact_soon(kafka: KafkaSettings, topic: str) -> None:
 
 
 @pytest.mark.needs("compaction")
-async def test_of_recorded_answers_the_last_of_each_request_outlives_compaction(tmp_path: Path):
+async def test_of_recorded_answers_the_last_of_each_request_outlives_compaction(
+    servers: SessionServers, tmp_path: Path
+):
     requests = [f"request-{number}" for number in range(20)]
-    with broker() as bootstrap:
-        kafka = settings(bootstrap)
-        asked = Settings(kafka=bootstrap, prefix=given.own_prefix(), broker=kafka)
-        await create_topics(kafka, asked.names, 1)
-        await compact_soon(kafka, asked.names.name(Topic.ANSWERS))
-        publisher = KafkaPublisher(kafka, asked.names)
-        await publisher.start()
+    kafka = settings(servers.kafka)
+    asked = Settings(kafka=servers.kafka, prefix=given.own_prefix(), broker=kafka)
+    await create_topics(kafka, asked.names, 1)
+    await compact_soon(kafka, asked.names.name(Topic.ANSWERS))
+    publisher = KafkaPublisher(kafka, asked.names)
+    await publisher.start()
 
-        async def record(request: str, text: str) -> None:
-            answer = RecordedAnswer(request=request, text=text)
-            await publisher.publish([Message(Topic.ANSWERS, request.encode(), encode(answer))])
+    async def record(request: str, text: str) -> None:
+        answer = RecordedAnswer(request=request, text=text)
+        await publisher.publish([Message(Topic.ANSWERS, request.encode(), encode(answer))])
 
-        async def compacted() -> bool:
-            await record("another", "so that a segment ends")
-            kept = [record.key async for record in read_all(kafka, asked.names, Topic.ANSWERS)]
-            return all(kept.count(request.encode()) == 1 for request in requests)
+    async def compacted() -> bool:
+        await record("another", "so that a segment ends")
+        kept = [record.key async for record in read_all(kafka, asked.names, Topic.ANSWERS)]
+        return all(kept.count(request.encode()) == 1 for request in requests)
 
-        try:
-            for text in ("first", "second", "last"):
-                for request in requests:
-                    await record(request, text)
-            await until(compacted, 120)
-        finally:
-            await publisher.stop()
-        answers = AnswersFile(tmp_path / "answers")
-        await answers.read(asked, lambda _read: None)
-        assert [await answers.get(request) for request in requests] == ["last"] * len(requests)
-        answers.close()
+    try:
+        for text in ("first", "second", "last"):
+            for request in requests:
+                await record(request, text)
+        await until(compacted, 120)
+    finally:
+        await publisher.stop()
+    answers = AnswersFile(tmp_path / "answers")
+    await answers.read(asked, lambda _read: None)
+    assert [await answers.get(request) for request in requests] == ["last"] * len(requests)
+    answers.close()
 
 
 @pytest.mark.needs("three-brokers")

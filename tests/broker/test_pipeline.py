@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from tests.support.command import environment, eunoe
 from tests.support.in_memory import START
 from tests.support.model_server.faults import MIXED, by_rate
 from tests.support.model_server.server import ModelServer, ServerSettings
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import Pipeline, pipeline_at_work
+from tests.support.session import SessionServers
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -28,28 +30,35 @@ NAME = "mina-and-jonas"
 LINES = CONVERSATION.read_text().splitlines(keepends=True)
 
 
-def said(session_id: str | None, number: int, text: str = "hello there") -> str:
+def said(session_id: str | None, number: int, text: str = "hello there", conversation: str = "c") -> str:
     event = Utterance(
-        conversation_id="c", session_id=session_id, utterance_id=f"u{number}", speaker="Ann", text=text, at=START
+        conversation_id=conversation,
+        session_id=session_id,
+        utterance_id=f"u{number}",
+        speaker="Ann",
+        text=text,
+        at=START,
     )
     return event.model_dump_json() + "\n"
 
 
-def over(session_id: str | None) -> str:
-    return SessionEnded(conversation_id="c", session_id=session_id, at=START).model_dump_json() + "\n"
+def over(session_id: str | None, conversation: str = "c") -> str:
+    return SessionEnded(conversation_id=conversation, session_id=session_id, at=START).model_dump_json() + "\n"
 
 
-@pytest.fixture
-def pipeline(tmp_path: Path) -> Pipeline:
-    return Pipeline(tmp_path)
+@pytest.fixture(scope="module")
+def at_work(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """One worker for the tests that only need one; each has a conversation of its own."""
+    with pipeline_at_work(tmp_path_factory.mktemp("at-work"), servers) as pipeline:
+        yield pipeline
 
 
 def segment_ids(view: ConversationView) -> list[tuple[str, list[str]]]:
     return [(s.segment_id, [line.utterance_id for line in s.lines]) for s in view.segments]
 
 
-async def test_the_demo_remembers_answers_and_leaves_nothing(pipeline: Pipeline):
-    result = await pipeline.demo()
+async def test_the_demo_remembers_answers_and_leaves_nothing(standalone: Pipeline):
+    result = await standalone.demo()
     assert result.code == 0, result.err
     report = result.json
     assert (report["sessions"], report["utterances"], report["utterances_in_segments"]) == (5, 89, 89)
@@ -59,14 +68,12 @@ async def test_the_demo_remembers_answers_and_leaves_nothing(pipeline: Pipeline)
         assert question["reply"]
         assert question["cited"]
         assert question["tokens"] <= 1500
-    assert list(pipeline.cwd.iterdir()) == []
+    assert list(standalone.cwd.iterdir()) == []
 
 
 @pytest.mark.slow
-async def test_stages_in_processes_of_their_own_make_the_same_segments(tmp_path: Path):
-    together, apart = Pipeline(tmp_path / "together"), Pipeline(tmp_path / "apart")
-    together.cwd.mkdir()
-    apart.cwd.mkdir()
+async def test_stages_in_processes_of_their_own_make_the_same_segments(pipeline: Pipeline, standalone: Pipeline):
+    together, apart = pipeline, standalone
     async with together.up():
         await together.produce(*LINES)
         one = await together.remembered(5, NAME)
@@ -80,43 +87,46 @@ async def test_stages_in_processes_of_their_own_make_the_same_segments(tmp_path:
     assert sum(len(ids) for _, ids in segment_ids(one)) == 89
 
 
-async def test_produce_and_show_say_what_is_there(pipeline: Pipeline):
-    async with pipeline.up():
-        (pipeline.cwd / "lines.jsonl").write_text(said("s", 1) + said("s", 2, "😀") + over("s"))
-        result = await pipeline.eunoe("produce", "lines.jsonl", "--json")
-        assert (result.code, result.json) == (0, {"events": 3, "conversations": 1}), result.err
-        view = await pipeline.remembered(1, "c")
-        shown = await pipeline.eunoe("show", "c", "--json")
-        assert shown.code == 0, shown.err
-        assert shown.json["segments"] == [segment.model_dump(mode="json") for segment in view.segments]
-        assert (shown.json["sessions"], shown.json["open_utterances"]) == (1, 0)
+async def test_produce_and_show_say_what_is_there(at_work: Pipeline):
+    (at_work.cwd / "lines.jsonl").write_text(said("s", 1) + said("s", 2, "😀") + over("s"))
+    result = await at_work.eunoe("produce", "lines.jsonl", "--json")
+    assert (result.code, result.json) == (0, {"events": 3, "conversations": 1}), result.err
+    view = await at_work.remembered(1, "c")
+    shown = await at_work.eunoe("show", "c", "--json")
+    assert shown.code == 0, shown.err
+    assert shown.json["segments"] == [segment.model_dump(mode="json") for segment in view.segments]
+    assert (shown.json["sessions"], shown.json["open_utterances"]) == (1, 0)
 
 
-async def test_bad_records_are_set_aside_and_the_rest_goes_on(pipeline: Pipeline):
-    async with pipeline.up():
-        huge = said("s", 9, "x" * 40_000).encode()
-        bad = [b"no json", b'{"type": "utterance"}', b'{"type": "reply"}', huge, b"\xff\xfe", b"z" * 1_000_000]
-        async with open_publisher(pipeline.settings) as publisher:
-            await publisher.publish([Message(Topic.CONVERSATIONS, b"default/c", value) for value in bad])
-        await pipeline.produce(said("s", 1), said("s", 2, "😀 안녕 שלום"), said("s", 1), over("never"), over("s"))
-        view = await pipeline.remembered(1, "c")
-        assert [line.text for line in view.segments[0].lines] == ["hello there", "😀 안녕 שלום"]
-        letters = (await pipeline.eunoe("dead-letters", "list", "--json")).json
-        assert sorted(letter["reason"] for letter in letters) == [
-            "invalid",
-            "invalid",
-            "not_json",
-            "not_json",
-            "not_json",
-            "too_long",
-            "unknown_session",
-        ]
-        first = next(letter for letter in letters if letter["size"] == len(b"no json"))
-        one = await pipeline.eunoe("dead-letters", "show", first["id"], "--json")
-        assert one.json["value"] == "no json"
+async def test_bad_records_are_dead_lettered_and_the_rest_goes_on(at_work: Pipeline):
+    name = "bad"
+    huge = said("s", 9, "x" * 40_000, name).encode()
+    bad = [b"no json", b'{"type": "utterance"}', b'{"type": "reply"}', huge, b"\xff\xfe", b"z" * 1_000_000]
+    async with open_publisher(at_work.settings) as publisher:
+        await publisher.publish([Message(Topic.CONVERSATIONS, f"default/{name}".encode(), value) for value in bad])
+    texts = ((1, "hello there"), (2, "😀 안녕 שלום"), (1, "hello there"))
+    await at_work.produce(
+        *(said("s", number, text, name) for number, text in texts), over("never", name), over("s", name)
+    )
+    view = await at_work.remembered(1, name)
+    assert [line.text for line in view.segments[0].lines] == ["hello there", "😀 안녕 שלום"]
+    letters = (await at_work.eunoe("dead-letters", "list", "--json")).json
+    assert sorted(letter["reason"] for letter in letters) == [
+        "invalid",
+        "invalid",
+        "not_json",
+        "not_json",
+        "not_json",
+        "too_long",
+        "unknown_session",
+    ]
+    first = next(letter for letter in letters if letter["size"] == len(b"no json"))
+    one = await at_work.eunoe("dead-letters", "show", first["id"], "--json")
+    assert one.json["value"] == "no json"
 
 
-async def test_memory_outlives_a_stop_and_a_kill(pipeline: Pipeline):
+async def test_memory_outlives_a_stop_and_a_kill(standalone: Pipeline):
+    pipeline = standalone
     async with pipeline.up() as process:
         await pipeline.produce(*LINES[:40])
         before = await pipeline.remembered(2, NAME)
@@ -134,6 +144,8 @@ async def test_memory_outlives_a_stop_and_a_kill(pipeline: Pipeline):
         assert (again.head.session, again.open_lines) == (5, 0)
         await pipeline.produce(*(line.replace("5.", "6.").replace("session-5", "session-6") for line in LINES[-10:]))
         assert len((await pipeline.remembered(6, NAME)).segments) > len(whole.segments)
+        shown = await pipeline.eunoe("show", NAME, "--json")
+        assert (shown.code, shown.json["sessions"]) == (0, 6), shown.err
 
 
 async def test_an_idle_session_closes_by_itself(pipeline: Pipeline):
@@ -202,18 +214,17 @@ async def test_a_server_that_is_away_ends_in_one_line_and_exit_code_69(tmp_path:
     assert "Traceback" not in result.err
 
 
-async def test_the_readme_s_python_example_runs(pipeline: Pipeline):
+async def test_the_readme_s_python_example_runs(at_work: Pipeline):
     text = (Path(__file__).parents[2] / "README.md").read_text()
-    example = pipeline.cwd / "example.py"
+    example = at_work.cwd / "example.py"
     example.write_text(text.partition("```python\n")[2].partition("```")[0])
-    async with pipeline.up():
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(example),
-            cwd=pipeline.cwd,
-            env=environment(pipeline.variables),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        out, _ = await asyncio.wait_for(process.communicate(), 60)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(example),
+        cwd=at_work.cwd,
+        env=environment(at_work.variables),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     assert "I moved to Lyon last week." in out.decode()

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 NAME = "mina-and-jonas"
 LINES = CONVERSATION.read_text().splitlines(keepends=True)
 CROWD = 20
-
-
-@pytest.fixture
-def pipeline(tmp_path: Path) -> Pipeline:
-    return Pipeline(tmp_path)
 
 
 def small_talk(number: int, time: int = 0) -> list[str]:

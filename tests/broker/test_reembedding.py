@@ -18,8 +18,7 @@ OTHER = "endpoint:words:64"
 QUESTION = "Where does Ann work?"
 
 
-async def test_memory_is_made_again_with_another_embedding_model(tmp_path: Path):
-    pipeline = Pipeline(tmp_path)
+async def test_memory_is_made_again_with_another_embedding_model(pipeline: Pipeline, tmp_path: Path):
     async with ModelServer(ServerSettings(dimensions=64)) as model:
         asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", "EUNOE_LANGUAGE": "offline"}
         async with pipeline.up(**asking):

@@ -1,7 +1,6 @@
 """What became of events that nobody could decide: sent back, discarded, or derived again from the log."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +20,6 @@ from tests.support.pipeline import PARTITIONS, Pipeline
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
 CITIES = ("Lyon", "Oslo", "Porto", "Turin", "Ghent", "Bergen")
-
-
-@pytest.fixture
-def pipeline(tmp_path: Path) -> Pipeline:
-    return Pipeline(tmp_path)
 
 
 def names_of_one_partition() -> tuple[str, str, str]:

@@ -1,18 +1,16 @@
 """Another number of partitions, while people go on talking: the same memory, no ask unanswered, and the way told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.live_settings import client_settings, live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.generations.promotion import promote
 from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters, retry_letters
-from eunoe.deploy.local.stack import LocalStack
 from eunoe.deploy.repartition.run import survey
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -24,9 +22,9 @@ from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import STAGES
 from tests.broker.test_rebuild import small_talk
-from tests.support import given
 from tests.support.command import running, until
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import Pipeline, shared_pipeline
+from tests.support.session import SessionServers
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -35,26 +33,9 @@ CROWD = [f"c{number}" for number in range(5)]
 ASKER = "asker"
 
 
-@dataclass(frozen=True)
-class OnServers(Pipeline):
-    """Commands on servers of one's own: an `eunoe up` keeps its partitions."""
-
-    base: Settings = field(default_factory=Settings)
-
-    @property
-    def settings(self) -> Settings:
-        return self.base
-
-
 @pytest.fixture
-async def pipeline(tmp_path: Path) -> AsyncIterator[OnServers]:
-    if given.are_given():
-        base = Settings(prefix=given.own_prefix(), partitions=BEFORE)
-        yield OnServers(tmp_path, {"EUNOE_PREFIX": base.prefix, **given.variables()}, base)
-        return
-    async with LocalStack(None) as stack:
-        base = on_stack(Settings(partitions=BEFORE), stack.urls)
-        yield OnServers(tmp_path, {**environment(base), "EUNOE_PARTITIONS": str(BEFORE)}, base)
+def pipeline(servers: SessionServers, tmp_path: Path) -> Pipeline:
+    return shared_pipeline(tmp_path, servers, BEFORE)
 
 
 @dataclass
@@ -96,7 +77,7 @@ async def digests(settings: Settings, names: Sequence[str]) -> dict[str, str]:
     return {each.key: each.sha256 for each in found}
 
 
-async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: OnServers):
+async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: Pipeline):
     settings = pipeline.settings
     await create_topics(settings.kafka_settings, settings.names, BEFORE, settings.replication)
     async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables):
@@ -121,7 +102,7 @@ async def _was_refused(asker: Asker) -> bool:
     return bool(asker.refused)
 
 
-async def _check_asks(pipeline: OnServers, asker: Asker) -> None:
+async def _check_asks(pipeline: Pipeline, asker: Asker) -> None:
     """Each is answered once; the one that came too late was told where to go, and then sent there."""
     settings = await live_settings(pipeline.settings)
     (told,) = asker.refused

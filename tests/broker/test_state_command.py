@@ -1,7 +1,5 @@
 """`eunoe state` as people call it: counts, hashes, and an index that disagrees."""
 
-from pathlib import Path
-
 import pytest
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
@@ -27,8 +25,7 @@ async def _lose_a_point(pipeline: Pipeline) -> str:
     return lost
 
 
-async def test_state_tells_counts_and_hashes_and_finds_a_point_that_is_missing(tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path)
+async def test_state_tells_counts_and_hashes_and_finds_a_point_that_is_missing(pipeline: Pipeline) -> None:
     async with pipeline.up():
         await pipeline.produce(*CONVERSATION.read_text().splitlines(keepends=True))
         view = await pipeline.remembered(5, NAME)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,8 @@ from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support import given
 from tests.support.ports import free_port
-from tests.support.tansu import broker, settings
+from tests.support.session import SessionServers
+from tests.support.tansu import settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(90)]
 
@@ -36,9 +37,8 @@ PARTITIONS = 4
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with broker() as address:
-        yield address
+def bootstrap(servers: SessionServers) -> str:
+    return servers.kafka
 
 
 @pytest.fixture

@@ -84,9 +84,8 @@ def bodies(records: Sequence[Record], key: str) -> list[dict[str, Any]]:
 
 @pytest.mark.needs("idempotence", "java", "node")
 async def test_a_session_of_each_language_is_valid_in_its_place_and_becomes_memory(
-    tmp_path: Path, programs: Mapping[str, Sequence[str]]
+    pipeline: Pipeline, programs: Mapping[str, Sequence[str]]
 ) -> None:
-    pipeline = Pipeline(tmp_path)
     conversations = {language: telling(f"{TRAPS} {language}") for language in programs}
     async with pipeline.up():
         where = pipeline.conversations
@@ -112,9 +111,8 @@ async def test_a_session_of_each_language_is_valid_in_its_place_and_becomes_memo
 
 @pytest.mark.needs("idempotence", "java", "node")
 async def test_several_languages_write_one_conversation_and_the_log_decides(
-    tmp_path: Path, programs: Mapping[str, Sequence[str]]
+    pipeline: Pipeline, programs: Mapping[str, Sequence[str]]
 ) -> None:
-    pipeline = Pipeline(tmp_path)
     key = conversation_key("default", TRAPS)
     async with pipeline.up():
         where = pipeline.conversations

@@ -14,7 +14,8 @@ from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryS
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
-from tests.support import servers, valkeys
+from tests.support import valkeys
+from tests.support.session import SessionServers
 
 SEVERAL = [pytest.mark.broker, pytest.mark.embedded("starts a cluster and a sentinel of its own")]
 REDIS = [
@@ -27,9 +28,8 @@ QDRANT = ["memory", pytest.param("server", marks=pytest.mark.broker)]
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with servers.redis_url(tmp_path_factory.mktemp("valkey")) as url:
-        yield url
+def redis_url(servers: SessionServers) -> str:
+    return servers.redis_url
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +45,8 @@ def sentinel_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def qdrant_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with servers.qdrant_url(tmp_path_factory.mktemp("qdrant") / "data") as url:
-        yield url
+def qdrant_url(servers: SessionServers) -> str:
+    return servers.qdrant_url
 
 
 @pytest.fixture

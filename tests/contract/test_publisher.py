@@ -10,7 +10,7 @@ from eunoe.streams.record import Message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic, TopicNames
 from tests.support import given
-from tests.support.tansu import broker, settings
+from tests.support.tansu import settings
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -18,9 +18,8 @@ PARTITIONS = 4
 
 
 @pytest.fixture(scope="module")
-def kafka():
-    with broker() as bootstrap:
-        yield settings(bootstrap)
+def kafka(servers):
+    return settings(servers.kafka)
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])

@@ -4,12 +4,15 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from eunoe.deploy.local.children import dies_with_parent
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "eunoe.deploy.cli")
@@ -90,6 +93,37 @@ async def running(
                 process.kill()
         await process.wait()
         await listening
+
+
+@contextmanager
+def running_beside(
+    *words: str, cwd: Path, log: Path, ready: str = "ready", timeout_s: float = 150, **more: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The same for several tests, outside of their event loops; what the command prints goes to the file ``log``."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            dies_with_parent([*COMMAND, *words]),
+            cwd=cwd,
+            env=environment({"PYTHONUNBUFFERED": "1", **more}),
+            stdout=output,
+            stderr=output,
+        ) as process,
+    ):
+        try:
+            asyncio.run(until(lambda: _log_says(log, ready, process), timeout_s, log.read_text))
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+async def _log_says(log: Path, ready: str, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None, f"ended with {process.returncode}: {log.read_text()}"
+    return ready in log.read_text()
 
 
 async def _listen(process: asyncio.subprocess.Process, said: list[str]) -> None:

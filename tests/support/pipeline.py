@@ -1,13 +1,10 @@
-"""The pipeline as people run it, in a directory of its own: on embedded servers, or on the given ones.
+"""The pipeline as people run it: commands in processes of their own, about the same servers and names."""
 
-On given servers every pipeline has a prefix of its own, `eunoe worker` stands in the place of `eunoe up`, and the
-commands are told of the servers by their environment.
-"""
-
+import asyncio
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from eunoe.deploy.clients.connect import connected_settings
@@ -23,28 +20,25 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.stores.redis import forget_generation
 from tests.support import command, given
 from tests.support.command import Finished, until
+from tests.support.session import SessionServers, variables
 
 PARTITIONS = 4
 
 
-def _variables() -> Mapping[str, str]:
-    own = {"EUNOE_PREFIX": given.own_prefix(), **given.variables()} if given.are_given() else {}
-    return {**own, "EUNOE_PARTITIONS": str(PARTITIONS)}
-
-
 @dataclass(frozen=True)
 class Pipeline:
-    """Commands in ``cwd``, all about the same servers and names."""
+    """Commands in ``cwd`` on servers that run, under a prefix."""
 
     cwd: Path
-    variables: Mapping[str, str] = field(default_factory=_variables)
+    base: Settings
+    """What its commands read."""
+    variables: Mapping[str, str]
+    """The environment of its commands."""
 
     @property
     def settings(self) -> Settings:
         """What its commands read."""
-        if not given.are_given():
-            return connected_settings(self.cwd / ".eunoe")
-        return Settings(prefix=self.variables["EUNOE_PREFIX"], partitions=PARTITIONS)
+        return self.base
 
     async def eunoe(self, *words: str, timeout_s: float = 200, **more: str) -> Finished:
         """Run a command to its end."""
@@ -52,31 +46,24 @@ class Pipeline:
 
     async def demo(self, **more: str) -> Finished:
         """Run the demo to its end."""
-        attach = ["--attach"] if given.are_given() else []
-        return await self.eunoe("demo", "--json", *attach, timeout_s=200, **more)
+        return await self.eunoe("demo", "--json", "--attach", timeout_s=200, **more)
 
     @asynccontextmanager
     async def up(self, **more: str) -> AsyncIterator[Process]:
         """All stages at work; gives the process that people stop."""
-        words = ("worker", "all") if given.are_given() else ("up",)
         await self._create_topics()
-        async with command.running(*words, cwd=self.cwd, **self.variables, **more) as process:
+        async with command.running("worker", "all", cwd=self.cwd, **self.variables, **more) as process:
             yield process
 
     @asynccontextmanager
     async def servers(self) -> AsyncIterator[None]:
         """Servers with topics, and no stage."""
         await self._create_topics()
-        if given.are_given():
-            yield
-            return
-        async with command.running("up", "--no-workers", cwd=self.cwd, **self.variables):
-            yield
+        yield
 
     async def _create_topics(self) -> None:
-        if given.are_given():
-            settings = self.settings
-            await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
+        settings = self.settings
+        await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
 
     @asynccontextmanager
     async def worker(self, *stages: str) -> AsyncIterator[Process]:
@@ -96,7 +83,7 @@ class Pipeline:
         return [record async for record in read_all(settings.kafka_settings, settings.names, topic)]
 
     async def produce(self, *lines: str) -> None:
-        """Say these events, as `eunoe produce` does, without the seconds that a process takes to start."""
+        """Produce these events, as `eunoe produce` does, without the seconds that a process takes to start."""
         path = self.cwd / "events.jsonl"
         path.write_text("".join(lines))
         async with open_publisher(self.settings) as publisher:
@@ -135,3 +122,47 @@ class Pipeline:
         settings = self.settings
         async with open_redis(settings) as redis:
             await forget_generation(redis, store_keys(settings))
+
+
+class StandalonePipeline(Pipeline):
+    """Commands in a directory whose `eunoe up` starts the servers, and which find them by its notice."""
+
+    @property
+    def settings(self) -> Settings:
+        return connected_settings(self.cwd / ".eunoe")
+
+    async def demo(self, **more: str) -> Finished:
+        """Run the demo to its end, on servers of its own."""
+        return await self.eunoe("demo", "--json", timeout_s=200, **more)
+
+    @asynccontextmanager
+    async def up(self, **more: str) -> AsyncIterator[Process]:
+        async with command.running("up", cwd=self.cwd, **self.variables, **more) as process:
+            yield process
+
+    @asynccontextmanager
+    async def servers(self) -> AsyncIterator[None]:
+        async with command.running("up", "--no-workers", cwd=self.cwd, **self.variables):
+            yield
+
+
+def shared_pipeline(cwd: Path, servers: SessionServers, partitions: int = PARTITIONS) -> Pipeline:
+    """A pipeline on the servers of the session, with a prefix of its own."""
+    settings = servers.settings(partitions)
+    return Pipeline(cwd, settings, variables(settings))
+
+
+def standalone_pipeline(cwd: Path, servers: SessionServers) -> Pipeline:
+    """A pipeline that starts servers of its own; on given servers the same as `shared_pipeline`."""
+    if given.are_given():
+        return shared_pipeline(cwd, servers)
+    return StandalonePipeline(cwd, Settings(), {"EUNOE_PARTITIONS": str(PARTITIONS)})
+
+
+@contextmanager
+def pipeline_at_work(cwd: Path, servers: SessionServers) -> Iterator[Pipeline]:
+    """A pipeline on the servers of the session whose worker runs all stages, for several tests with their own loops."""
+    pipeline = shared_pipeline(cwd, servers)
+    asyncio.run(pipeline._create_topics())
+    with command.running_beside("worker", "all", cwd=cwd, log=cwd / "worker.log", **pipeline.variables):
+        yield pipeline
