@@ -1,4 +1,4 @@
-"""How long an ask takes, hop by hop, on the embedded stack."""
+"""Benchmark of the latency of an ask, hop by hop, on the embedded servers."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ HOPS = ("client → log", "intake", "respond", "reply → client", "whole")
 
 @dataclass(frozen=True, slots=True)
 class AskTimes:
-    """Milliseconds."""
+    """Percentiles in milliseconds."""
 
     p50_ms: float
     p95_ms: float
@@ -35,16 +35,16 @@ class AskTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimedAsk:
-    """When the client asked and was answered, in milliseconds since the epoch."""
+    """The times at which a client sent an ask and received the reply, in milliseconds since the epoch."""
 
     sent_ms: float
     received_ms: float
 
 
 async def bench_ask(settings: Settings, asks: int) -> dict[str, AskTimes]:
-    """Hop → times of ``asks`` probes, after the bundled conversation is remembered.
+    """Hop → latency of ``asks`` unrecorded asks, after the bundled conversation is remembered.
 
-    The hops in between are told by the time stamps of the records, which are whole milliseconds.
+    The hops between client and client are read from the time stamps of the records, in whole milliseconds.
     """
     loaded = load_conversation(CONVERSATION)
     async with AsyncExitStack() as closing:
@@ -73,7 +73,7 @@ async def _ask_all(settings: Settings, loaded: LoadedConversation, asks: int) ->
 
 
 async def _stamps(settings: Settings) -> dict[str, dict[Topic, int]]:
-    """Request id → topic → time stamp of the record that carried it."""
+    """Request id → topic → time stamp of its record."""
     stamps: dict[str, dict[Topic, int]] = {}
     for topic in (Topic.CONVERSATIONS, Topic.REPLY_CONTEXTS, Topic.REPLIES):
         async for record in read_all(settings.kafka_settings, settings.names, topic):
@@ -92,7 +92,7 @@ def _request_of(event: object) -> str | None:
 
 
 async def hop_times(settings: Settings, timed: Mapping[str, TimedAsk]) -> dict[str, list[float]]:
-    """Hop → milliseconds of each ask (by request id), told by the time stamps of the records that carried it."""
+    """Hop → milliseconds of each ask (by request id), from the time stamps of its records."""
     stamps = await _stamps(settings)
     rows = [_hops(ask, stamps[request_id]) for request_id, ask in timed.items()]
     return {name: [row[place] for row in rows] for place, name in enumerate(HOPS)}

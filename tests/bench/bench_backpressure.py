@@ -1,7 +1,9 @@
-"""A worker's memory while 100,000 events wait for a slow model: ``python -m tests.bench.bench_backpressure``.
+"""Benchmark of a worker's memory while 100,000 events wait for a slow model.
+
+    python -m tests.bench.bench_backpressure
 
 Fills ``sessions`` with whole sessions of many conversations and lets ``segment`` and ``summarize`` ask a model that
-takes ``--delay`` seconds for each answer. Prints the resident memory of the worker beside what still waits.
+takes ``--delay`` seconds for each answer. Prints the resident memory of the worker and the number of waiting events.
 """
 
 import argparse
@@ -47,7 +49,7 @@ def session(conversation: int, number: int) -> SessionClosed:
 
 
 def messages(events: int) -> Iterator[Message]:
-    """Session by session over all conversations, as they come in life."""
+    """Sessions of all conversations in turn."""
     conversations = max(1, events // SESSIONS)
     for place in range(events):
         event = session(place % conversations, place // conversations + 1)
@@ -62,7 +64,7 @@ async def fill(rig: Rig, events: int) -> None:
 
 
 async def watch(rig: Rig, seconds: float) -> list[tuple[float, float, int]]:
-    """(seconds, MB, events that wait), every five seconds."""
+    """(seconds, MB, waiting events), every five seconds."""
     worker, stages = rig.workers[0], {name: STAGES[name].inputs for name in MEASURED}
     seen, started = [], time.monotonic()
     while (passed := time.monotonic() - started) < seconds:

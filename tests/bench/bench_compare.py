@@ -1,9 +1,9 @@
-"""The pipeline benchmark of this checkout and of another revision, alternating in one run, and their ratios.
+"""Runs the pipeline benchmark of this checkout and of another revision in turn and compares the figures.
 
     make bench-compare BASE=REVISION
 
-On a busy machine single runs tell little: what is compared are runs beside each other, and counts (processor seconds,
-Redis commands) more than times. The digests are told too: they differ where the revisions decide differently.
+On a busy machine single runs vary widely. Compare the ratios of adjacent runs, and counts (processor seconds, Redis
+commands) rather than times. The digests differ where the revisions decide differently.
 """
 
 import argparse
@@ -29,7 +29,7 @@ NAMES = (
 
 
 def git(*words: str) -> str:
-    """What git says; raises ``SystemExit`` with its complaint."""
+    """The output of a git command; raises ``SystemExit`` with its error message."""
     done = subprocess.run(("git", *words), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"git {' '.join(words)}: {done.stderr.strip()}")
@@ -37,7 +37,7 @@ def git(*words: str) -> str:
 
 
 def laid_out(checkout: Path, directory: Path) -> str:
-    """A folder for PYTHONPATH in which ``eunoe`` is the code of a checkout, and ``tests`` its tests."""
+    """Link the code of a checkout as ``eunoe`` and its ``tests`` into a directory; returns it for PYTHONPATH."""
     package = directory / "eunoe"
     package.mkdir(parents=True)
     (directory / "tests").symlink_to(checkout / "tests")
@@ -47,16 +47,16 @@ def laid_out(checkout: Path, directory: Path) -> str:
 
 
 def benchmarks(path: Path) -> tuple[str, ...]:
-    """How the benchmarks of the code at ``path`` are called; raises ``SystemExit`` where it has none."""
+    """The module and arguments of the benchmarks at ``path``; raises ``SystemExit`` where there are none."""
     if (path / "tests/bench/pipeline.py").exists():
         return ("tests.bench",)
     if (path / "eunoe/deploy/bench/pipeline.py").exists():  # before they left the command
         return ("eunoe.deploy.cli", "bench")
-    raise SystemExit("the revision has no benchmark of the pipeline yet: choose a later one")
+    raise SystemExit("the revision has no benchmark of the pipeline: choose a later one")
 
 
 def measure(path: str, words: Sequence[str], directory: Path, timeout_s: float) -> dict[str, Any]:
-    """The figures of one run of the code at ``path``; raises ``SystemExit`` where it fails."""
+    """The figures of one benchmark run of the code at ``path``; raises ``SystemExit`` where it fails."""
     command = (sys.executable, "-m", *benchmarks(Path(path)), "pipeline", "--json", "--no-compare", *words)
     variables = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, cwd=directory, env=variables, capture_output=True, timeout=timeout_s, check=False)
@@ -67,7 +67,7 @@ def measure(path: str, words: Sequence[str], directory: Path, timeout_s: float) 
 
 
 def compare(base: Sequence[Mapping[str, Any]], head: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Name → medians of both, and the ratio here / base of each round: median, least, most."""
+    """Figure → medians of both, and the ratios here ÷ base of the rounds: median, least, most."""
     found: dict[str, Any] = {}
     for name in NAMES:
         if name not in base[0] or name not in head[0]:

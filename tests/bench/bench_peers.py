@@ -1,9 +1,9 @@
-"""eunoe and mem0 side by side: the same conversations, the same stub of a model, alternating in one run.
+"""Benchmarks eunoe and mem0 in turn, on the same conversations and the same stub of a model.
 
     make bench-peers PEERS=FOLDER
 
 FOLDER holds ``stub_llm.py`` (an OpenAI-compatible server that answers by schema after a delay) and ``peer_mem0.py``,
-which prints one JSON object. mem0 lives in a virtual environment of its own (``--peer-python``).
+which prints one JSON object. mem0 is installed in a virtual environment of its own (``--peer-python``).
 """
 
 import argparse
@@ -31,14 +31,14 @@ ROWS = {
     "prompt tokens per session": ("prompt_tokens_per_session", "prompt_tokens_per_session"),
     "in flight, peak": ("in_flight_peak", "peak_in_flight"),
 }
-"""What is shown → its names in our figures and in the peer's."""
+"""Label → name in the figures of eunoe, name in those of mem0."""
 
 
 PEER_TRIES = 20
 
 
 async def run(command: Sequence[str], timeout_s: float, variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The last line of a command's output as JSON; raises ``SystemExit`` with its last words where it fails."""
+    """The last line of a command's output as JSON; raises ``SystemExit`` with the end of its errors where it fails."""
     process = await asyncio.create_subprocess_exec(
         *command, env=dict(variables), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -54,27 +54,27 @@ async def run(command: Sequence[str], timeout_s: float, variables: Mapping[str, 
 
 
 async def run_peer(command: Sequence[str], timeout_s: float) -> dict[str, Any]:
-    """The same for the peer, whose runs may fail by its own races: tried again, the failures told with the figures."""
+    """As `run`, for mem0, some of whose runs fail by races; retries and adds the number of failures."""
     its_own = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     for failures in range(PEER_TRIES):
         try:
             return {**await run(command, timeout_s, its_own), "failed_runs": failures}
         except SystemExit as fault:
             sys.stderr.write(f"mem0 failed: {str(fault).strip().splitlines()[-1]}\n")
-    raise SystemExit(f"mem0 failed {PEER_TRIES} times: nothing to compare with")
+    raise SystemExit(f"mem0 failed {PEER_TRIES} times: there are no figures to compare")
 
 
 def ours(base: str, asked: argparse.Namespace, reports: Path) -> list[str]:
-    """Our command."""
+    """The benchmark command of eunoe."""
     return [
-        sys.executable, "-m", "eunoe.deploy.cli", "bench", "pipeline", "--json", "--base-url", f"{base}/v1",
+        sys.executable, "-m", "tests.bench", "pipeline", "--json", "--base-url", f"{base}/v1",
         "--conversations", str(asked.conversations), "--sessions", str(asked.sessions), "--turns", str(asked.turns),
         "--talk", "topics", "--reports", str(reports), "--no-compare", "--workers", str(asked.workers),
     ]  # fmt: skip
 
 
 def theirs(base: str, asked: argparse.Namespace) -> list[str]:
-    """mem0's command."""
+    """The benchmark command of mem0."""
     return [
         str(asked.peer_python), str(asked.peers / "peer_mem0.py"), "--base", base,
         "--conversations", str(asked.conversations), "--sessions", str(asked.sessions), "--turns", str(asked.turns),
@@ -82,7 +82,7 @@ def theirs(base: str, asked: argparse.Namespace) -> list[str]:
 
 
 async def alternate(asked: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(our figures, the peer's) of each round."""
+    """(figures of eunoe, figures of mem0), by round."""
     port = free_port()
     base = f"http://{HOST}:{port}"
     hello = f"GET /stats HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
@@ -107,7 +107,7 @@ async def alternate(asked: argparse.Namespace) -> tuple[list[dict[str, Any]], li
 
 
 def summary(us: Sequence[dict[str, Any]], them: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Row → medians of both; and the ratio of the rates, round by round."""
+    """Label → medians of both; and the ratios of sessions/s over the rounds."""
     rows = {
         name: {
             "eunoe": statistics.median(figures[mine] for figures in us),

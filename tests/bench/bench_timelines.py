@@ -1,6 +1,6 @@
-"""How long a timeline query takes in a component of 10,000 memories: ``python -m tests.bench.bench_timelines``.
+"""Benchmark of timeline queries in a component of 10,000 memories: ``python -m tests.bench.bench_timelines``.
 
-Asks for the timelines of k = 3 retrieved memories. The store is the twin in memory; ``--redis URL`` asks a Redis.
+Queries the timelines of k = 3 retrieved memories, in the in-memory store or with ``--redis URL`` in Redis.
 """
 
 import argparse
@@ -35,29 +35,32 @@ def order(number: int) -> AgeKey:
 
 
 def chain(choose: random.Random, number: int) -> list[int]:
-    """Every memory leads to one of the session after it."""
+    """Link every memory to one of the session before it."""
     return [number - PER_SESSION] if number >= PER_SESSION else []
 
 
 def near(choose: random.Random, number: int) -> list[int]:
-    """Three of the last hundred."""
+    """Link to three of the last hundred memories."""
     earlier = number - number % PER_SESSION
     return sorted({choose.randrange(max(0, earlier - 100), earlier) for _ in range(3)}) if earlier else []
 
 
 def anywhere(choose: random.Random, number: int) -> list[int]:
-    """Three of all that were."""
+    """Link to three of all earlier memories."""
     earlier = number - number % PER_SESSION
     return sorted({choose.randrange(earlier) for _ in range(3)}) if earlier else []
 
 
 def hub(choose: random.Random, number: int) -> list[int]:
-    """All after one."""
+    """Link all memories to the first one."""
     return [0] if number >= PER_SESSION else []
 
 
 async def plant(store: StateStore, shape: Shape, memories: int, every_edge: bool) -> None:
-    """A graph of that shape, session by session; ``every_edge``: more than Algorithm 1 links, one per component."""
+    """Build a graph of a shape, session by session.
+
+    With ``every_edge`` all edges are kept, not only one per component as Algorithm 1 of THEANINE does.
+    """
     choose = random.Random(7)
     scope = Scope(NAME, KEY)
     for first in range(0, memories, PER_SESSION):
@@ -93,7 +96,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=40)
-    parser.add_argument("--redis", help="URL of a Redis to ask instead of the twin")
+    parser.add_argument("--redis", help="URL of a Redis to use instead of the in-memory store")
     wanted = parser.parse_args()
     for shape, every_edge in (
         (chain, False),
@@ -108,7 +111,7 @@ async def main() -> None:
 
 
 async def run(name: str, shape: Shape, every_edge: bool, wanted: argparse.Namespace) -> None:
-    """Plant, ask, print."""
+    """Build the graph, query it, print the times."""
     store: StateStore = MemoryStore()
     if wanted.redis:
         store = RedisStore(Redis.from_url(wanted.redis), Keys(prefix="bench", generation=f"t{time.time_ns()}"))

@@ -1,8 +1,8 @@
-"""What an insertion into the tree costs as the tree grows: comparisons, touched nodes, model calls, depth, fan-out.
+"""Benchmark of insertions into a growing tree: comparisons, touched nodes, model calls, depth, fan-out.
 
     python tests/bench/bench_tree.py --data LINES.json [--plot tree.png] [--json]
 
-``LINES.json``: ``[{"summary": {"id": "a memory", …}}, …]``; the lines are varied so that none comes twice.
+``LINES.json``: ``[{"summary": {"id": "a memory", …}}, …]``; the lines are varied so that none repeats.
 """
 
 import argparse
@@ -36,18 +36,18 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A tree of ``size`` leaves; means are over its last insertions (a tenth of them, at most 1,000)."""
+    """A tree of ``size`` leaves; means are over its last insertions (a tenth, at most 1,000)."""
 
     size: int
     comparisons: float
     touched: float
-    """Ancestors of one insertion."""
+    """Ancestors touched by one insertion."""
     touched_in_session: float
-    """Distinct touched nodes of a session of `SESSION` insertions."""
+    """Distinct nodes touched by a session of `SESSION` insertions."""
     calls: float
-    """Questions to a model per insertion, had a model aggregated."""
+    """Model calls per insertion, if a model aggregated."""
     diverted: float
-    """Full nodes that an insertion met and was sent on by, below the threshold."""
+    """Full nodes that diverted an insertion to a child below the threshold."""
     mean_depth: float
     max_depth: int
     mean_fan_out: float
@@ -55,11 +55,11 @@ class Measured:
     root_fan_out: int
     nodes: int
     seconds: float
-    """Since the beginning, embedding and extracts included."""
+    """Seconds since the start, embedding and extracts included."""
 
 
 @dataclass
-class Remembering:
+class CachingEmbedder:
     """An embedder that embeds each text once."""
 
     inner: WordLlamaEmbedder = field(default_factory=WordLlamaEmbedder)
@@ -81,7 +81,7 @@ class Remembering:
 
 
 def varied_lines(path: Path) -> Iterator[str]:
-    """The file's lines, then each with a month and a place, another pair in every round."""
+    """The lines of the file, then each with a month and a place appended, another pair in every round."""
     lines = list(dict.fromkeys(line for one in json.loads(path.read_text()) for line in one["summary"].values()))
     pairs = [f"in {place} in {month}" for month in MONTHS for place in PLACES]
     yield from lines
@@ -91,7 +91,7 @@ def varied_lines(path: Path) -> Iterator[str]:
 
 
 async def measure(lines: Iterator[str], sizes: Sequence[int]) -> list[Measured]:
-    settings, embedder = TreeSettings(), Remembering()
+    settings, embedder = TreeSettings(), CachingEmbedder()
     aggregator = OfflineAggregator(embedder, settings)
     growth = WorkingTree(0, str)
     base, started, done = settings.early_threshold, time.perf_counter(), 0
@@ -169,7 +169,7 @@ def print_table(found: Sequence[Measured]) -> None:
 
 
 def plot(found: Sequence[Measured], path: Path) -> None:
-    """Draw the costs over the size; says so where matplotlib is not installed."""
+    """Draw the costs over the size; prints a message where matplotlib is not installed."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - only for the plot
     except ImportError:

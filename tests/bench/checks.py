@@ -1,4 +1,4 @@
-"""Is the result right? A fast wrong answer is no figure."""
+"""Checks the result of a benchmark run; the figures of a wrong result are worthless."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -23,20 +23,20 @@ from tests.bench.load import LoadPlan, rounds
 from tests.bench.rig import Rig, start_model_server
 
 SEQUENTIAL = tuple(name for name, spec in STAGES.items() if spec.order in (ApplyOrder.POSITION, ApplyOrder.SESSION))
-"""The stages that a session passes."""
+"""The stages that every session passes."""
 
 
 class WrongResult(EunoeError):
-    """What the run left behind is not what it should be: its figures mean nothing."""
+    """The result of a run is wrong, so its figures are not reported."""
 
 
 async def check_run(rig: Rig, plan: LoadPlan) -> list[ConversationState]:
-    """The states of the plan's conversations; raises `WrongResult` where anything was lost, set aside or not done."""
+    """The states of the plan's conversations; raises `WrongResult` where events are lost, failed or unfinished."""
     letters = await topic_size(rig.settings.kafka_settings, rig.settings.names, Topic.DEAD_LETTERS)
     if letters:
-        raise WrongResult(f"{letters} events were set aside as dead letters")
+        raise WrongResult(f"{letters} events were dead-lettered")
     if rig.restarts():
-        raise WrongResult(f"workers had to be started afresh {rig.restarts()} times")
+        raise WrongResult(f"workers were restarted {rig.restarts()} times")
     async with open_qdrant(rig.settings) as client:
         index = QdrantIndex(client, rig.names)
         states = await read_states(RedisStore(rig.redis, rig.names), index, plan.keys)
@@ -47,15 +47,15 @@ async def check_run(rig: Rig, plan: LoadPlan) -> list[ConversationState]:
 def _check_states(states: Sequence[ConversationState], keys: Sequence[str]) -> None:
     missing = set(keys) - {state.digest.key for state in states}
     if missing:
-        raise WrongResult(f"nothing is known of {len(missing)} conversations, {min(missing)} for one")
+        raise WrongResult(f"{len(missing)} conversations are missing, for instance {min(missing)}")
     for state in states:
         if state.findings or state.unfinished:
-            told = (*state.findings, *state.unfinished)[0]
-            raise WrongResult(f"{state.digest.key} is not whole: {told}")
+            problem = (*state.findings, *state.unfinished)[0]
+            raise WrongResult(f"{state.digest.key} is incomplete: {problem}")
 
 
 def check_same(ours: Iterable[ConversationState], theirs: Iterable[ConversationState]) -> None:
-    """Raises `WrongResult` where two runs of the same events came to different memories."""
+    """Raise `WrongResult` where two runs of the same events have different digests."""
     expected = {state.digest.key: state.digest.sha256 for state in theirs}
     wrong = [state.digest.key for state in ours if state.digest.sha256 != expected.get(state.digest.key)]
     if wrong:
@@ -63,9 +63,9 @@ def check_same(ours: Iterable[ConversationState], theirs: Iterable[ConversationS
 
 
 async def sequential_states(rig: Rig, plan: LoadPlan) -> list[ConversationState]:
-    """The states after the same events one at a time, in this process, over the in-memory twins of log and stores.
+    """The states after the same events one at a time, in this process, with in-memory log and stores.
 
-    The model answers are those of the same server without its delay: they are a function of the question.
+    The model server is the same without its delay; its answers are a function of the question.
     """
     async with AsyncExitStack() as closing:
         language = await _same_answers(rig, closing)

@@ -24,19 +24,28 @@ from tests.bench.report import Plot, grid, write_report
 from tests.bench.rig import ALL, RigPlan
 from tests.bench.scale import ScalePlan, bench_scale, scale_plot
 
-app = typer.Typer(help="Measure. No time is asserted, but a run whose result is wrong fails.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run benchmarks. Times are not asserted, but a run with a wrong result fails.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
 
 REPORTS = Path("reports")
 
-Reports = Annotated[Path, typer.Option(help="Where the report goes: JSON, Markdown, and a plot where there is one.")]
-Delay = Annotated[float, typer.Option(min=0, help="Seconds before each answer of the benchmark's own model server.")]
-Offline = Annotated[bool, typer.Option("--offline", help="No language model: the offline twins decide.")]
-BaseUrl = Annotated[str | None, typer.Option(help="Ask this OpenAI-compatible endpoint instead.")]
+Reports = Annotated[Path, typer.Option(help="Folder for the report: JSON, Markdown, some with a plot.")]
+Delay = Annotated[float, typer.Option(min=0, help="Delay of each answer of the benchmark's model server, in seconds.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Use the offline implementations, no language model.")]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="OpenAI-compatible endpoint to use instead of the benchmark's model server.")
+]
 Attach = Annotated[
     bool,
-    typer.Option("--attach", help="On the servers of EUNOE_* or of an `eunoe up` here, under a prefix of its own."),
+    typer.Option(
+        "--attach",
+        help="Use the servers of EUNOE_KAFKA and so on, or of an `eunoe up` here, under a prefix of its own.",
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Another seed, other conversations.")]
+Seed = Annotated[int, typer.Option(help="Seed of the generated conversations.")]
 
 
 def _joined(numbers: Iterable[int]) -> str:
@@ -47,16 +56,16 @@ def _numbers(text: str) -> tuple[int, ...]:
     """Positive numbers between commas; raises `Refused` for anything else."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise Refused(f"{text!r}: give positive numbers with commas between them, like 1,2,4")
+        raise Refused(f"{text!r}: expected positive numbers separated by commas, like 1,2,4")
     return tuple(map(int, parts))
 
 
 @app.command("ask")
 def ask(
-    asks: Annotated[int, typer.Option(min=2, help="How many questions, one after the other.")] = 50,
+    asks: Annotated[int, typer.Option(min=2, help="Number of questions, asked one after the other.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """Time asks from end to end on the embedded stack, by hop: p50 and p95 in milliseconds."""
+    """Measure asks from end to end on the embedded servers, by hop: p50 and p95 in milliseconds."""
     times = asyncio.run(bench_ask(read_settings(), asks))
     if as_json:
         print_json({name: _document(hop) for name, hop in times.items()} | {"asks": asks})
@@ -69,7 +78,7 @@ def ask(
 
 @app.command("pipeline")
 def pipeline(
-    conversations: Annotated[int, typer.Option(min=1)] = 20,
+    conversations: Annotated[int, typer.Option(min=1, help="Number of conversations.")] = 20,
     sessions: Annotated[int, typer.Option(min=1, help="Sessions of each conversation.")] = 20,
     turns: Annotated[int, typer.Option(min=1, help="Utterances of each session.")] = 10,
     delay: Delay = 0.2,
@@ -78,15 +87,15 @@ def pipeline(
     workers: Annotated[int, typer.Option(min=1, help="Worker processes, each with all stages.")] = 1,
     attach: Attach = False,
     compare: Annotated[bool, typer.Option(help="Compare the digest with that of a sequential run.")] = True,
-    talk: Annotated[Talk, typer.Option(help="What is said.")] = Talk.VARIED,
+    talk: Annotated[Talk, typer.Option(help="Kind of generated text.")] = Talk.VARIED,
     seed: Seed = 1,
     reports: Reports = REPORTS,
     as_json: Json = False,
 ) -> None:
-    """Produce generated conversations and time their way through all stages, until every last decision is durable.
+    """Measure generated conversations from the log through all stages, until the last decision is durable.
 
-    The run fails where a session is missing, an event was set aside, the index disagrees with the state store, or
-    the memory is not that of a sequential run of the same events.
+    The run fails if a session is missing, an event was dead-lettered, the index disagrees with the state store, or
+    the digest differs from that of a sequential run of the same events.
     """
     rig = RigPlan((ALL,) * workers, None if offline else delay, base_url, attach=attach)
     plan = PipelinePlan(LoadPlan(conversations, sessions, turns, seed, talk), rig, compare)
@@ -97,9 +106,9 @@ def pipeline(
 
 @app.command("growth")
 def growth(
-    marks: Annotated[str, typer.Option(help="Sessions that are held when one more is measured.")] = _joined(
-        SESSION_MARKS
-    ),
+    marks: Annotated[
+        str, typer.Option(help="Numbers of sessions after which one more is measured, separated by commas.")
+    ] = _joined(SESSION_MARKS),
     turns: Annotated[int, typer.Option(min=1, help="Utterances of each session.")] = 10,
     offline: Offline = False,
     attach: Attach = False,
@@ -107,7 +116,7 @@ def growth(
     reports: Reports = REPORTS,
     as_json: Json = False,
 ) -> None:
-    """What one more session costs in a conversation that holds many; draws a line per stage."""
+    """Measure the cost of one more session in a conversation that holds many, by stage."""
     rig = RigPlan(delay_s=None if offline else 0.0, attach=attach)
     plan = GrowthPlan(_numbers(marks), turns=turns, seed=seed, rig=rig)
     with ProgressBars(quiet=as_json) as bars:
@@ -117,16 +126,18 @@ def growth(
 
 @app.command("reply")
 def reply(
-    marks: Annotated[str, typer.Option(help="Memories of the conversation asked; 100000 takes long.")] = _joined(
-        MEMORY_MARKS
-    ),
-    beside: Annotated[int, typer.Option(min=0, help="Conversations beside it.")] = 1_000,
-    asks: Annotated[int, typer.Option(min=2, help="Questions at each mark, one after the other.")] = 100,
+    marks: Annotated[
+        str, typer.Option(help="Numbers of memories of the conversation, separated by commas; 100000 takes long.")
+    ] = _joined(MEMORY_MARKS),
+    beside: Annotated[int, typer.Option(min=0, help="Number of other conversations.")] = 1_000,
+    asks: Annotated[
+        int, typer.Option(min=2, help="Number of questions at each mark, asked one after the other.")
+    ] = 100,
     seed: Seed = 1,
     reports: Reports = REPORTS,
     as_json: Json = False,
 ) -> None:
-    """Time replies without a language model beside more and more memories: whole, by hop and by source."""
+    """Measure replies without a language model over growing numbers of memories: whole, by hop and by source."""
     plan = ReplyBenchOptions(_numbers(marks), beside, asks, seed)
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_reply(plan, read_settings(), bars))
@@ -135,20 +146,24 @@ def reply(
 
 @app.command("scale")
 def scale(
-    processes: Annotated[str, typer.Option(help="How many processes of the model-bound stages.")] = "1,2,4,8",
-    conversations: Annotated[int, typer.Option(min=1)] = 48,
+    processes: Annotated[
+        str, typer.Option(help="Numbers of processes of the model-bound stages, separated by commas.")
+    ] = "1,2,4,8",
+    conversations: Annotated[int, typer.Option(min=1, help="Number of conversations.")] = 48,
     sessions: Annotated[int, typer.Option(min=1, help="Sessions of each conversation.")] = 3,
     delay: Delay = 2.0,
     in_flight: Annotated[
-        int, typer.Option(min=2, help="Model calls that one process may have under way, 20 of them for replies only.")
+        int, typer.Option(min=2, help="Maximum concurrent model calls of a process, 20 of them reserved for replies.")
     ] = 24,
-    rebalance: Annotated[bool, typer.Option(help="Let a process join in the middle of the load.")] = True,
-    bulk: Annotated[int, typer.Option(min=0, help="Sessions of an import that wait meanwhile; 0: none.")] = 10_000,
-    asks: Annotated[int, typer.Option(min=2, help="Questions of an idle system, and as many beside the import.")] = 20,
+    rebalance: Annotated[bool, typer.Option(help="Add a process in the middle of the load.")] = True,
+    bulk: Annotated[int, typer.Option(min=0, help="Sessions of a concurrent bulk import; 0: none.")] = 10_000,
+    asks: Annotated[
+        int, typer.Option(min=2, help="Number of questions to an idle system, and as many during the import.")
+    ] = 20,
     reports: Reports = REPORTS,
     as_json: Json = False,
 ) -> None:
-    """The same load on more processes, what a rebalance costs, and asks beside a bulk import."""
+    """Measure the same load on more processes, the cost of a rebalance, and asks during a bulk import."""
     load = LoadPlan(conversations, sessions, turns=6)
     plan = ScalePlan(_numbers(processes), load, delay, in_flight, rebalance, bulk, asks)
     with ProgressBars(quiet=as_json) as bars:
@@ -171,7 +186,7 @@ def _finish(
         print_json(figures)
         return
     _print_figures(name, figures)
-    errors.print(f"the report: {path}", highlight=False)
+    errors.print(f"report: {path}", highlight=False)
 
 
 def _print_figures(name: str, figures: Mapping[str, Any]) -> None:

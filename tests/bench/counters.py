@@ -1,4 +1,4 @@
-"""What servers and processes count, read before and after: the difference is what a run cost."""
+"""Reads the counters of servers and processes; the difference before and after a run is its cost."""
 
 import re
 from collections import Counter
@@ -15,13 +15,13 @@ _QDRANT = re.compile(r'^rest_responses_total\{method="([A-Z]+)",endpoint="([^"]*
 
 
 async def redis_commands(redis: RedisClient) -> Counter[str]:
-    """Command → how often it ran since the server began; what scripts call inside counts too."""
+    """Command → number of runs since the server started, calls from scripts included."""
     found: Mapping[str, Mapping[str, Any]] = await redis.info("commandstats")
     return Counter({name.removeprefix("cmdstat_"): int(entry["calls"]) for name, entry in found.items()})
 
 
 async def qdrant_requests(settings: Settings) -> Counter[str]:
-    """``METHOD endpoint`` → how many requests the server has answered, by its own metrics."""
+    """``METHOD endpoint`` → number of requests answered, by the server's own metrics."""
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     async with (
         aiohttp.ClientSession(headers={"api-key": key} if key else None) as session,
@@ -36,14 +36,14 @@ async def qdrant_requests(settings: Settings) -> Counter[str]:
 
 
 async def model_stats(base_url: str) -> dict[str, int]:
-    """What the benchmark's own model server counts."""
+    """The counters of the benchmark's model server."""
     async with aiohttp.ClientSession() as session, session.get(base_url.removesuffix("/v1") + "/stats") as answer:
         stats: dict[str, int] = await answer.json()
         return stats
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor seconds (user and system, all threads) of a process so far; 0 where it is gone."""
+    """Processor seconds (user and system, all threads) of a process so far; 0 where it has ended."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.NoSuchProcess:
@@ -52,7 +52,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def rss_mb(pid: int) -> float:
-    """Resident memory of a process now, in MB; 0 where it is gone."""
+    """Resident memory of a process now, in MB; 0 where it has ended."""
     try:
         return float(psutil.Process(pid).memory_info().rss / 2**20)
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""What one more session costs in a conversation that already holds many."""
+"""Benchmark of the cost of one more session in a conversation that already holds many."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ MARKS = (10, 100, 1_000, 10_000)
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlan:
-    """What to run: one conversation that grows."""
+    """The options of the benchmark: one conversation that grows."""
 
     marks: tuple[int, ...] = MARKS
-    """Sessions that it holds when one more is measured."""
+    """Numbers of sessions after which one more is measured."""
     probe: int = 10
-    """Sessions that are measured at each mark; they come one at a time."""
+    """Sessions measured at each mark, one at a time."""
     turns: int = 10
     seed: int = 1
     rig: RigPlan = field(default_factory=lambda: RigPlan(delay_s=0.0))
@@ -33,7 +33,7 @@ class GrowthPlan:
 async def bench_growth(
     plan: GrowthPlan, settings: Settings, report: ReportProgress = lambda *_: None
 ) -> dict[str, Any]:
-    """Mark → the cost of a session there, stage by stage; raises `WrongResult` where the result is not right."""
+    """Mark → the cost of a session there, by stage; raises `WrongResult` where the result is wrong."""
     load = LoadPlan(1, 0, plan.turns, plan.seed, name="growing")
     rows: dict[str, Any] = {}
     async with open_rig(plan.rig, settings) as rig:
@@ -49,14 +49,14 @@ async def bench_growth(
 
 
 async def _grow(rig: Rig, load: LoadPlan, watch: Watch, held: int, mark: int, report: ReportProgress) -> int:
-    """Let the conversation hold ``mark`` sessions; returns how many it holds."""
+    """Play sessions until the conversation holds ``mark``; returns the number that it holds."""
     if mark > held:
         await play(rig, replace(load, sessions=mark - held), watch, report, held + 1)
     return max(mark, held)
 
 
 async def _probe(rig: Rig, load: LoadPlan, watch: Watch, held: int, probe: int) -> dict[str, Any]:
-    """The cost of ``probe`` further sessions, one at a time: what waits is nobody else's."""
+    """The cost of ``probe`` further sessions, played one at a time so that none waits for another."""
     before, asked = await read_counters(rig), watch.commands
     started = time.time()
     for session in range(held + 1, held + probe + 1):
@@ -103,7 +103,7 @@ def _busy(part: Mapping[str, float]) -> float:
 
 
 def growth_plot(figures: Mapping[str, Any]) -> Plot:
-    """A line per stage over the sessions that are held."""
+    """A plot with a line for each stage over the number of sessions held."""
     series: Sequence[Series] = [
         Series(stage, [float(mark) for mark in row], list(row.values())) for stage, row in figures["by_stage"].items()
     ]

@@ -1,4 +1,4 @@
-"""Generated conversations: the same seed gives the same words, ids and times."""
+"""Generates conversations; the same seed gives the same words, ids and times."""
 
 import random
 from collections.abc import Iterator
@@ -18,34 +18,34 @@ Event = Utterance | SessionEnded
 
 
 class Talk(StrEnum):
-    """What the conversations are about."""
+    """Kinds of generated text."""
 
     VARIED = "varied"
     """People, places, things and days, drawn anew in each utterance."""
     TOPICS = "topics"
-    """A sentence of a few topics with numbers in it: what `tests/bench/bench_peers.py` gives to other systems too."""
+    """Sentences on a few topics with numbers, as `tests/bench/bench_peers.py` gives them to other systems too."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """How much is said."""
+    """The amount and kind of generated conversations."""
 
     conversations: int = 20
     sessions: int = 20
     turns: int = 10
-    """Utterances of a session."""
+    """Utterances of each session."""
     seed: int = 1
     talk: Talk = Talk.VARIED
     name: str = "bench"
-    """Begins the ids of the conversations."""
+    """Prefix of the conversation ids."""
 
     @property
     def total_sessions(self) -> int:
-        """Sessions of all conversations."""
+        """Number of sessions of all conversations."""
         return self.conversations * self.sessions
 
     def conversation_id(self, number: int) -> str:
-        """The id of the conversation of that number, from 0 on."""
+        """The id of conversation ``number``, counted from 0."""
         return f"{self.name}-{number:05d}"
 
     @property
@@ -72,14 +72,14 @@ def session_events(plan: LoadPlan, conversation: int, session: int) -> Iterator[
 
 
 def rounds(plan: LoadPlan, first: int = 1) -> Iterator[list[Event]]:
-    """Session by session, round by round over the conversations: all are under way at once."""
+    """The events of each session, the conversations in turn, so that all are under way at once."""
     for session in range(first, first + plan.sessions):
         for conversation in range(plan.conversations):
             yield list(session_events(plan, conversation, session))
 
 
 def question(plan: LoadPlan, conversation: int, number: int) -> Utterance:
-    """A probe about what was said: answered, and no part of the conversation."""
+    """An unrecorded ask about the generated conversation."""
     chance = random.Random(f"{plan.seed}/ask/{conversation}/{number}")
     return Utterance(
         conversation_id=plan.conversation_id(conversation),

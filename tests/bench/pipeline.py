@@ -1,4 +1,4 @@
-"""The whole way of sessions, from Kafka until their last decision is durable."""
+"""Benchmark of sessions from Kafka through all stages until their last decision is durable."""
 
 import asyncio
 import time
@@ -21,22 +21,22 @@ from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
 
 BATCH = 20
-"""Sessions that are produced together."""
+"""Sessions produced in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """What to run."""
+    """The options of the benchmark."""
 
     load: LoadPlan = field(default_factory=LoadPlan)
     rig: RigPlan = field(default_factory=RigPlan)
     compare: bool = True
-    """Run the same events once more, one at a time, and compare the digests."""
+    """Whether to run the same events again one at a time and compare the digests."""
 
 
 @dataclass(slots=True)
 class CounterSnapshot:
-    """All counters at one moment."""
+    """The values of all counters at one time."""
 
     at: float
     worker_cpu_s: float
@@ -48,7 +48,7 @@ class CounterSnapshot:
 
 
 async def read_counters(rig: Rig) -> CounterSnapshot:
-    """Read everything that counts, the workers' counters freshly written."""
+    """Read all counters, those of the workers as written after the call."""
     now = time.time()
     return CounterSnapshot(
         at=now,
@@ -64,7 +64,7 @@ async def read_counters(rig: Rig) -> CounterSnapshot:
 async def bench_pipeline(
     plan: PipelinePlan, settings: Settings, report: ReportProgress = lambda *_: None
 ) -> dict[str, Any]:
-    """The figures; raises `WrongResult` where the run's result is not right."""
+    """Run the benchmark; returns the figures. Raises `WrongResult` where the result is wrong."""
     async with open_rig(plan.rig, settings) as rig:
         await warm_up(rig)
         before = await read_counters(rig)
@@ -84,7 +84,7 @@ async def bench_pipeline(
 
 
 async def warm_up(rig: Rig) -> None:
-    """A session of its own through everything: connections, imports, first questions."""
+    """Play two short conversations, so that connections, imports and first questions are not measured."""
     load = LoadPlan(conversations=2, sessions=1, turns=4, name="warm-up")
     await play(rig, load, Watch(rig.redis, rig.names, load.keys), lambda *_: None)
 
@@ -92,7 +92,10 @@ async def warm_up(rig: Rig) -> None:
 async def play(
     rig: Rig, load: LoadPlan, watch: Watch, report: ReportProgress, first: int = 1
 ) -> dict[tuple[str, int], float]:
-    """Produce all sessions and wait until the last is durable: (conversation, session) → when its end was produced."""
+    """Produce all sessions and wait until the last is durable.
+
+    Returns (conversation, session) → the time at which its end was produced, in seconds since the epoch.
+    """
     last = first + load.sessions - 1
     total = load.conversations * last
     producing = asyncio.create_task(produce(rig, load, report, first))
@@ -106,7 +109,7 @@ async def play(
 
 
 async def produce(rig: Rig, load: LoadPlan, report: ReportProgress, first: int = 1) -> dict[tuple[str, int], float]:
-    """Produce all sessions of a load; gives when the end of each was in the log, in seconds since the epoch."""
+    """Produce all sessions of a load; returns the times as `play` does."""
     ended: dict[tuple[str, int], float] = {}
     batch: list[Event] = []
     counts: Counter[str] = Counter()
@@ -127,19 +130,19 @@ async def produce(rig: Rig, load: LoadPlan, report: ReportProgress, first: int =
 
 @dataclass(frozen=True, slots=True)
 class CounterDelta:
-    """What happened between two readings."""
+    """The differences of the counters between two snapshots."""
 
     before: CounterSnapshot
     after: CounterSnapshot
 
     @property
     def redis(self) -> Counter[str]:
-        """Commands by name."""
+        """Redis commands by name."""
         return self.after.redis - self.before.redis
 
     @property
     def qdrant(self) -> Counter[str]:
-        """Requests by route, the reading of the counters left out."""
+        """Qdrant requests by route, without those for the counters."""
         requests = self.after.qdrant - self.before.qdrant
         return Counter({route: count for route, count in requests.items() if not route.endswith("/metrics")})
 
@@ -156,7 +159,7 @@ class CounterDelta:
         }
 
     def stages(self) -> dict[str, dict[str, float]]:
-        """Stage → counters, over all processes."""
+        """Stage → counter → sum over all processes."""
         summed: dict[str, Counter[str]] = {}
         for sign, reading in ((1, self.after), (-1, self.before)):
             for meter in reading.meters:
@@ -167,7 +170,7 @@ class CounterDelta:
         return {stage: {name: round(value, 3) for name, value in part.items()} for stage, part in summed.items()}
 
     def models(self, name: str) -> float:
-        """A counter of the language model, over all processes."""
+        """A counter of the language model, summed over all processes."""
         return sum(
             sign * float(meter["models"].get(name, 0))
             for sign, reading in ((1, self.after), (-1, self.before))
@@ -175,7 +178,7 @@ class CounterDelta:
         )
 
     def loop(self, name: str) -> dict[str, int]:
-        """A spread of the event loops, over all processes."""
+        """A histogram of the event loops, summed over all processes."""
         counts: Counter[str] = Counter()
         for meter in self.after.meters:
             counts.update(meter["loop"][name])
@@ -184,14 +187,14 @@ class CounterDelta:
         return {bound: count for bound, count in counts.items() if count > 0}
 
     def longest_ms(self, name: str) -> float:
-        """The longest of a spread since the workers began, in milliseconds."""
+        """The maximum of a histogram since the workers started, in milliseconds."""
         return max(float(meter["loop"][name]) for meter in self.after.meters)
 
 
 def figures_of(
     load: LoadPlan, spent: CounterDelta, watch: Watch, ended: Mapping[tuple[str, int], float]
 ) -> dict[str, Any]:
-    """The figures of a run. Times are by the clock from the first event until the last session was durable."""
+    """The figures of a run; times are wall clock from the first event until the last session is durable."""
     sessions = load.total_sessions
     durable = [watch.durable[place] for place in ended]
     seconds = max(durable) - spent.before.at
@@ -218,7 +221,7 @@ def figures_of(
 
 
 def model_figures(spent: CounterDelta, sessions: int, seconds: float) -> dict[str, Any]:
-    """What the language model was asked; correcting retries apart. Zeros where the offline models decide."""
+    """Figures of the language model, correcting retries separate; zeros where the offline models decide."""
     peaks = [meter["models"].get("in_flight_peak", 0) for meter in spent.after.meters]
     return {
         "model_calls_per_session": round(spent.models("calls") / sessions, 3),
@@ -231,7 +234,7 @@ def model_figures(spent: CounterDelta, sessions: int, seconds: float) -> dict[st
 
 
 def loop_figures(spent: CounterDelta) -> dict[str, float]:
-    """How late the event loops came to what was due, and what of it they computed themselves."""
+    """Delays of the event loops, and the computing time between two waits."""
     return {
         "event_loop_lag_ms_p99": percentile(spent.loop("late_ms"), 0.99),
         "event_loop_lag_ms_longest": round(spent.longest_ms("late_longest_ms"), 1),
@@ -241,7 +244,7 @@ def loop_figures(spent: CounterDelta) -> dict[str, float]:
 
 
 def cut(values: list[float], percent: int) -> float:
-    """A percentile, interpolated; the value itself where there is one."""
+    """A percentile, interpolated; the value itself where there is only one, 0 where there is none."""
     if len(values) < 2:
         return values[0] if values else 0.0
     return quantiles(values, n=100, method="inclusive")[percent - 1]

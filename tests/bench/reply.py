@@ -1,4 +1,4 @@
-"""The way of a reply beyond model time, beside memories in growing numbers."""
+"""Benchmark of replies without model time, over growing numbers of memories."""
 
 import os
 import time
@@ -30,19 +30,19 @@ from tests.bench.watch import Watch
 
 MARKS = (100, 1_000, 10_000)
 SESSION_TURNS = 160
-"""Long sessions, so that memories come quickly: the offline summarizer gives 40 of each."""
+"""Utterances of a session; long ones, of which the offline summarizer makes 40 memories each."""
 STUCK_S = 600.0
 WARM_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyBenchOptions:
-    """What to run."""
+    """The options of the benchmark."""
 
     marks: tuple[int, ...] = MARKS
-    """Memories of the conversation that is asked."""
+    """Numbers of memories of the conversation that is asked."""
     beside: int = 1_000
-    """Conversations beside it."""
+    """Number of other conversations."""
     asks: int = 100
     seed: int = 1
     variables: tuple[tuple[str, str], ...] = ()
@@ -51,17 +51,18 @@ class ReplyBenchOptions:
 async def bench_reply(
     plan: ReplyBenchOptions, settings: Settings, report: ReportProgress = lambda *_: None
 ) -> dict[str, Any]:
-    """Memories → times in milliseconds, whole, by hop and by source; raises `WrongResult` where memory is not whole.
+    """Number of memories → times in milliseconds: whole, by hop and by source.
 
-    The offline models decide: what is timed is all that is not a language model.
+    The offline models decide, so that everything but a language model is timed. Raises `WrongResult` where the memory
+    is incomplete.
     """
     whole: dict[str, Any] = {}
     parts: dict[str, Any] = {}
     load = LoadPlan(1, 0, SESSION_TURNS, plan.seed, name="asked")
-    crowd = LoadPlan(plan.beside, 1, 10, plan.seed, name="beside")
+    others = LoadPlan(plan.beside, 1, 10, plan.seed, name="beside")
     async with open_rig(RigPlan(delay_s=None, variables=plan.variables), settings) as rig:
         if plan.beside:
-            await play(rig, crowd, Watch(rig.redis, rig.names, crowd.keys), _named(report, "beside"))
+            await play(rig, others, Watch(rig.redis, rig.names, others.keys), _named(report, "beside"))
         watch = Watch(rig.redis, rig.names, load.keys)
         held = 0
         for mark in sorted(plan.marks):
@@ -79,7 +80,7 @@ def _named(report: ReportProgress, name: str) -> ReportProgress:
 
 
 async def _fill(rig: Rig, load: LoadPlan, watch: Watch, held: int, mark: int, report: ReportProgress) -> int:
-    """Sessions until the conversation has ``mark`` memories; returns how many it holds."""
+    """Play sessions until the conversation has ``mark`` memories; returns the number of sessions."""
     while (known := await _memories(rig, load)) < mark:
         each = known / held if held else 40.0
         more = max(1, min(50, int((mark - known) / max(each, 1.0))))
@@ -111,9 +112,9 @@ async def _ask(rig: Rig, load: LoadPlan, asks: int, report: ReportProgress) -> d
 
 
 async def _sources(rig: Rig, load: LoadPlan, asks: int) -> dict[str, float]:
-    """Strategy → the median of its retrieval, scoring and packing, in this process over the same stores."""
+    """Strategy → median milliseconds of retrieval, scoring and packing, in this process over the same stores."""
     async with AsyncExitStack() as closing:
-        sources = recall_sources(await _kit(rig, closing))
+        sources = recall_sources(await _dependencies(rig, closing))
         store = RedisStore(rig.redis, rig.names)
         stats = await read_stats(store, load.keys[0])
         budget = rig.settings.of(RespondSettings).budget_tokens
@@ -129,7 +130,7 @@ async def _sources(rig: Rig, load: LoadPlan, asks: int) -> dict[str, float]:
         return found
 
 
-async def _kit(rig: Rig, closing: AsyncExitStack) -> Dependencies:
+async def _dependencies(rig: Rig, closing: AsyncExitStack) -> Dependencies:
     client = await closing.enter_async_context(open_qdrant(rig.settings))
     return Dependencies(
         store=RedisStore(rig.redis, rig.names),
@@ -150,7 +151,7 @@ def _medians(hops: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def reply_plot(figures: Mapping[str, Any]) -> Plot:
-    """Percentiles over memories."""
+    """A plot of percentiles over the number of memories."""
     whole = figures["whole_ms"]
     x = [float(memories) for memories in whole]
     series = [Series(name, x, [row[name] for row in whole.values()]) for name in ("p50", "p95", "p99")]

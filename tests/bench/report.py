@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: JSON for scripts, Markdown for people, and a plot where matplotlib is installed."""
+"""Reports of benchmarks: JSON for scripts, Markdown for people, and a plot where matplotlib is installed."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot with logarithmic x."""
+    """A plot with a logarithmic x axis."""
 
     title: str
     x: str
@@ -36,7 +36,7 @@ class Plot:
 
 
 def surroundings() -> dict[str, Any]:
-    """Where and with what something was measured."""
+    """The time, version, machine and settings of a measurement."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version("eunoe") if _is_installed() else None,
@@ -47,7 +47,7 @@ def surroundings() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "load_1min": round(os.getloadavg()[0], 2),
-        "variables": {name: value for name, value in sorted(os.environ.items()) if _may_be_told(name)},
+        "variables": {name: value for name, value in sorted(os.environ.items()) if _is_public(name)},
     }
 
 
@@ -64,7 +64,7 @@ def write_report(directory: Path, name: str, settings: Figures, figures: Figures
 
 
 def as_markdown(document: Figures, picture: str | None) -> str:
-    """A document as headings and tables."""
+    """A report as Markdown headings and tables."""
     where = document["surroundings"]
     lines = [f"# {document['benchmark']}", ""]
     lines.append(
@@ -79,7 +79,7 @@ def as_markdown(document: Figures, picture: str | None) -> str:
 
 
 def tables(figures: Figures) -> list[str]:
-    """Single figures as one table, tables of figures each as one of their own."""
+    """Single figures as one table, each table of figures as a table of its own."""
     flat = {name: value for name, value in figures.items() if not isinstance(value, Mapping | list)}
     lines = ["| figure | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in flat.items()), ""]
     for name, value in figures.items():
@@ -95,7 +95,7 @@ def _table(value: Mapping[str, Any] | Sequence[Any]) -> list[str]:
 
 
 def grid(value: Mapping[str, Any] | Sequence[Any]) -> tuple[list[str], dict[str, list[str]]]:
-    """(heads, row → cells) of a table of figures; a single figure among rows stands in the first column."""
+    """(heads, row → cells) of a table of figures; a row with a single figure has it in the first column."""
     rows = value if isinstance(value, Mapping) else {str(place): row for place, row in enumerate(value, 1)}
     heads = list(dict.fromkeys(head for row in rows.values() if isinstance(row, Mapping) for head in row)) or ["value"]
     return heads, {name: _cells(row, heads) for name, row in rows.items()}
@@ -108,7 +108,7 @@ def _cells(row: object, heads: Sequence[str]) -> list[str]:
 
 
 def draw(plot: Plot, path: Path) -> bool:
-    """Draw a plot; False where matplotlib is not installed."""
+    """Draw a plot; returns whether matplotlib is installed."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
@@ -134,7 +134,7 @@ def _is_installed() -> bool:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that runs; with a mark where files differ from it."""
+    """The commit of the running checkout, with ``-dirty`` where files differ from it."""
     here = Path(__file__).resolve().parent
     command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
     try:
@@ -152,5 +152,5 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def _may_be_told(name: str) -> bool:
+def _is_public(name: str) -> bool:
     return name.startswith("EUNOE_") and not any(part in name for part in ("KEY", "PASSWORD", "URL", "USERNAME"))

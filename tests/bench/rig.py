@@ -1,4 +1,4 @@
-"""What a benchmark runs on: servers, a model with a fixed delay, worker processes with their counters."""
+"""The test bed of a benchmark: servers, a model with a fixed delay, worker processes with their counters."""
 
 import asyncio
 import logging
@@ -32,25 +32,25 @@ log = logging.getLogger(__name__)
 
 ALL = ("all",)
 NEVER_IDLE_S = "1000000000"
-"""The load carries times of its own, long past: nobody's silence may end a session."""
+"""Idle time that ends a session, in seconds; so long because the load carries times long past."""
 SAMPLE_S = 0.25
 START_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class RigPlan:
-    """What to start."""
+    """The processes to start."""
 
     workers: tuple[tuple[str, ...], ...] = (ALL,)
     """The stages of each worker process."""
     delay_s: float | None = 0.2
-    """Seconds before each answer of the benchmark's own model server; None: the offline models decide."""
+    """Delay of each answer of the benchmark's model server, in seconds; `None` means the offline models."""
     base_url: str | None = None
-    """A model endpoint to ask instead."""
+    """A model endpoint to use instead of that server."""
     attach: bool = False
-    """The servers of ``EUNOE_*`` or of an `eunoe up` here, under names of the run's own."""
+    """Whether to use the servers of ``EUNOE_*`` or of an `eunoe up` here, with names of the run's own."""
     variables: tuple[tuple[str, str], ...] = ()
-    """More settings of the workers, ``EUNOE_…``."""
+    """Further settings of the workers: ``EUNOE_…``, value."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class BenchWorker:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id; 0 before the start."""
         return self.process.pid or 0
 
     def document(self) -> dict[str, Any]:
@@ -72,10 +72,10 @@ class BenchWorker:
         document: dict[str, Any] = orjson.loads(self.meter.read_bytes())
         return document
 
-    async def document_after(self, moment: float, timeout_s: float = 20.0) -> dict[str, Any]:
-        """The counters as written after ``moment`` (seconds since the epoch)."""
+    async def document_after(self, after: float, timeout_s: float = 20.0) -> dict[str, Any]:
+        """The counters as written later than ``after`` (seconds since the epoch)."""
         end = time.monotonic() + timeout_s
-        while (document := self.document())["at"] <= moment:
+        while (document := self.document())["at"] <= after:
             if time.monotonic() > end:
                 raise Unavailable(f"the worker of {', '.join(self.stages)} writes no counters")
             await asyncio.sleep(0.1)
@@ -84,7 +84,7 @@ class BenchWorker:
 
 @dataclass(slots=True)
 class Rig:
-    """A running system under test."""
+    """The running servers and workers of a benchmark."""
 
     settings: Settings
     redis: RedisClient
@@ -98,11 +98,11 @@ class Rig:
 
     @property
     def names(self) -> Keys:
-        """The names of keys and collections."""
+        """Names of Redis keys and Qdrant collections."""
         return store_keys(self.settings)
 
     async def add_worker(self, stages: Sequence[str]) -> BenchWorker:
-        """Start one more process; returns when its stages consume."""
+        """Start one more worker process; returns when its stages consume."""
         meter = self.directory / f"meter-{len(self.workers)}.json"
         variables = {**self.variables, "EUNOE_METER_FILE": str(meter)}
         process = WorkerProcess(stages, variables, self.directory / f"worker-{len(self.workers)}.log")
@@ -112,7 +112,7 @@ class Rig:
         return worker
 
     async def add_workers(self, groups: Sequence[Sequence[str]]) -> None:
-        """Start several processes side by side."""
+        """Start several worker processes concurrently."""
         await asyncio.gather(*(self.add_worker(stages) for stages in groups))
 
     async def stop_workers(self) -> None:
@@ -121,7 +121,7 @@ class Rig:
         self.workers.clear()
 
     def restarts(self) -> int:
-        """How often a worker had to be started afresh."""
+        """The number of restarts of workers."""
         return sum(worker.process.restarts for worker in self.workers)
 
     def worker_cpu_s(self) -> float:
@@ -133,7 +133,7 @@ class Rig:
         return {name: cpu_seconds(pid) for name, pid in self.servers.items()}
 
     async def sample_memory(self) -> None:
-        """Keep the peak of each worker's resident memory, for ever."""
+        """Record the peak of each worker's resident memory; never returns."""
         while True:
             for worker in self.workers:
                 worker.rss_peak_mb = max(worker.rss_peak_mb, rss_mb(worker.pid))
@@ -142,7 +142,7 @@ class Rig:
 
 @asynccontextmanager
 async def open_rig(plan: RigPlan, settings: Settings) -> AsyncIterator[Rig]:
-    """Servers with topics, the model server, the workers; all stopped in reverse."""
+    """Start servers with topics, the model server and the workers; stop all in reverse order."""
     async with AsyncExitStack() as closing:
         directory = closing.enter_context(_logs())
         servers: dict[str, int] = {}
@@ -163,14 +163,14 @@ async def open_rig(plan: RigPlan, settings: Settings) -> AsyncIterator[Rig]:
 
 @contextmanager
 def _logs() -> Iterator[Path]:
-    """A directory that is gone with the run, but kept where that fails."""
+    """A temporary directory, kept if the run fails."""
     directory = Path(tempfile.mkdtemp(prefix="eunoe-bench-"))
     failed = False
     try:
         yield directory
     except Exception:
         failed = True
-        log.error("the run failed; the logs of its workers are in %s", directory)  # noqa: TRY400 - its caller tells why
+        log.error("the run failed; the logs of its workers are in %s", directory)  # noqa: TRY400 - its caller logs the reason
         raise
     finally:
         if not failed:

@@ -1,4 +1,4 @@
-"""The same load on more processes, a rebalance in the middle of it, and asks beside a bulk import."""
+"""Benchmark of the same load on more processes, a rebalance under load, and asks during a bulk import."""
 
 import asyncio
 import time
@@ -19,28 +19,28 @@ from tests.bench.rig import Rig, RigPlan, open_rig
 from tests.bench.watch import Watch
 
 MODEL_BOUND = ("segment", "summarize", "update", "link", "tree")
-"""What waits for a model, and scales by processes."""
+"""The stages that wait for a model, and scale by processes."""
 OTHERS = tuple(name for name in STAGES if name not in MODEL_BOUND)
 
 
 @dataclass(frozen=True, slots=True)
 class ScalePlan:
-    """What to run."""
+    """The options of the benchmark."""
 
     processes: tuple[int, ...] = (1, 2, 4, 8)
     load: LoadPlan = field(default_factory=lambda: LoadPlan(conversations=48, sessions=3, turns=6))
     delay_s: float = 2.0
-    """So long that a process waits, whatever the machine."""
+    """Delay of each model answer in seconds; long enough that the model, not the machine, is the limit."""
     in_flight: int = 24
-    """Model calls that one process may have under way, 20 of them for replies: what a process adds is more of them."""
+    """Maximum concurrent model calls of a process, 20 of them reserved for replies."""
     rebalance: bool = True
     bulk_sessions: int = 10_000
-    """Sessions of a bulk import that wait while somebody asks; 0: leave that out."""
+    """Sessions of a bulk import that wait during the asks; 0 leaves this part out."""
     asks: int = 20
 
 
 async def bench_scale(plan: ScalePlan, settings: Settings, report: ReportProgress = lambda *_: None) -> dict[str, Any]:
-    """Throughput by processes, the cost of a rebalance, fairness; raises `WrongResult` where a result is not right."""
+    """Throughput by processes, the cost of a rebalance, fairness; raises `WrongResult` where a result is wrong."""
     figures: dict[str, Any] = {"throughput": {}}
     for count in plan.processes:
         figures["throughput"][str(count)] = await _throughput(plan, count, settings, report)
@@ -70,7 +70,7 @@ async def _throughput(plan: ScalePlan, processes: int, settings: Settings, repor
 
 
 async def _rebalance(plan: ScalePlan, settings: Settings, report: ReportProgress) -> dict[str, float]:
-    """A second process joins in the middle of the load: the longest time that a conversation stood still."""
+    """Add a second process in the middle of the load; returns the longest gaps between sessions, in seconds."""
     load = replace(plan.load, sessions=plan.load.sessions * 2)
     async with open_rig(_rig(plan, 1), settings) as rig:
         await warm_up(rig)
@@ -78,24 +78,24 @@ async def _rebalance(plan: ScalePlan, settings: Settings, report: ReportProgress
         playing = asyncio.create_task(
             play(rig, load, watch, lambda what, done, all_: report(f"re: {what}", done, all_))
         )
-        while len(watch.durable) < load.total_sessions // 3 and not playing.done():  # noqa: ASYNC110 - so does the watch
+        while len(watch.durable) < load.total_sessions // 3 and not playing.done():  # noqa: ASYNC110 - the watch polls too
             await asyncio.sleep(0.1)
         joined = time.time()
         await rig.add_worker(MODEL_BOUND)
         ready = time.time()
         await playing
         await check_run(rig, load)
-    return {**_standstill(watch, joined), "seconds_until_ready": round(ready - joined, 1)}
+    return {**_gaps(watch, joined), "seconds_until_ready": round(ready - joined, 1)}
 
 
-def _standstill(watch: Watch, moment: float) -> dict[str, float]:
-    """Gaps between sessions of a conversation, those over ``moment`` beside all others, in seconds."""
+def _gaps(watch: Watch, joined: float) -> dict[str, float]:
+    """Gaps between sessions of a conversation, those across ``joined`` apart from the others, in seconds."""
     times: dict[str, list[float]] = {}
     for (key, _), at in sorted(watch.durable.items()):
         times.setdefault(key, []).append(at)
-    gaps = [(before, after) for row in times.values() for before, after in pairwise(row)]
-    over = [after - before for before, after in gaps if before <= moment <= after]
-    others = [after - before for before, after in gaps if not before <= moment <= after]
+    pairs = [(before, after) for row in times.values() for before, after in pairwise(row)]
+    over = [after - before for before, after in pairs if before <= joined <= after]
+    others = [after - before for before, after in pairs if not before <= joined <= after]
     return {
         "longest_gap_s": round(max(over, default=0.0), 2),
         "longest_gap_otherwise_s": round(max(others, default=0.0), 2),
@@ -104,9 +104,9 @@ def _standstill(watch: Watch, moment: float) -> dict[str, float]:
 
 
 async def _fairness(plan: ScalePlan, settings: Settings, report: ReportProgress) -> dict[str, Any]:
-    """Asks of an idle system, and the same while a bulk import of other conversations waits for its models.
+    """Measure asks of an idle system, and the same while a bulk import of other conversations waits for models.
 
-    Who asks at once after the import stands behind all of it in the log: this one ask is told apart.
+    The first ask after the import was produced is behind all of it in the log, and is reported separately.
     """
     asked = LoadPlan(conversations=4, sessions=2, turns=6, name="asked")
     bulk = LoadPlan(conversations=max(1, plan.bulk_sessions // 20), sessions=20, turns=4, name="bulk")
@@ -145,7 +145,7 @@ async def ask_all(rig: Rig, load: LoadPlan, numbers: Iterable[int], done: Any = 
 
 
 async def _left(rig: Rig, bulk: LoadPlan) -> int:
-    """Sessions of the bulk that are not durable yet."""
+    """The number of sessions of the import that are not durable yet."""
     watch = Watch(rig.redis, rig.names, bulk.keys)
     await watch.look()
     return bulk.total_sessions - len(watch.durable)
@@ -156,7 +156,7 @@ def _times(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def scale_plot(figures: Mapping[str, Any]) -> Plot:
-    """Throughput over processes."""
+    """A plot of throughput over processes."""
     rows = figures["throughput"]
     x = [float(count) for count in rows]
     rates = Series("sessions/s", x, [row["sessions_per_s"] for row in rows.values()])

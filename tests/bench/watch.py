@@ -1,4 +1,4 @@
-"""Sees sessions become durable, from outside: the ledgers of the stages that end the way of a session."""
+"""Observes sessions becoming durable, by polling the ledgers of the last stages in Redis."""
 
 import asyncio
 import time
@@ -13,12 +13,12 @@ from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 
 LAST_STAGES = tuple(spec.name for spec in STAGES.values() if spec.order is ApplyOrder.SESSION and not spec.emits)
-"""What no stage waits for: all others have decided a session before these have."""
+"""The stages whose output no stage consumes; all others have decided a session before them."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """When each session of each conversation was durable at every last stage."""
+    """The times at which the sessions of conversations became durable at every last stage."""
 
     redis: RedisClient
     names: Keys
@@ -26,17 +26,18 @@ class Watch:
     """Keys."""
     poll_s: float = 0.1
     durable: dict[tuple[str, int], float] = field(default_factory=dict)
-    """(conversation, session) → seconds since the epoch, right to a poll."""
+    """(conversation, session) → seconds since the epoch, accurate to ``poll_s``."""
     commands: int = 0
-    """What watching itself has asked of Redis."""
+    """Redis commands of the watch itself."""
     _reached: dict[str, int] = field(default_factory=dict)
 
     async def until(
         self, sessions: int, advance: Callable[[int], None] = lambda _done: None, stuck_s: float = 60.0
     ) -> None:
-        """Return when session ``sessions`` of every conversation is durable.
+        """Wait until session ``sessions`` of every conversation is durable.
 
-        Raises `Unavailable` when nothing gets on for ``stuck_s`` seconds.
+        ``advance`` is called with the number of durable sessions. Raises `Unavailable` after ``stuck_s`` seconds
+        without progress.
         """
         since = time.monotonic()
         while left := [key for key in self.conversations if self._reached.get(key, 0) < sessions]:
@@ -45,18 +46,18 @@ class Watch:
                 advance(len(self.durable))
             elif time.monotonic() - since > stuck_s:
                 raise Unavailable(
-                    f"{len(self.durable)} sessions are durable, then nothing for {stuck_s:.0f} s:"
-                    f" {len(left)} conversations are not done, {left[0]} stands at {await self._stages(left[0])}"
+                    f"no progress for {stuck_s:.0f} s: {len(self.durable)} sessions are durable,"
+                    f" {len(left)} conversations are unfinished; {left[0]} is at {await self._stages(left[0])}"
                 )
             await asyncio.sleep(self.poll_s)
 
     async def _stages(self, key: str) -> str:
-        """The newest event that each stage has applied."""
+        """The number of the newest event that each stage has applied, as text."""
         applied = {stage: await self.redis.hget(self.names.ledger(Scope(stage, key)), "applied") for stage in STAGES}
         return ", ".join(f"{stage} {int(value or 0)}" for stage, value in applied.items())
 
     async def look(self, keys: Sequence[str] = ()) -> bool:
-        """Look once, at all conversations or only these; True: something got on."""
+        """Poll once, all conversations or only ``keys``; returns whether there was progress."""
         keys = keys or self.conversations
         async with self.redis.pipeline(transaction=False) as asking:
             for key in keys:

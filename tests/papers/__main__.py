@@ -1,4 +1,4 @@
-"""Experiments after the five papers, on data of yours; run from a checkout: ``python -m tests.papers --help``."""
+"""The experiments of the five papers on your own data, run from a checkout: ``python -m tests.papers --help``."""
 
 import typer
 
@@ -7,7 +7,9 @@ from tests.papers.memory_command import ablation, memory
 from tests.papers.operations_command import multihop, operations
 from tests.papers.teafarm_command import teafarm
 
-app = typer.Typer(help="Experiments after the five papers, on data of yours.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run the experiments of the five papers on your own data.", no_args_is_help=True, rich_markup_mode="markdown"
+)
 for command in (memory, ablation, operations, multihop, teafarm):
     app.command(command.__name__)(command)
 

@@ -1,4 +1,4 @@
-"""What each paper's idea adds: one table of rows that differ in one thing, over the same questions and budget."""
+"""Ablation of each paper's idea: variants that differ in one thing, over the same questions and budget."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,15 @@ class AblationRow:
     paper: str
     variant: str
     what: str
-    """What exactly it is."""
+    """Description of the variant in a line."""
     questions: int
     recall: float | None
-    """Evidence that a shown row says or rests on; None: no question is of this row."""
+    """Evidence that a row of the context cites; `None` where the variant has no question."""
     interval: tuple[float, float] | None
     dcg: float | None
-    """Discounted cumulative gain of cited evidence, in the order of sources' scores, over the ideal one."""
+    """Discounted cumulative gain of cited evidence, in the order of the sources' scores, over the ideal one."""
     token_f1: float | None
-    """Of the reply with the right answer; None: not asked for replies, or the variant needs a model."""
+    """Token F1 of replies and right answers; `None` without replies, or without a model that the variant needs."""
     tokens: float
 
 
@@ -49,17 +49,17 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class AblationPlan:
-    """What is compared."""
+    """The options of an ablation."""
 
     budget: int
     limit: int | None
-    """Questions of each conversation; None: all."""
+    """Questions of each conversation; `None` means all."""
     replies: bool
-    """Whether replies are asked for."""
+    """Whether to generate replies too."""
     settings: StageSettings
     language: LanguageModel | None = None
     blend_every: int = 5
-    """For CREEM: each so-manieth utterance is blended."""
+    """For CREEM: every n-th utterance is blended."""
 
 
 async def ablate(
@@ -87,7 +87,7 @@ async def _indexed(
     variant: Variant,
     known: dict[str, IndexedConversation],
 ) -> IndexedConversation:
-    """The conversation remembered as the variant wants it, each way once."""
+    """The conversation as memory of the variant; variants with equal options share it."""
     how = variant.how
     if how.name not in known:
         baselines = next((indexed.baselines for indexed in known.values()), None)
@@ -106,7 +106,7 @@ async def _judge(indexed: IndexedConversation, variant: Variant, plan: AblationP
 
 
 def _thirds(loaded: LoadedConversation) -> Mapping[str, int]:
-    """Utterance id → the third of the sessions that it was said in, from 0."""
+    """Utterance id → the third of the sessions that contains it, from 0."""
     sessions = {name: place for place, name in enumerate(dict.fromkeys(one.session_id for one in loaded.utterances))}
     return {one.utterance_id: 3 * sessions[one.session_id] // len(sessions) for one in loaded.utterances}
 
@@ -120,7 +120,7 @@ async def _one(indexed: IndexedConversation, variant: Variant, plan: AblationPla
 
 
 def ranked_ids(context: Context) -> list[str]:
-    """The cited utterances by the scores of their sources, best first; where there are none, as they stand."""
+    """The cited utterances by the scores of their sources, best first; without sources, in order of appearance."""
     best = sorted(context.sources, key=lambda source: -source.score)
     ids = [id_ for source in best for id_ in source.utterance_ids] or [id_ for row in context.rows for id_ in row.cites]
     return list(dict.fromkeys(ids))
@@ -166,6 +166,6 @@ def ablation_bars(rows: Sequence[AblationRow]) -> BarChart:
     return BarChart("Ablation", "percent", groups, series)
 
 
-def told_what(rows: Sequence[AblationRow]) -> tuple[str, ...]:
-    """Below the table: a line for each row that says what exactly it is."""
+def describe_rows(rows: Sequence[AblationRow]) -> tuple[str, ...]:
+    """A paragraph for the report, with a line of description for each row."""
     return ("\n".join(f"- {row.paper}, *{row.variant}*: {row.what}." for row in rows),)

@@ -1,4 +1,4 @@
-"""Questions asked in the open session, as stage blend and strategy insight answer them (CREEM, section 3)."""
+"""Contexts for questions in the open session, by stage blend and strategy insight (CREEM, section 3)."""
 
 from datetime import datetime, timedelta
 
@@ -13,18 +13,18 @@ from eunoe.workers.update.reads import findable_session
 
 
 async def infused(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-    """Memory with the insights of the open session, the question's turn included."""
+    """The context with the insights of the open session, those of the question included."""
     asked = await _asked(indexed, question)
     return await _shown(indexed, asked, budget, await _insights(indexed, asked))
 
 
 async def uninfused(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-    """Memory of the sessions before, alone."""
+    """The context without insights of the open session."""
     return await _shown(indexed, await _asked(indexed, question), budget, ())
 
 
 async def _asked(indexed: IndexedConversation, question: EvalQuestion) -> ReplyRequested:
-    """The question as intake would hand it on: in the session after the last one that is remembered."""
+    """The question as intake publishes it: in the session after the last one that the memory holds."""
     utterances = indexed.loaded.utterances
     last = utterances[-1]
     dialogue = [one for one in utterances if one.session_id == last.session_id]
@@ -44,7 +44,7 @@ def _line(utterance_id: str, speaker: str, text: str, at: datetime) -> Line:
 
 
 async def _insights(indexed: IndexedConversation, asked: ReplyRequested) -> tuple[Insight, ...]:
-    """What the stage gives the reply; its proposal is not written, so that questions do not hear of each other."""
+    """The insights of stage blend for the reply; its proposal is not stored, so that questions stay independent."""
     stage = indexed.how.instead.get("blend", STAGES["blend"].build)(indexed.dependencies)
     work = Work(indexed.key, (asked,), asked.session, asked.question.at)
     decision = await stage.decide(work)

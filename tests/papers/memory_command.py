@@ -1,4 +1,4 @@
-"""`python -m tests.papers memory` and `ablation`: how memory keeps itself up to date, and what each idea adds to it."""
+"""`python -m tests.papers memory` and `ablation`."""
 
 import asyncio
 import os
@@ -28,26 +28,25 @@ from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
 from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.workers.stores.answers import MemoryAnswers
-from tests.papers.ablation import AblationPlan, AblationRow, ablate, ablation_bars, told_what
-from tests.papers.upkeep import UpkeepRow, evaluate_upkeep, told_left, upkeep_bars
+from tests.papers.ablation import AblationPlan, AblationRow, ablate, ablation_bars, describe_rows
+from tests.papers.upkeep import UpkeepRow, describe_contradictions, evaluate_upkeep, upkeep_bars
 from tests.papers.variants import variants
 
 
 def memory(
-    data: Annotated[Path, typer.Option(help="Conversations in LoCoMo's format or our JSON lines.")],
+    data: Annotated[Path, typer.Option(help="File of conversations: LoCoMo's format, or JSON lines of events.")],
     sample: Samples = None,
     ask_every: Annotated[
-        int, typer.Option(min=0, help="Blend each so-manieth turn, as if it wanted a reply; 0: none.")
+        int, typer.Option(min=0, help="Blend every n-th turn, as if it asked for a reply; 0: none.")
     ] = 10,
     embedder: Embedding = None,
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Does memory keep itself up to date? Contradictions left among what holds, shares of operations and insights.
+    """Measure the upkeep of the memory: contradictions among current memories, shares of operations and insights.
 
-    With OPENAI_BASE_URL the stages ask the model, else they decide offline. What looks like a contradiction is told by
-    the offline threshold for suspicion, which is wrong as often as `python -m tests.papers operations` says: read the
-    pairs in the report.
+    With OPENAI_BASE_URL the stages ask the model, else they decide offline. Contradictions are detected by the offline
+    threshold for suspicion; `python -m tests.papers operations` measures its error rate. The report lists the pairs.
     """
     check_folder(report)
     settings = settings_with(embedder)
@@ -62,7 +61,7 @@ def memory(
         data=hashes(data),
         bars=upkeep_bars(rows),
         about={"contradictions": {row.conversation: row.left for row in rows}},
-        details=told_left(rows),
+        details=describe_contradictions(rows),
     )
     finish(made, report, as_json=as_json)
 
@@ -80,23 +79,32 @@ async def _memory(
 
 
 def ablation(
-    data: Annotated[Path, typer.Option(help="Conversations with questions, in LoCoMo's format or our JSON lines.")],
+    data: Annotated[
+        Path, typer.Option(help="File of conversations with questions: LoCoMo's format, or JSON lines of events.")
+    ],
     sample: Samples = None,
-    questions: Annotated[int | None, typer.Option(min=1, help="Only the first so many of each conversation.")] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Tokens of memory, the same for every row.")] = 1000,
-    with_replies: Annotated[bool, typer.Option("--replies", help="Ask for replies too: their token F1.")] = False,
-    blend_every: Annotated[int, typer.Option(min=1, help="For CREEM: blend each so-manieth utterance.")] = 5,
+    questions: Annotated[
+        int | None, typer.Option(min=1, help="Number of questions of each conversation; default: all.")
+    ] = None,
+    budget: Annotated[int, typer.Option(min=1, help="Memory in the prompt, in tokens, the same for every row.")] = 1000,
+    with_replies: Annotated[
+        bool, typer.Option("--replies", help="Generate replies too and measure their token F1.")
+    ] = False,
+    blend_every: Annotated[int, typer.Option(min=1, help="For CREEM: blend every n-th utterance.")] = 5,
     embedder: Embedding = None,
-    report: Annotated[Path, typer.Option(help="The folder of the table and its plot.")] = Path("eunoe-reports"),
+    report: Annotated[Path, typer.Option(help="Folder for the table and its plot.")] = Path("eunoe-reports"),
     as_json: Json = False,
 ) -> None:
-    """What does each paper's idea add? One table of rows that differ in one thing, and a plot of it.
+    """Measure each paper's idea by ablation: one table of variants that differ in one thing, and a plot.
 
-    SeCom: turns, sessions and segments by BM25, cosine and both, and keep rates down from no denoising. THEANINE:
-    without refinement (needs a model), without relations, shuffled, flat. MemTree: leaves only, and by the age of
-    the evidence. Keep Me Updated: no memory, full history, append only. CREEM: without question, refinement or
-    infusion, asked in the last session while it is open. Recall and DCG of evidence inside the budget; full history
-    knows none. The report says of each row what exactly it is.
+    - SeCom: turns, sessions and segments by BM25, cosine and both; several keep rates of denoising.
+    - THEANINE: without refinement (needs a model), without relations, shuffled, flat.
+    - MemTree: leaves only; by the age of the evidence.
+    - Keep Me Updated: no memory, full history, append only.
+    - CREEM: without question, refinement or infusion; asked in the last session while it is open.
+
+    The figures are recall and DCG of evidence within the budget, which full history ignores. The report describes each
+    row.
     """
     check_folder(report)
     settings = settings_with(embedder)
@@ -118,19 +126,19 @@ def ablation(
         data=hashes(data),
         bars=ablation_bars(rows),
         notes=(
-            "Recall and DCG of evidence in percent; a memory counts for the utterances that it rests on.",
+            "Recall and DCG of evidence in percent; a memory counts for the utterances that it cites.",
             *OFFLINE_ROWS.get(models["language"], ()),
         ),
         about={"what": {f"{row.paper}: {row.variant}": row.what for row in rows}},
-        details=told_what(rows),
+        details=describe_rows(rows),
     )
     finish(made, report, as_json=as_json)
 
 
 OFFLINE_ROWS = {
     OFFLINE: (
-        "Offline nothing is refined in timelines, blend proposes what is said word for word and replaces nothing but"
-        " repetitions, and update ends almost nothing: those rows hardly differ.",
+        "Offline, timelines are not refined, blend proposes utterances word for word and replaces only repetitions, and"
+        " update ends almost no memory: those rows hardly differ.",
     )
 }
 

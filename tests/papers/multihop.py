@@ -1,8 +1,8 @@
-"""Does a tree help to find the facts that a question needs together? On MultiHop-RAG's questions and facts.
+"""Measures multi-hop retrieval in a tree, on the questions and facts of MultiHop-RAG.
 
-The file: ``{"facts": [[url, fact, title, published_at]], "queries": [{"id", "question", "question_type",
+The file is ``{"facts": [[url, fact, title, published_at]], "queries": [{"id", "question", "question_type",
 "evidence_list": [{"fact", …}]}]}``. The facts go through the tree's stage one by one in the order of their dates,
-each as a session of its own, over the in-memory stores.
+each as a session, over the in-memory stores.
 """
 
 import json
@@ -31,12 +31,12 @@ from eunoe.workers.tree.stage import TreeStage
 
 K = 10
 BUDGET_TOKENS = 400
-"""About what ten facts cost."""
+"""Tokens of about ten facts."""
 ALL = "all"
 NULL = "null_query"
 FLAT, TREE = "leaves", "leaves + ancestors"
 RETRIEVERS = ("dense", "bm25", "rrf", "nodes", FLAT, TREE)
-"""``nodes``: the tree's nodes as they are; ``leaves``: the tree's ranking of leaves without its ancestor term."""
+"""``nodes``: the tree's nodes by cosine; ``leaves``: the tree's ranking of leaves without its ancestor term."""
 
 _TENANT, _CONVERSATION = "evaluate", "multihop"
 _SPEAKER = "Newsreader"
@@ -68,12 +68,12 @@ class MultihopRow:
     questions: int
     recall_at_10: float
     recall_at_tokens: float
-    """With as many whole texts, best first, as `BUDGET_TOKENS` take."""
+    """Recall within `BUDGET_TOKENS`, whole texts, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something retrieved: what it costs to show, and the facts that it shows."""
+    """A retrieved node: its tokens, and the facts in its text."""
 
     tokens: int
     facts: frozenset[str]
@@ -82,20 +82,20 @@ class Found:
 async def evaluate_multihop(path: Path, embedder: Embedder) -> list[MultihopRow]:
     """One row per retriever and kind of question, "all" last; questions without evidence are skipped.
 
-    Raises `Refused` for a file of another form.
+    Raises `Refused` for a file in another format.
     """
     facts, questions = read_multihop(path)
-    house = await grow(facts, embedder)
+    tree = await grow(facts, embedder)
     found: dict[str, list[list[Found]]] = {name: [] for name in RETRIEVERS}
     for question in questions:
-        for name, ranked in (await house.retrieve(question.text)).items():
+        for name, ranked in (await tree.retrieve(question.text)).items():
             found[name].append(ranked)
     kinds = [*sorted({question.kind for question in questions}), ALL]
     return [_row(name, kind, questions, found[name]) for name in RETRIEVERS for kind in kinds]
 
 
 def read_multihop(path: Path) -> tuple[list[Fact], list[MultihopQuestion]]:
-    """The facts by date, equal ones once, and the questions that have evidence."""
+    """The distinct facts by date, and the questions that have evidence."""
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
         facts = sorted((datetime.fromisoformat(at), text.strip()) for _, text, _, at in document["facts"])
@@ -112,7 +112,7 @@ def _question(query: Mapping[str, Any]) -> MultihopQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class MultihopHouse:
+class FactTree:
     """The facts in a tree."""
 
     store: MemoryStore
@@ -123,7 +123,7 @@ class MultihopHouse:
     texts: frozenset[str]
 
     async def retrieve(self, question: str) -> dict[str, list[Found]]:
-        """Retriever → what it found, best first."""
+        """Retriever → the retrieved nodes, best first."""
         hits = await self._hits(question)
         with_tree = TreeRecallSettings(limit=2 * K)
         for name, settings in ((FLAT, with_tree.model_copy(update={"ancestor_weight": 0.0})), (TREE, with_tree)):
@@ -147,13 +147,13 @@ class MultihopHouse:
         return {name: hits[: 2 * K] for name, hits in found.items()}
 
     def _found(self, node_id: str) -> Found:
-        """A leaf shows its fact; an aggregate those of its lines that are facts."""
+        """A node as `Found`: a leaf contains its fact, an aggregate those of its lines that are facts."""
         text = self.nodes[node_id].text
         return Found(count_tokens(text), frozenset((text, *text.splitlines())) & self.texts)
 
 
-async def grow(facts: Sequence[Fact], embedder: Embedder) -> MultihopHouse:
-    """A tree of the facts, inserted and aggregated one by one with the offline twin."""
+async def grow(facts: Sequence[Fact], embedder: Embedder) -> FactTree:
+    """Insert and aggregate the facts one by one, with the offline aggregator."""
     store, index, settings = MemoryStore(), MemoryIndex(), TreeSettings()
     await index.prepare(embedder.name, embedder.dimensions)
     stage = TreeStage(store, MemoryEntries(), embedder, OfflineAggregator(embedder, settings), settings)
@@ -166,9 +166,7 @@ async def grow(facts: Sequence[Fact], embedder: Embedder) -> MultihopHouse:
         commit = Commit(expect=session - 1, applied=session, writes=decision.writes)
         await store.commit(Scope(stage=NAME, key=key), commit)
         await index.upsert(decision.points)
-    return MultihopHouse(
-        store, index, embedder, key, await read_tree(store, key), frozenset(fact.text for fact in facts)
-    )
+    return FactTree(store, index, embedder, key, await read_tree(store, key), frozenset(fact.text for fact in facts))
 
 
 def _event(fact: Fact, session: int) -> MemoriesChanged:
@@ -206,7 +204,7 @@ def _recall(question: MultihopQuestion, found: Sequence[Found]) -> float:
 
 
 def within(found: Sequence[Found], budget_tokens: int) -> list[Found]:
-    """The best ones that fit the budget together; one that does not fit ends it."""
+    """The best nodes that fit the budget together, up to the first that does not."""
     kept: list[Found] = []
     left = budget_tokens
     for one in found:

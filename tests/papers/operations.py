@@ -1,8 +1,8 @@
-"""How right are the offline operations? On contradictions, on labelled pairs, and on whole conversations replayed.
+"""Measures the offline operations on contradictions and on labelled pairs.
 
-Contradictions: lines of DECODE's format, ``{"turns": [{"text", "agent_id"}], "is_contradiction"}``: does the last
-turn contradict an earlier one of its speaker. Pairs: lines of ``{"memory", "summary", "label"}``. Neither the length
-of a dialogue nor its number of turns is looked at.
+Contradictions are lines in DECODE's format, ``{"turns": [{"text", "agent_id"}], "is_contradiction"}``: whether the last
+turn contradicts an earlier one of its speaker. Pairs are lines ``{"memory", "summary", "label"}``. The length of a
+dialogue is not used as a feature.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ _SPEAKER = "speaker"
 
 @dataclass(frozen=True, slots=True)
 class ContradictionScores:
-    """Of the *suspect* threshold, per dialogue; shares from 0 to 1."""
+    """Scores of the threshold for suspicion, per dialogue; shares from 0 to 1."""
 
     dialogues: int
     threshold: float
@@ -39,27 +39,27 @@ class ContradictionScores:
     auc: float
     auc_within_equal_length: float
     length_accuracy: float
-    """Of the baseline that looks at the number of turns only, at a false positive rate that is not above 0.10."""
+    """Accuracy of a baseline on the number of turns alone, at a false positive rate of at most 0.10."""
     length_f1: float
 
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """Of the four-class operator; shares from 0 to 1."""
+    """Scores of the four-class operator; shares from 0 to 1."""
 
     pairs: int
     accuracy: float
     by_label: dict[str, str]
-    """Right of all, by gold label."""
+    """Gold label → right answers / all."""
     destructive_right: float | None
-    """Of the pairs answered REPLACE or DELETE, how many are labelled so; None where none is."""
+    """Share of pairs answered REPLACE or DELETE that are labelled so; `None` where there are none."""
     set_f1: float
-    """Of the sentences that stay, against those that the labels let stay."""
+    """F1 of the sentences that stay, against those that stay by the labels."""
     wrong: list[dict[str, str]]
 
 
 def evaluate_file(path: Path) -> dict[str, ContradictionScores | PairScores]:
-    """What the lines of a file allow to measure; raises `Refused` for lines of another form."""
+    """Measure what the lines of a file contain; raises `Refused` for lines in another format."""
     rows = list(_rows(path))
     found: dict[str, ContradictionScores | PairScores] = {}
     dialogues = [row for row in rows if "turns" in row]
@@ -93,8 +93,10 @@ def _rows(path: Path) -> Iterator[Row]:
 def _formed(row: Row) -> bool:
     if "turns" in row:
         turns = row["turns"]
-        told = isinstance(turns, list) and all(isinstance(t, dict) and {"text", "agent_id"} <= t.keys() for t in turns)
-        return told and bool(turns) and isinstance(row.get("is_contradiction"), bool)
+        formed = isinstance(turns, list) and all(
+            isinstance(t, dict) and {"text", "agent_id"} <= t.keys() for t in turns
+        )
+        return formed and bool(turns) and isinstance(row.get("is_contradiction"), bool)
     texts = (row.get("memory"), row.get("summary"))
     return all(isinstance(text, str) and text.strip() for text in texts) and row.get("label") in _LABELS
 
@@ -128,12 +130,14 @@ def _suspicion_of(row: Row) -> float:
 
 
 def score_pairs(rows: Sequence[Row]) -> PairScores:
-    """The strict rules on labelled pairs."""
+    """Scores of the strict rules on labelled pairs."""
     gold = [Operation(row["label"]) for row in rows]
-    told = [operate(str(row["memory"]), str(row["summary"])) for row in rows]
-    right = [wanted is verdict.operation for wanted, verdict in zip(gold, told, strict=True)]
+    answered = [operate(str(row["memory"]), str(row["summary"])) for row in rows]
+    right = [wanted is verdict.operation for wanted, verdict in zip(gold, answered, strict=True)]
     acted = [
-        wanted in DESTRUCTIVE for wanted, verdict in zip(gold, told, strict=True) if verdict.operation in DESTRUCTIVE
+        wanted in DESTRUCTIVE
+        for wanted, verdict in zip(gold, answered, strict=True)
+        if verdict.operation in DESTRUCTIVE
     ]
     totals, hits = Counter(gold), Counter(wanted for wanted, hit in zip(gold, right, strict=True) if hit)
     return PairScores(
@@ -141,7 +145,7 @@ def score_pairs(rows: Sequence[Row]) -> PairScores:
         accuracy=sum(right) / len(rows),
         by_label={label.value: f"{hits[label]}/{totals[label]}" for label in Operation if totals[label]},
         destructive_right=sum(acted) / len(acted) if acted else None,
-        set_f1=_set_f1(gold, [verdict.operation for verdict in told]),
+        set_f1=_set_f1(gold, [verdict.operation for verdict in answered]),
         wrong=[
             {
                 "memory": str(row["memory"]),
@@ -150,7 +154,7 @@ def score_pairs(rows: Sequence[Row]) -> PairScores:
                 "operation": verdict.operation.value,
                 "because": verdict.because,
             }
-            for row, wanted, verdict, hit in zip(rows, gold, told, right, strict=True)
+            for row, wanted, verdict, hit in zip(rows, gold, answered, right, strict=True)
             if not hit
         ],
     )
@@ -162,10 +166,10 @@ def operate(memory: str, summary: str) -> OperationVerdict:
     return found or OperationVerdict(Operation.APPEND, "nothing says otherwise")
 
 
-def _set_f1(gold: Sequence[Operation], told: Sequence[Operation]) -> float:
+def _set_f1(gold: Sequence[Operation], answered: Sequence[Operation]) -> float:
     """F1 over all sentences that stay, pair by pair."""
     wanted = [(place, id_) for place, operation in enumerate(gold) for id_ in _staying(operation)]
-    found = [(place, id_) for place, operation in enumerate(told) for id_ in _staying(operation)]
+    found = [(place, id_) for place, operation in enumerate(answered) for id_ in _staying(operation)]
     both = len(set(wanted) & set(found))
     return 2 * both / (len(wanted) + len(found)) if wanted or found else 1.0
 

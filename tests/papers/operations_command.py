@@ -1,4 +1,4 @@
-"""`operations` and `multihop`: the rules of update on labelled pairs, and the tree on facts of several articles."""
+"""`python -m tests.papers operations` and `multihop`."""
 
 import asyncio
 from dataclasses import asdict
@@ -18,12 +18,12 @@ from tests.papers.replay import ReplayScores, replay_file
 
 
 def multihop(
-    data: Annotated[Path, typer.Option(help="Facts and questions in MultiHop-RAG's format, as JSON.")],
+    data: Annotated[Path, typer.Option(help="JSON file of facts and questions in MultiHop-RAG's format.")],
     as_json: Json = False,
 ) -> None:
-    """Does the tree help to find the facts that a question needs together? Recall of evidence facts, by retriever.
+    """Measure multi-hop retrieval in the tree: recall of evidence facts, by retriever.
 
-    The facts enter the tree one by one in the order of their dates; every row sees the same facts and questions.
+    The facts are inserted one by one in the order of their dates; every row is over the same facts and questions.
     """
     rows = asyncio.run(evaluate_multihop(data, WordLlamaEmbedder()))
     if as_json:
@@ -34,14 +34,14 @@ def multihop(
 
 def operations(
     data: Annotated[
-        Path | None, typer.Option(help="Lines of DECODE dialogues, or of {memory, summary, label}, as JSON.")
+        Path | None, typer.Option(help="File of JSON lines: DECODE dialogues, or {memory, summary, label}.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="LoCoMo conversations: replay them, and print every memory that is ended.")
+        Path | None, typer.Option(help="File of LoCoMo conversations to replay; prints every ended memory.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """How right are the offline operations on memories? Contradictions, labelled pairs, and wrong deletions."""
+    """Measure the offline operations on memories: contradictions, labelled pairs, wrong deletions."""
     if data is None and replay is None:
         raise Refused("nothing to measure: give --data FILE, --replay FILE or both")
     found: dict[str, ContradictionScores | PairScores | ReplayScores] = {}
@@ -57,7 +57,7 @@ def operations(
 
 
 def _sheet(name: str, fields: dict[str, object]) -> Table:
-    """One row per number; what was wrong, or fired, below it in full."""
+    """A table with one row for each number, and the wrong or ended items in full."""
     table = Table("", name)
     for field, value in fields.items():
         for row in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""What the offline operations take out of the current view of whole conversations: every fire, to be read."""
+"""Replays conversations and lists every memory that the offline operations end."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """A memory that was ended, and what ended it."""
+    """An ended memory, and the sentence that ended it."""
 
     conversation: str
     session: int
@@ -24,12 +24,12 @@ class Fire:
     because: str
     memory: str
     by: str
-    """The successor's text; of a retired memory that of the sentence that retired it."""
+    """Text of the successor, or of the sentence that retired the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayScores:
-    """Counts over all conversations; those born superseded or retired are no loss."""
+    """Counts over all conversations; memories born superseded or retired are not counted as ended."""
 
     conversations: int
     memories: int
@@ -42,7 +42,7 @@ class ReplayScores:
 
 
 async def replay_file(path: Path, embedder: Embedder) -> ReplayScores:
-    """Every conversation of a LoCoMo file through the offline stages; raises `Refused` for another format."""
+    """Run every conversation of a LoCoMo file through the offline stages; raises `Refused` for another format."""
     samples = samples_in(_bytes(path), path)
     if not samples:
         raise Refused(f"{path}: no LoCoMo conversations to replay")
@@ -65,7 +65,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def scores_of(feeds: dict[str, list[MemoriesChanged]], dead_letters: int = 0) -> ReplayScores:
-    """The counts and the fires of change feeds, by conversation."""
+    """The counts and ended memories of change feeds, given by conversation."""
     fires = [fire for name, feed in feeds.items() for fire in fires_of(name, feed)]
     changes = [change for feed in feeds.values() for event in feed for change in event.changes]
     memories = sum(change.kind is ChangeKind.ADDED for change in changes)

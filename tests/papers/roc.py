@@ -1,4 +1,4 @@
-"""Scores against yes and no: accuracy, F1 and false positive rate of a threshold, and areas under the curve. Pure."""
+"""Metrics of binary scores: accuracy, F1 and false positive rate of a threshold, and areas under the ROC curve."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Something that was scored, what is true of it, and its length."""
+    """A scored item, with its label and its length."""
 
     score: float
     positive: bool
@@ -14,7 +14,7 @@ class Scored:
 
 
 def at_threshold(scored: Sequence[Scored], threshold: float) -> tuple[float, float, float]:
-    """(accuracy, F1, false positive rate) where a score of ``threshold`` or more says yes."""
+    """(accuracy, F1, false positive rate) where a score of at least ``threshold`` is positive."""
     hits = sum(each.score >= threshold and each.positive for each in scored)
     false = sum(each.score >= threshold and not each.positive for each in scored)
     positives = sum(each.positive for each in scored)
@@ -25,7 +25,7 @@ def at_threshold(scored: Sequence[Scored], threshold: float) -> tuple[float, flo
 
 
 def best_at_rate(scored: Sequence[Scored], rate: float) -> tuple[float, float, float]:
-    """What `at_threshold` gives at the lowest threshold whose false positive rate is not above ``rate``."""
+    """`at_threshold` at the lowest threshold with a false positive rate of at most ``rate``."""
     for threshold in sorted({each.score for each in scored}):
         found = at_threshold(scored, threshold)
         if found[2] <= rate:
@@ -34,13 +34,13 @@ def best_at_rate(scored: Sequence[Scored], rate: float) -> tuple[float, float, f
 
 
 def auc(scored: Iterable[Scored]) -> float:
-    """The area under the ROC curve: how often a positive is above a negative; 0.5 where one of them is missing."""
+    """The area under the ROC curve; 0.5 where there are no positives or no negatives."""
     wins, pairs = _wins(list(scored))
     return wins / pairs if pairs else 0.5
 
 
 def auc_within(scored: Sequence[Scored]) -> float:
-    """The same over pairs of equal length only."""
+    """As `auc`, over pairs of equal length only."""
     parts = [_wins([each for each in scored if each.length == length]) for length in {each.length for each in scored}]
     pairs = sum(part[1] for part in parts)
     return sum(part[0] for part in parts) / pairs if pairs else 0.5

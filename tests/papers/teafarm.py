@@ -1,8 +1,8 @@
-"""TeaFarm (THEANINE, section 5): can a responder be talked into what never was?
+"""TeaFarm (THEANINE, section 5): counterfactual questions that try to mislead the responder.
 
-Summaries of a conversation → a counterfactual question from each speaker's side, with its right answer → a session that
-leads up to the question → the reply, by strategy → a judge who sees question, right answer and reply.
-What was made is kept as JSON lines, and is not made again.
+Steps: summaries of a conversation → a counterfactual question by each speaker, with its right answer → a session that
+leads up to the question → the reply, by strategy → a judgement by question, right answer and reply. All results are
+kept as JSON lines and are not made again.
 """
 
 import random
@@ -85,9 +85,9 @@ class Item(Value):
 
     conversation: Identifier
     speaker: Name
-    """Who asks."""
+    """Name of the asker."""
     other: Name
-    """Who is asked: the responder speaks as them."""
+    """Name of the speaker asked, as whom the responder replies."""
     question: Text
     answer: Text
     session: tuple[Spoken, ...]
@@ -97,7 +97,7 @@ class Item(Value):
 
     @property
     def name(self) -> tuple[str, str]:
-        """What it is known again by."""
+        """The identity of the item: conversation and asker."""
         return self.conversation, self.speaker
 
 
@@ -109,7 +109,7 @@ class Outcome(Value):
     strategy: str
     reply: str
     correct: bool | None
-    """None: the judge gave no verdict that fits the form."""
+    """`None` where no answer of the judge fitted the form."""
     budget: int
     model: str
     judge: str
@@ -117,18 +117,18 @@ class Outcome(Value):
 
 @dataclass(frozen=True, slots=True)
 class TeafarmRow:
-    """How often a strategy was not misled."""
+    """The share of questions that did not mislead a strategy."""
 
     strategy: str
     questions: int
     success_rate: float | None
-    """None: nothing was asked."""
+    """`None` where nothing was asked."""
     unjudged: int
 
 
 @dataclass(frozen=True, slots=True)
 class Farm:
-    """One run, in a folder of its own."""
+    """One run, with its results in a folder."""
 
     folder: Path
     model: LanguageModel
@@ -139,7 +139,7 @@ class Farm:
     advance: Advance = lambda: None
 
     async def items(self, indexed: IndexedConversation) -> list[Item]:
-        """The conversation's two items, made where the dataset does not hold them yet."""
+        """The two items of a conversation, made where the dataset lacks them."""
         kept = {item.name: item for item in read_lines(self.folder / DATASET, Item)}
         name = indexed.loaded.conversation_id
         mine = [item for item in kept.values() if item.conversation == name]
@@ -181,10 +181,10 @@ class Farm:
         speakers = _two(indexed)
         other = next(name for name in speakers if name != tricky.speaker)
         sessions = [list(group) for _, group in groupby(indexed.loaded.utterances, lambda one: one.session_id)]
-        told = "\n".join(f"{one.speaker}: {fold(one.text)}" for one in sessions[-1])
+        last_session = "\n".join(f"{one.speaker}: {fold(one.text)}" for one in sessions[-1])
         last = f"Last utterance, said by {tricky.speaker}:\n{delimited(tricky.question)}"
         system = f"{_SESSION.format(shortest=SHORTEST, longest=LONGEST)}\n{_DATA}"
-        user = f"{last}\n\nThe last session:\n{delimited(told)}"
+        user = f"{last}\n\nThe last session:\n{delimited(last_session)}"
         prompt = Prompt(name="teafarm-session/1", system=system, user=user, max_tokens=2048)
         asked = await ask_checked(
             self.model, prompt, MadeSession, lambda made: session_fault(made.utterances, tricky, speakers)
@@ -203,7 +203,7 @@ class Farm:
         )
 
     async def ask(self, indexed: IndexedConversation, items: Sequence[Item]) -> None:
-        """Every item by every strategy; what the folder holds already is not asked again."""
+        """Ask every item with every strategy, except those whose reply the folder contains."""
         kept = {(one.conversation, one.speaker, one.strategy) for one in self.outcomes()}
         replier = replier_of(indexed)
         for item in items:
@@ -215,7 +215,7 @@ class Farm:
                 self.advance()
 
     def outcomes(self) -> list[Outcome]:
-        """What the folder holds of this model, judge and budget."""
+        """The replies in the folder of this model, judge and budget."""
         own = (self.budget, self.model.name, self.judge.name)
         known = read_lines(self.folder / REPLIES, Outcome)
         return [one for one in known if (one.budget, one.model, one.judge) == own]
@@ -236,7 +236,7 @@ class Farm:
 
 
 def session_fault(utterances: Sequence[Spoken], tricky: Tricky, speakers: Sequence[str]) -> str | None:
-    """What is wrong with a made session; None: nothing."""
+    """The fault of a generated session; `None` where it has none."""
     strangers = sorted({one.speaker for one in utterances} - set(speakers))
     if strangers:
         return f"only {' and '.join(speakers)} take part"
@@ -270,7 +270,7 @@ def _lines(indexed: IndexedConversation, item: Item) -> tuple[Line, ...]:
 
 
 def read_lines(path: Path, form: type[LineT]) -> list[LineT]:
-    """What a file of ours holds; nothing where there is none. Raises `Refused` for lines of another form."""
+    """The lines of a file, none where it is missing; raises `Refused` for lines in another format."""
     if not path.is_file():
         return []
     found = []
@@ -278,18 +278,20 @@ def read_lines(path: Path, form: type[LineT]) -> list[LineT]:
         try:
             found.append(form.from_json(line))
         except ValidationError:
-            raise Refused(f"{path}, line {number}: no line of TeaFarm's; move the file away, or take it out") from None
+            raise Refused(
+                f"{path}, line {number}: not a line of TeaFarm: remove the line, or move the file away"
+            ) from None
     return found
 
 
 def append(path: Path, row: Value) -> None:
-    """One more line, on disk before the next is made."""
+    """Append a line to a file."""
     with path.open("ab") as file:
         file.write(row.to_json() + b"\n")
 
 
 def teafarm_rows(outcomes: Sequence[Outcome], strategies: Sequence[str]) -> list[TeafarmRow]:
-    """Success rates; what was not judged counts as no success."""
+    """Success rates; an unjudged reply counts as no success."""
     rows = []
     for strategy in strategies:
         mine = [one for one in outcomes if one.strategy == strategy]

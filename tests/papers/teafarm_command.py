@@ -1,4 +1,4 @@
-"""`teafarm`: can the responder be misled?"""
+"""`python -m tests.papers teafarm`."""
 
 import asyncio
 import os
@@ -43,10 +43,16 @@ from tests.papers.teafarm import (
 
 
 def teafarm(
-    data: Annotated[Path, typer.Option(help="Conversations of two speakers, in LoCoMo's format or our JSON lines.")],
-    out: Annotated[Path, typer.Option(help="The folder of dataset.jsonl and replies.jsonl; goes on where it stopped.")],
+    data: Annotated[
+        Path, typer.Option(help="File of conversations of two speakers: LoCoMo's format, or JSON lines of events.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for dataset.jsonl and replies.jsonl; an existing one is continued.")
+    ],
     sample: Samples = None,
-    conversations: Annotated[int | None, typer.Option(min=1, help="Only so many, drawn by the seed.")] = None,
+    conversations: Annotated[
+        int | None, typer.Option(min=1, help="Number of conversations, drawn by the seed; default: all.")
+    ] = None,
     memory: Ways = None,
     budget: Budget = 1500,
     judge: Judge = None,
@@ -55,12 +61,12 @@ def teafarm(
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Can the responder be talked into what never was? TeaFarm's counterfactual questions (THEANINE, section 5).
+    """Measure replies to TeaFarm's counterfactual questions (THEANINE, section 5).
 
-    Needs a language model (OPENAI_BASE_URL): it writes from the memories of each conversation one counterfactual
-    question of each speaker with its right answer, and a session of 10 to 15 utterances that ends with the question;
-    the responder answers it with each memory; a judge who sees question, right answer and reply decides. What is
-    in OUT already is not made or asked again.
+    Needs a language model (OPENAI_BASE_URL). From the memories of each conversation it writes one counterfactual
+    question of each speaker with its right answer, and a session of 10 to 15 utterances that ends with the question.
+    The responder answers with each kind of memory. A judge decides by question, right answer and reply. Items that
+    OUT contains already are not made or asked again.
     """
     ways = known_ways(memory)
     check_folder(report)
@@ -70,7 +76,7 @@ def teafarm(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"{out}: no folder: {error.strerror}") from None
+        raise Refused(f"{out}: cannot be created: {error.strerror}") from None
     corpus = read_corpus(data, sample or ())
     names = set(chosen([loaded.conversation_id for loaded in corpus], conversations, seed))
     drawn = [loaded for loaded in corpus if loaded.conversation_id in names]
@@ -89,11 +95,11 @@ def teafarm(
 
 
 def unmade(rows: Sequence[TeafarmRow], wanted: int) -> tuple[str, ...]:
-    """Says so where questions are missing."""
+    """A note for the report where questions are missing."""
     asked = max((row.questions for row in rows), default=0)
     if asked == wanted:
         return ()
-    return (f"Only {asked} of {wanted} questions: of the others the model gave nothing that passes its checks, twice.",)
+    return (f"Only {asked} of {wanted} questions: for the others two answers of the model failed the checks.",)
 
 
 async def _teafarm(

@@ -1,4 +1,4 @@
-"""How memory keeps itself up to date: contradictions among what holds, and which operations and insights there were."""
+"""Measures the upkeep of the memory: contradictions among current memories, shares of operations and insights."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 
 SHOWN = 20
-"""Contradictions that are printed of each conversation."""
+"""Contradictions printed for each conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class UpkeepRow:
     pairs: int
     """Pairs of current memories of one speaker."""
     contradictions: int
-    """Of them, those that look like a contradiction, by the offline threshold for suspicion."""
+    """Pairs that look like a contradiction by the offline threshold for suspicion."""
     added: float
     reinforced: float
     superseded: float
@@ -44,7 +44,7 @@ class UpkeepRow:
     updated: float
     """Shares of their insights."""
     left: list[dict[str, str]] = field(default_factory=list)
-    """The first `SHOWN` contradictions: older, newer, why."""
+    """The first `SHOWN` contradictions: older, newer, reason."""
 
 
 async def evaluate_upkeep(
@@ -55,7 +55,7 @@ async def evaluate_upkeep(
     ask_every: int,
     advance: Advance = lambda: None,
 ) -> list[UpkeepRow]:
-    """Every conversation through the stages; each ``ask_every``-th turn (0: none) is blended as if asked for."""
+    """Run every conversation through the stages; every ``ask_every``-th turn (0: none) is blended."""
     rows = []
     for loaded in conversations:
         pipeline = InMemoryPipeline(embedder, settings, language, stages=select_stages((*MEMORY_UPDATES, "blend")))
@@ -66,7 +66,7 @@ async def evaluate_upkeep(
 
 
 def proposals(pipeline: InMemoryPipeline) -> list[InsightsProposed]:
-    """What blend proposed."""
+    """The insights that blend proposed."""
     return [event for event in pipeline.events(Topic.MEMORIES) if isinstance(event, InsightsProposed)]
 
 
@@ -111,8 +111,8 @@ def _share(counts: Counter[str], name: str) -> float:
     return round(counts[name] / total, 3) if total else 0.0
 
 
-def told_left(rows: Sequence[UpkeepRow]) -> tuple[str, ...]:
-    """Below the table: the pairs that look like contradictions."""
+def describe_contradictions(rows: Sequence[UpkeepRow]) -> tuple[str, ...]:
+    """Paragraphs for the report with the pairs that look like contradictions."""
     pairs = [
         f"- {row.conversation}: *{one['older']}* – *{one['newer']}* ({one['because']})"
         for row in rows

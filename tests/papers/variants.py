@@ -1,4 +1,4 @@
-"""The rows of an ablation: what is taken out of each paper's idea, and how."""
+"""The variants of an ablation: each takes one part out of a paper's idea."""
 
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ KEEPS = (1.0, 0.9, 0.75, 0.5)
 RELATIVES = ("oldest third", "middle third", "latest third")
 
 Contexts = Callable[[IndexedConversation, EvalQuestion, int], Awaitable[Context]]
-"""(indexed, question, budget) → memory."""
+"""(conversation, question, budget in tokens) → context."""
 Changed = Callable[[StageSettings], StageSettings]
 
 WHOLE = IngestOptions()
@@ -52,20 +52,20 @@ class Variant:
     paper: str
     name: str
     what: str
-    """What exactly it is, in a line."""
+    """Description in a line."""
     find: Contexts
     how: IngestOptions = WHOLE
-    """How the conversation becomes memory; those of one name share it."""
+    """Options for turning the conversation into memory; variants with options of one name share it."""
     changed: Changed = lambda settings: settings
-    """The settings of the reply, memory being made."""
+    """Changes the settings of retrieval and reply."""
     needs_model: bool = False
-    """Offline it is no other than the whole idea."""
+    """Whether the variant differs from the whole idea only with a model."""
     third: int | None = None
     """Only questions whose latest evidence lies in this third of the sessions, from 0."""
 
 
 def variants(blend_every: int = 5) -> Iterator[Variant]:
-    """All rows, paper by paper; for CREEM each ``blend_every``-th utterance is blended."""
+    """All variants, paper by paper; for CREEM every ``blend_every``-th utterance is blended."""
     yield from _secom()
     yield from _theanine()
     yield from _memtree()
@@ -118,8 +118,10 @@ def _memtree() -> Iterator[Variant]:
     for name, (what, changed) in ways.items():
         yield Variant("MemTree", name, what, _strategy(Strategy.TREE), changed=changed)
         for place, third in enumerate(RELATIVES):
-            told = f"the same, questions whose latest evidence is of the {third} of sessions"
-            yield Variant("MemTree", f"{name}, {third}", told, _strategy(Strategy.TREE), changed=changed, third=place)
+            what_third = f"the same, questions whose latest evidence is of the {third} of sessions"
+            yield Variant(
+                "MemTree", f"{name}, {third}", what_third, _strategy(Strategy.TREE), changed=changed, third=place
+            )
 
 
 def _keep_me_updated() -> Iterator[Variant]:
@@ -171,12 +173,12 @@ def _leaves(settings: StageSettings) -> StageSettings:
 
 
 def adjusted(indexed: IndexedConversation, changed: Changed) -> IndexedConversation:
-    """The same memory, asked with other settings."""
+    """The same memory with other settings of retrieval."""
     dependencies = replace(indexed.dependencies, settings=changed(indexed.dependencies.settings))
     return replace(indexed, dependencies=dependencies, sources=recall_sources(dependencies))
 
 
-# ---- ways to memory
+# ---- retrieval
 
 
 def _strategy(strategy: Strategy) -> Contexts:
@@ -194,7 +196,7 @@ def _simple(way: str) -> Contexts:
 
 
 def _timelines(lay_out: Callable[[str], TimelineLayout]) -> Contexts:
-    """Strategy timeline, shown otherwise; ``lay_out`` is given the question."""
+    """Strategy timeline with another layout; ``lay_out`` makes it from the question."""
 
     async def find(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
         dependencies = indexed.dependencies
@@ -214,7 +216,7 @@ def _unnamed(shown: Sequence[ShownTimeline]) -> Context:
 
 
 def _broken(question: str) -> TimelineLayout:
-    """The memories of timelines, each once and with its day, in an order that tells nothing; no source has a score."""
+    """The memories of timelines, each once with its day, in random order and without scores."""
 
     def lay_out(shown: Sequence[ShownTimeline]) -> Context:
         memories = list({memory.memory_id: memory for one in shown for memory in one.memories}.values())

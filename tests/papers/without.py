@@ -1,6 +1,4 @@
-"""Stages that lack one idea: the stage's own decision over a port that does not have it, so that rows of an ablation
-differ in that alone.
-"""
+"""Stages that lack one idea, for ablations: the stage's own decision over a port without that idea."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -46,17 +44,17 @@ class WholeSession:
 
 
 class Appending:
-    """Every pair is APPEND: only a sentence of the very same words is not kept twice."""
+    """Answers APPEND for every pair; only identical sentences are not kept twice."""
 
     reads_meaning = False
 
     async def operate(self, pairs: Sequence[OperationPair]) -> OperationJudgement:
-        """Nothing ends."""
+        """APPEND for every pair."""
         return OperationJudgement((APPENDED,) * len(pairs), NOBODY)
 
 
 class Unrelating:
-    """Every similar pair is linked, and no relation is told apart."""
+    """Links every similar pair with the same relation."""
 
     async def judge(self, pairs: Sequence[LinkPair]) -> LinkJudgement:
         """The same verdict for all."""
