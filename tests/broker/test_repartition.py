@@ -131,7 +131,7 @@ async def _check_followers(settings: Settings) -> None:
     assert (live.names.generation, (await client_settings(settings)).names.log) == ("v2", 1)
     assert live.names.name(Topic.CONVERSATIONS).endswith(".conversations.1")
     assert await check_partitions(live.kafka_settings, live.names) == AFTER
-    with pytest.raises(Refused, match="was left for"):
+    with pytest.raises(Refused, match="has replaced"):
         await promote(settings, "v1", lambda _left: None)
     with pytest.raises(Refused, match=f"has {AFTER} partitions already"):
         await survey(settings, AFTER)
