@@ -1,1 +1,1 @@
-"""The contracts of eunoe: events, memories, decisions and ports. Pure data, no I/O."""
+"""The contracts of eunoe: events, memories, decisions and ports; data without I/O."""

@@ -1,4 +1,4 @@
-"""What every contract shares: frozen models, and the vocabulary of ids, names, texts and times."""
+"""Base classes of all contracts, and the types of ids, names, texts and times."""
 
 import re
 from datetime import UTC, datetime
@@ -56,12 +56,12 @@ def _rfc3339(value: object) -> object:
 def _to_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
-    except OverflowError:  # the first and the last hours of the calendar, in zones on the far side of it
+    except OverflowError:  # the first or last hours of the calendar, in a distant zone
         raise ValueError("must lie in the years 1 to 9999 in UTC, too") from None
 
 
 def write_time(value: datetime) -> str:
-    """The RFC 3339 text of an aware time, in UTC with a ``Z``, microseconds only where there are any."""
+    """The RFC 3339 text of an aware time, in UTC with a ``Z``, with microseconds only where they are not 0."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -72,7 +72,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)
 """A participant's name: 1 to 100 characters, no control characters."""
 
 Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_not_blank)]
-"""What somebody said: any text that is not blank."""
+"""The text of an utterance: any text that is not blank."""
 
 Time = Annotated[
     AwareDatetime,
@@ -80,7 +80,7 @@ Time = Annotated[
     AfterValidator(_to_utc),
     PlainSerializer(write_time, return_type=str, when_used="json"),
 ]
-"""An instant: RFC 3339 with a zone going in, UTC coming out."""
+"""An instant: read as RFC 3339 with a zone, held and written in UTC."""
 
 
 class Value(BaseModel):
@@ -101,7 +101,7 @@ class Value(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read what `to_json` wrote; raises pydantic's ``ValidationError`` for anything else."""
+        """The value of a JSON text by `to_json`; raises pydantic's ``ValidationError`` for any other text."""
         return cls.model_validate_json(text)
 
 

@@ -1,4 +1,4 @@
-"""What a stage returns, and what the runner commits of it."""
+"""Decisions of stages, and their transactions as the runner commits them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +15,12 @@ E_co = TypeVar("E_co", bound=Contract, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write one document of a table of the stage's own state."""
+    """Write one document into a table of the stage."""
 
     table: str
     id: str
     text: str
-    """JSON."""
+    """The document, as JSON."""
 
     @classmethod
     def of(cls, table: str, id_: str, value: Value) -> Self:
@@ -30,7 +30,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Remove one document of a table; nothing happens where it is not there."""
+    """Remove one document of a table; a missing one is no fault."""
 
     table: str
     id: str
@@ -38,7 +38,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Remove a whole table; done before all other writes of its decision."""
+    """Remove a whole table, before all other writes of the decision."""
 
     table: str
 
@@ -47,7 +47,7 @@ Write = Put | Drop | Clear
 
 
 class Collection(StrEnum):
-    """The kinds of points in the vector index; each is a Qdrant collection of its generation."""
+    """Kinds of points in the vector index; each generation has a Qdrant collection for each."""
 
     SEGMENTS = "segments"
     MEMORIES = "memories"
@@ -55,24 +55,24 @@ class Collection(StrEnum):
 
 
 class SparseVector(Value):
-    """Term weights: ``values[i]`` belongs to the term hashed to ``indices[i]`` (unsigned 32 bits, ascending)."""
+    """Term weights: ``values[i]`` is the weight of the term hashed to ``indices[i]`` (unsigned 32 bits, ascending)."""
 
     indices: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
 
 
 class Point(Value):
-    """An entry of the vector index; the index is rebuilt from Redis, and Redis alone says what is current."""
+    """An entry of the vector index, which is derived from the state in Redis."""
 
     collection: Collection
     id: str
     """A UUID."""
     key: str
-    """The conversation key: the filter of every search."""
+    """Conversation key, by which every search filters."""
     born: int = Field(ge=1)
-    """The session it comes from."""
+    """Number of the session that it comes from."""
     seq: int = Field(ge=1)
-    """The session that changed it last; an upsert with a smaller or equal one there is the newer and wins."""
+    """Number of the session that changed it last; an upsert with a smaller number than the stored one is ignored."""
     text: str
     dense: bytes
     """Little-endian float32, a unit vector."""
@@ -80,16 +80,16 @@ class Point(Value):
 
 
 class Timer(Value):
-    """The wish to close a session when nobody speaks after ``since`` for the idle time."""
+    """Closes a session when no utterance comes for the idle time after ``since``."""
 
     after_utterance_id: Identifier | None
-    """None: there is no open session any more."""
+    """`None` means that no session is open any more."""
     since: Time
-    """The log's time of the last utterance."""
+    """Log time of the last utterance."""
 
 
 class Rejection(Value):
-    """The event is set aside as a dead letter; the decision's other parts hold all the same."""
+    """The reason to dead-letter the event; the other parts of the decision apply nevertheless."""
 
     reason: DeadLetterReason
     error: str
@@ -97,7 +97,7 @@ class Rejection(Value):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a stage wants to become true, all together or not at all."""
+    """The outcome of a stage for one unit of work, applied as a whole or not at all."""
 
     writes: tuple[Write, ...] = ()
     points: tuple[Point, ...] = ()
@@ -105,14 +105,14 @@ class Decision:
     timer: Timer | None = None
     rejection: Rejection | None = None
     recorded: str | None = None
-    """What time made of this decision (an uninfused turn), in words for `Work.recorded` when it is replayed."""
+    """Recorded outcome: the effect of timing on this decision, as text for `Work.recorded` in a replay."""
     skipped: bool = False
-    """True: the session lacks what an earlier stage skipped; it may still come, late."""
+    """Whether the session lacks the part of a stage that skipped it; that part may still come late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not yet: something that this decision reads is not there. The runner asks again."""
+    """The decision needs state that does not exist yet; the runner tries again after ``seconds``."""
 
     reason: str
     seconds: float = 0.05
@@ -120,7 +120,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Not everything of this session has come; keep what came, and go on with the next event."""
+    """The session is incomplete: keep its events, and go on with the next event."""
 
     reason: str
 
@@ -130,31 +130,31 @@ Outcome = Decision | Wait | Park
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[E_co]):
-    """What a stage is asked to decide."""
+    """One unit of work for a stage."""
 
     key: str
     events: tuple[E_co, ...]
-    """One event; for a stage that gathers, all that came of the session."""
+    """One event; for a stage that gathers, all events of the session so far."""
     number: int
-    """The session's number; for intake the position in the log."""
+    """Number of the session; for intake the position in the log."""
     log_time: datetime
-    """The broker's append time of the record."""
+    """Append time of the record."""
     replayed: bool = False
-    """True: its asks are not to be answered here: they were long ago, or another generation answers them."""
+    """Whether its asks are not to be answered: they are old, or another generation answers them."""
     recorded: str | None = None
-    """What time made of this decision when it was first made; None: nothing, or it is made for the first time."""
+    """Recorded outcome of the first decision on this work; `None` where there is none."""
     late_after: int | None = None
-    """Not None: a skipped session that comes after its turn; sessions up to this one are applied. It may add, and
-    never supersede what is newer."""
+    """Set for a skipped session that comes late: the number of the last applied session. It may add memories, and never
+    supersede newer ones."""
 
     @property
     def late(self) -> bool:
-        """True: the session comes after its turn."""
+        """Whether the session comes late, after it was skipped."""
         return self.late_after is not None
 
     @property
     def seq(self) -> int:
-        """The session as which it changes things: a late one changes what the last applied session left."""
+        """The session number for its changes; a late session changes the state of the last applied one."""
         return self.number if self.late_after is None else self.late_after
 
     @property
@@ -165,10 +165,10 @@ class Work(Generic[E_co]):
 
 
 class OutMessage(Value):
-    """A message of an outbox: an event as text, or a dead letter's raw bytes."""
+    """A message of an outbox: an event as text, or the raw bytes of a dead letter."""
 
     topic: str
-    """The logical topic, without prefix and generation."""
+    """Logical topic, without prefix and generation."""
     key: str | None
     text: str | None = None
     raw: bytes | None = None
@@ -176,15 +176,15 @@ class OutMessage(Value):
 
     @property
     def value(self) -> bytes:
-        """The record's value."""
+        """Value of the record."""
         return self.raw if self.raw is not None else (self.text or "").encode()
 
 
 class Outbox(Value):
-    """What the decision ``number`` still owes to Qdrant, the timers and the topics."""
+    """Effects of a decision outside its transaction: points for Qdrant, a timer, messages for topics."""
 
     number: int
-    """That of the decision; of the n-th late one -n, so that no mark is taken for another's."""
+    """Number of the decision, or -n for the n-th late one, so that no two outboxes share a number."""
     partition: int = 0
     points: tuple[Point, ...] = ()
     messages: tuple[OutMessage, ...] = ()
@@ -192,17 +192,17 @@ class Outbox(Value):
 
     @property
     def empty(self) -> bool:
-        """True: nothing to send, the decision is done with its transaction."""
+        """Whether there is nothing to send."""
         return not (self.points or self.messages or self.timer)
 
     def with_message(self, message: OutMessage) -> "Outbox":
-        """The outbox with one message more."""
+        """The outbox with one more message."""
         return self.model_copy(update={"messages": (*self.messages, message)})
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose ledger: a stage, a conversation, and for a stage that is fenced by request the request."""
+    """The owner of a ledger: a stage, a conversation and, for a stage fenced by request, a request."""
 
     stage: str
     key: str
@@ -211,30 +211,30 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Where a stage stands in a conversation."""
+    """Progress of a stage in a conversation."""
 
     applied: int = 0
-    """The number of the last applied decision; 0: none."""
+    """Number of the last applied decision; 0 before the first one."""
     skipped: frozenset[int] = frozenset()
     outbox: Outbox | None = None
-    """Not None: the last decision is not sent yet, and nothing may be committed over it."""
+    """Unsent outbox of the last decision; no commit is allowed before it is sent."""
     lates: int = 0
-    """How many late sessions were decided: they leave ``applied`` as it is, so the fence counts them too."""
+    """Number of late sessions decided. They do not change ``applied``, so the fence counts them too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One transaction: all of it, if ``applied`` is still ``expect``, ``lates`` is too, and no outbox is unsent."""
+    """A transaction; it applies if the ledger still has these ``expect`` and ``lates``, and no unsent outbox."""
 
     expect: int
     applied: int
     writes: tuple[Write, ...] = ()
     outbox: Outbox | None = None
     skip: bool = False
-    """True: remember the number (``applied``; of a late session ``late``) among the skipped."""
+    """Whether to add the number (``applied``, or ``late``) to the skipped ones."""
     unpark: int | None = None
-    """Forget what was parked of this number."""
+    """Number whose parked events are removed."""
     lates: int = 0
-    """How many late sessions the ledger had counted when it was read."""
+    """``Ledger.lates`` at the time of reading."""
     late: int | None = None
-    """The number of a late session: it must be among the skipped, and is not from now on; one more is counted."""
+    """Number of a late session: it must be among the skipped ones, is removed from them, and ``lates`` grows by one."""

@@ -1,18 +1,18 @@
-"""Faults that every layer understands."""
+"""Exceptions that all layers share."""
 
 
 class EunoeError(Exception):
-    """Base of all faults that eunoe raises on purpose; its text says what was wrong and what to do."""
+    """Base of all exceptions that eunoe raises on purpose; the text says what is wrong and what to do."""
 
 
 class Unavailable(EunoeError):
-    """A server did not answer: broker, store or model endpoint. Never a record's fault: wait and try again.
+    """A broker, store or model endpoint did not answer. Never the fault of a record: wait and try again.
 
-    ``server`` names it, the same for all faults of one server: those who wait for it speak with one voice.
+    ``server`` names the server, equally in all faults of it, so that all waits for it share one log message.
     """
 
-    def __init__(self, told: str, server: str = "a server") -> None:
-        super().__init__(told)
+    def __init__(self, message: str, server: str = "a server") -> None:
+        super().__init__(message)
         self.server = server
 
 
@@ -21,11 +21,11 @@ class AnswerInvalid(EunoeError):
 
 
 class Refused(EunoeError):
-    """A setting or a state of the deployment that must not be used; nothing was changed."""
+    """A setting, a request or a state of the deployment that is not acceptable; nothing was changed."""
 
 
 class TornRead(Unavailable):
-    """State that another process changed while it was read: begin again, with what stands now."""
+    """Another process changed the state while it was read: read it again."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__(told, "state that stands still")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "a consistent read of the state")

@@ -1,4 +1,7 @@
-"""The events of the topics: what clients say, what stages tell each other, what comes back."""
+"""The events in the topics: those of clients, those between stages, and replies.
+
+Docstrings of the classes, their fields and members are published in `deploy/contracts`.
+"""
 
 from enum import StrEnum
 from typing import Literal
@@ -75,7 +78,7 @@ class ConversationEvent(Contract):
 
     @property
     def key(self) -> str:
-        """The conversation key, which is also the record's key."""
+        """The conversation key, which is the key of the record."""
         return conversation_key(self.tenant, self.conversation_id)
 
 
@@ -86,11 +89,11 @@ class SessionEvent(ConversationEvent):
 
     @property
     def slot(self) -> str:
-        """What tells this event apart from the others of its session, while they wait for each other."""
+        """Distinguishes the event from others of its session while they wait for each other."""
         return self.type_tag()
 
 
-# ---- what clients produce
+# ---- events of clients
 
 
 class Utterance(ConversationEvent):
@@ -141,7 +144,7 @@ class GenerationPromoted(Contract):
     """Where the partitions change: the number of the log that this generation reads, and that clients go on with."""
 
 
-# ---- what stages tell each other
+# ---- events between stages
 
 
 class Line(Value):
@@ -155,7 +158,7 @@ class Line(Value):
 
     @property
     def is_evidence(self) -> bool:
-        """False for the responder's own words: what came from memory proves nothing about the world."""
+        """Whether a memory may cite it; utterances that are replies from memory are no evidence."""
         return self.reply_id is None
 
 
@@ -255,7 +258,7 @@ class ReplyContext(SessionEvent):
     """True: blend was asked before this reply and gave what it had; False: it is off, comes later, or was not ready."""
 
 
-# ---- what comes back
+# ---- replies and records of failures
 
 
 class Source(Value):

@@ -1,4 +1,4 @@
-"""Deterministic ids and keys: the same source gives the same id in every process and in every replay."""
+"""Deterministic ids and keys: the same source has the same id in every process and every replay."""
 
 import hashlib
 from urllib.parse import quote, unquote
@@ -8,7 +8,7 @@ _NAMESPACE = UUID("5c6a8f2e-7d53-5f0b-9e52-2f6c1b7a9d41")
 
 
 def conversation_key(tenant: str, conversation_id: str) -> str:
-    """The key of every record of a conversation: ``<tenant>/<conversation_id>``, both percent-encoded."""
+    """The key of all records of a conversation: ``<tenant>/<conversation_id>``, both percent-encoded."""
     return f"{quote(tenant, safe='')}/{quote(conversation_id, safe='')}"
 
 
@@ -22,10 +22,10 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def derive_id(key: str, session: int, stage: str, index: int | str = 0) -> str:
-    """The UUIDv5 of what a stage made: of conversation ``key``, session number, stage and its index there."""
+    """The UUIDv5 of a stage's product, from conversation key, session number, stage and index in the session."""
     return str(uuid5(_NAMESPACE, f"{key}\n{session}\n{stage}\n{index}"))
 
 
 def content_digest(data: bytes) -> str:
-    """A short digest (16 hex digits) that tells two contents of the same id apart."""
+    """A short digest (16 hex digits) that distinguishes two contents of the same id."""
     return hashlib.sha256(data).hexdigest()[:16]

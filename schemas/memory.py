@@ -1,4 +1,7 @@
-"""What is remembered."""
+"""Segments, memories and their changes.
+
+Most docstrings of the classes, their fields and members are published in `deploy/contracts`.
+"""
 
 from enum import StrEnum
 from typing import Literal
@@ -10,7 +13,7 @@ from eunoe.schemas.events import Insight, Line, Provenance, SessionEvent
 
 
 class Segment(Value):
-    """A topically coherent stretch of a session (SeCom, section 2.2), denoised for retrieval (2.3)."""
+    """A topically coherent part of a session (SeCom, section 2.2), denoised for retrieval (section 2.3)."""
 
     segment_id: Identifier
     session: int = Field(ge=1)
@@ -18,13 +21,13 @@ class Segment(Value):
     """Its place in the session, from 0."""
     lines: tuple[Line, ...]
     denoised: str
-    """What retrieval sees; empty when nothing in it is evidence."""
+    """Text for retrieval; empty when nothing in the segment is evidence."""
     known_from: Time
     made_by: Provenance
 
     @property
     def utterance_ids(self) -> tuple[str, ...]:
-        """The ids of its utterances, in order."""
+        """Ids of its utterances, in order."""
         return tuple(line.utterance_id for line in self.lines)
 
 
@@ -61,7 +64,7 @@ class MemoryDraft(Value):
 
     @property
     def at(self) -> Time:
-        """The event time: that of the latest cited utterance."""
+        """Event time: that of the latest cited utterance."""
         return max(line.at for line in self.evidence)
 
 
@@ -120,12 +123,12 @@ class Memory(Value):
 
     @property
     def status(self) -> MemoryStatus:
-        """Current until something ended it."""
+        """`CURRENT` unless the memory has an ending."""
         return MemoryStatus.CURRENT if self.ending is None else self.ending.status
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """Sorts memories by age in log order; ties by id."""
+        """Sort key for memories by age in log order, then by id."""
         return self.session, self.index, self.memory_id
 
 
@@ -154,7 +157,7 @@ class InsightsProposed(SessionEvent):
 
     @property
     def slot(self) -> str:
-        """One slot for each turn, sorting by turn."""
+        """Distinguishes the event by its turn; sorts by turn."""
         return f"{self.type_tag()}:{self.turn:09d}"
 
 
@@ -189,5 +192,5 @@ class MemoriesChanged(SessionEvent):
 
     @property
     def added(self) -> tuple[Memory, ...]:
-        """The memories that this session brought."""
+        """Memories added by this session."""
         return tuple(change.memory for change in self.changes if change.kind is ChangeKind.ADDED)

@@ -1,4 +1,4 @@
-"""The ports: what stages and the runner need of stores and models. Each has an in-memory or offline twin."""
+"""Ports of stages and runner to stores and models; each has an in-memory or offline implementation, too."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,53 +12,53 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Collection, Commit, Ledger, Point, Scope, SparseVector, Timer
 
 Vectors = NDArray[np.float32]
-"""Shape (n, dimensions), unit rows."""
+"""Shape (n, dimensions), rows of length 1."""
 
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 
 class Tables(Protocol):
-    """What stages keep, to read from. Every method raises `Unavailable` when the store is."""
+    """Read access to the tables of stages. Every method raises `Unavailable` when the store does not answer."""
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
-        """The documents of a table by id, in the order asked; None where there is none."""
+        """Documents of a table by id, in the order of ``ids``; `None` for a missing one."""
         ...
 
     async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
-        """A whole table: id → document. For tables that have a bound, and for people who look."""
+        """A whole table: id → document. Only for tables of bounded size, and for inspection."""
         ...
 
 
 class StateStore(Tables, Protocol):
-    """Redis, or its twin: ledgers and tables. Every method raises `Unavailable` when the store is."""
+    """Ledgers and tables, in Redis or in memory. Every method raises `Unavailable` when the store does not answer."""
 
     async def ledger(self, scope: Scope) -> Ledger:
-        """Where the stage stands; a new ledger where it never was."""
+        """The ledger of a scope; a new one where none was committed."""
         ...
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Do the transaction; False when the fence holds: ``applied`` moved, or an outbox is unsent."""
+        """Apply a transaction; returns False when it was fenced: the ledger has moved, or its outbox is unsent."""
         ...
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
-        """Drop the outbox, only if it is still that of ``number``."""
+        """Remove the outbox, if it is still that of ``number``."""
         ...
 
 
 class ConversationList(Protocol):
-    """Which conversations a state store knows; raises `Unavailable` when the store is."""
+    """The conversations in a state store; raises `Unavailable` when the store does not answer."""
 
     async def conversations(self) -> list[str]:
-        """The keys of all conversations of this generation, sorted: a full scan, for people who look."""
+        """Keys of all conversations of this generation, sorted; a full scan, for inspection."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """All that a store keeps of one conversation, as it is between two decisions."""
+    """All state of one conversation in a store, between two decisions."""
 
     ledgers: Mapping[str, Ledger]
-    """By stage; nothing is unsent. What a lane (one request) keeps is no part of it."""
+    """By stage, without unsent outboxes. Ledgers of single requests are not included."""
     tables: Mapping[tuple[str, str], Mapping[str, str]]
     """(stage, table) → id → document."""
     parked: Mapping[str, Mapping[int, Mapping[str, str]]]
@@ -66,85 +66,85 @@ class StoredConversation:
 
 
 class Transplants(Protocol):
-    """A conversation as a whole, taken out of one store and put into another."""
+    """Export and import of whole conversations."""
 
     async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
-        """What is kept of a conversation; ``tables``: every stage → its tables.
+        """All state of a conversation; ``tables`` gives the tables of every stage.
 
-        Only for a conversation on which nobody works: it is read in pieces. Raises `Unavailable`.
+        No stage may work on the conversation, because it is read in several steps. Raises `Unavailable`.
         """
         ...
 
     async def swap(
         self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
     ) -> bool:
-        """Put ``standing`` in the place of all that is kept of a conversation, in one transaction.
+        """Replace all state of a conversation by ``standing``, in one transaction.
 
-        False, and nothing is changed, where the ledger of the first stage of ``tables`` is no longer as ``expect``
-        says: somebody worked on the conversation meanwhile. Raises `Unavailable`.
+        Returns False and changes nothing when the ledger of the first stage of ``tables`` differs from ``expect``: the
+        conversation has changed meanwhile. Raises `Unavailable`.
         """
         ...
 
 
 class ParkingLot(Protocol):
-    """Events that came before their turn, kept by the store of their ledger."""
+    """Events that came before their order, in the store of their ledger."""
 
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
-        """Keep an event of session ``number`` under ``slot``, once; False when that session is applied already."""
+        """Keep an event of session ``number`` under ``slot``, once; returns False when that session is applied."""
         ...
 
     async def parked(self, scope: Scope, number: int) -> dict[str, str]:
-        """What is parked of session ``number``: slot → event."""
+        """Parked events of session ``number``: slot → event."""
         ...
 
     async def parked_numbers(self, scope: Scope) -> list[int]:
-        """The sessions of which something is parked, ascending."""
+        """Numbers of the sessions with parked events, ascending."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DueTimer:
-    """A session that may have gone idle."""
+    """A timer of a conversation that may have become idle."""
 
     key: str
     timer: Timer
 
 
 class LogPositions(Protocol):
-    """What intake remembers of the log itself, by partition: an index, not a truth."""
+    """Intake's index of the log, by partition; it can be derived again from the log."""
 
     async def position(self, partition: int) -> int | None:
-        """The position (see `eunoe.streams.position`) that was handled last; None: none yet."""
+        """The position (see `eunoe.streams.position`) handled last; `None` before the first one."""
         ...
 
     async def remember(self, partition: int, position: int) -> None:
-        """Record the handled position; it never goes back."""
+        """Record a handled position; a lower one than before is ignored."""
         ...
 
     async def schedule(self, partition: int, key: str, timer: Timer) -> None:
-        """Set, move or (with no utterance) cancel a conversation's timer."""
+        """Set or move the timer of a conversation; a timer without utterance cancels it."""
         ...
 
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
-        """Timers of sessions that are quiet since ``since`` or longer, the oldest first."""
+        """Timers of sessions without utterances since ``since``, the oldest first."""
         ...
 
     async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
-        """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""
+        """Whether the promotion at ``position`` was announced with this nonce, and no other position has used it."""
         ...
 
     async def promote(self, partition: int, position: int, generation: str) -> None:
-        """Record that ``generation`` answers what stands behind ``position``."""
+        """Record that ``generation`` answers asks after ``position``."""
         ...
 
     async def answering(self, partition: int, position: int | None = None) -> str | None:
-        """The generation that answers what stands at a position (None: at the end); None where none was promoted."""
+        """The generation that answers asks at a position, by default at the end; `None` where none was promoted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One search in one conversation; either a dense or a sparse query."""
+    """One search in one conversation, by a dense or a sparse vector."""
 
     collection: Collection
     key: str
@@ -154,12 +154,12 @@ class Search:
     sparse: SparseVector | None = None
     """Scores are dot products."""
     born_before: int | None = None
-    """Only points of sessions before this one."""
+    """Restricts the search to points of sessions before this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A point that a search found."""
+    """A point found by a search."""
 
     id: str
     score: float
@@ -167,14 +167,14 @@ class Hit:
 
 
 class VectorIndex(Protocol):
-    """Qdrant, or its twin. Every method raises `Unavailable` when the server is."""
+    """Vector search, in Qdrant or in memory. Every method raises `Unavailable` when the server does not answer."""
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
-        """Create what is missing; raises `Refused` where a collection was made with another embedder."""
+        """Create missing collections; raises `Refused` where one was made with another embedder."""
         ...
 
     async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points and wait until they can be found; one with a smaller ``seq`` than the one there is ignored."""
+        """Write points and wait until searches find them; one with a smaller ``seq`` than the stored one is ignored."""
         ...
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
@@ -182,77 +182,77 @@ class VectorIndex(Protocol):
         ...
 
     async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
-        """Every point of a conversation: id → seq. For checks and for people who look."""
+        """All points of a conversation: id → seq. For checks and inspection."""
         ...
 
     async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
-        """Every point of a conversation: id → text. For checks and for people who look."""
+        """All points of a conversation: id → text. For checks and inspection."""
         ...
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
-        """Every point of a conversation, by id, with its vectors: for what copies or compares a whole one."""
+        """All points of a conversation with their vectors, ordered by id. For copies and comparisons."""
         ...
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
-        """Remove points of a conversation and wait; those that are not there, or another's, are left alone."""
+        """Remove points of a conversation and wait; missing ones and those of others are left alone."""
         ...
 
 
 class Prompt(Value):
-    """A question to a language model."""
+    """A request to a language model."""
 
     name: str
-    """Which prompt of ours, with its version: ``segment/1``."""
+    """Name and version of the prompt: ``segment/1``."""
     system: str
     user: str
     max_tokens: int = 1024
     correcting: bool = False
-    """True: the second asking, with the fault of the first answer named; counted apart."""
+    """Whether it is the second request, which names the fault of the first answer; counted apart."""
 
 
 class LanguageModel(Protocol):
-    """A chat model that answers in a given form."""
+    """A chat model with structured answers."""
 
     @property
     def name(self) -> str:
-        """The model's name, as provenance tells it."""
+        """Name of the model in provenance."""
         ...
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
-        """The model's answer, parsed.
+        """The answer of the model, parsed.
 
-        ``urgent`` is for replies: somebody waits. Raises `AnswerInvalid` when the answer is not of
-        the form, `Unavailable` when the endpoint does not answer after its retries.
+        ``urgent`` is for replies, for which somebody waits. Raises `AnswerInvalid` when the answer does not fit the
+        form, `Unavailable` when the endpoint does not answer after its retries.
         """
         ...
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors."""
+    """A model that embeds texts as vectors of length 1."""
 
     @property
     def name(self) -> str:
-        """The model's name and version; vectors of different names are never compared."""
+        """Name and version of the model; vectors of different names are never compared."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector."""
+        """Number of dimensions of a vector."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text; a text without a known word gets some fixed unit row."""
+        """One row of length 1 per text; a text without a known word gets a fixed one."""
         ...
 
 
 class Compressor(Protocol):
-    """Takes out of a text what retrieval does not need (SeCom, section 2.3)."""
+    """A model that removes words that retrieval does not need (SeCom, section 2.3)."""
 
     @property
     def name(self) -> str:
-        """The model's name, as provenance tells it."""
+        """Name of the model in provenance."""
         ...
 
     async def compress(self, texts: Sequence[str], keep: float) -> list[str]:
-        """Each text with about the share ``keep`` of its tokens, in their order."""
+        """Each text with about a share ``keep`` (0 to 1) of its tokens, in their order."""
         ...

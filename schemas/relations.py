@@ -1,4 +1,4 @@
-"""How a memory leads to a later one (THEANINE, appendix B.1)."""
+"""Relations between a memory and a later one (THEANINE, appendix B.1)."""
 
 from enum import StrEnum
 
@@ -23,4 +23,4 @@ class Relation(StrEnum):
 
 
 CAUSAL: frozenset[Relation] = frozenset(Relation) - {Relation.SAME_TOPIC}
-"""The six that say how one leads to the other; they go before `Relation.SAME_TOPIC`."""
+"""The six relations in which one memory leads to the other; they take precedence over `Relation.SAME_TOPIC`."""

@@ -1,4 +1,4 @@
-"""What fits a bound. Pure."""
+"""Selection of values that fit a size limit."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ V = TypeVar("V", bound=Value)
 
 
 def latest_that_fit(values: Sequence[V], max_bytes: int) -> tuple[V, ...]:
-    """The last values whose JSON fits ``max_bytes`` together, in order."""
+    """The latest values whose JSON together fits ``max_bytes``, in their order."""
     kept: list[V] = []
     left = max_bytes
     for value in reversed(values):

@@ -1,4 +1,4 @@
-"""From a document of any known version to a contract."""
+"""Reads contracts from documents of any known schema version."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -48,11 +48,11 @@ CONTRACTS: Mapping[str, type[Contract]] = {
 }
 
 UPCASTS: Mapping[tuple[str, int], Upcast] = {}
-"""(type, version) → the step that brings a document of that version to the next one."""
+"""(type, version) → migration of a document of that version to the next one."""
 
 
 class ContractError(ValueError):
-    """A document that is no contract; ``reason`` names the kind of fault."""
+    """A document that is no valid contract; ``reason`` is the kind of fault."""
 
     def __init__(self, reason: DeadLetterReason, message: str) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ def read_contract(
     contracts: Mapping[str, type[Contract]] = CONTRACTS,
     upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
 ) -> Contract:
-    """The contract that a decoded JSON document holds, brought up to the latest version.
+    """The contract in a decoded JSON document, migrated to its latest version.
 
     Raises `ContractError` with reason ``invalid``, ``unknown_type`` or ``newer_version``.
     """
@@ -100,6 +100,6 @@ def _upcast(
 
 
 def describe(error: ValidationError) -> str:
-    """One line that names each wrong field and its fault, never the value that somebody wrote."""
+    """One line with the first five wrong fields and their faults, never with a value."""
     faults = (f"{'.'.join(map(str, fault['loc'])) or 'document'}: {fault['msg']}" for fault in error.errors()[:5])
     return "; ".join(faults)
