@@ -90,6 +90,10 @@ test-all: test test-slow  ## everything
 test-unit: install  ## the tests that need no server
 	$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
 
+.PHONY: graph
+graph: install  ## print the imports between packages, and check their layers
+	$(BIN)/python -m tests.graph
+
 .PHONY: test-broker
 test-broker: install  ## the tests on the embedded servers
 	$(PYTEST) tests/contract tests/broker $(ARGS)
