@@ -128,7 +128,7 @@ async def test_until_a_time_it_knows_what_was_known_then(pipeline: Pipeline):
         assert result.code == 0, result.err
         assert await digest(pipeline, EUNOE_GENERATION="then") == then
         refused = await pipeline.eunoe("promote", "then")
-        assert (refused.code, "part of memory only" in refused.err) == (2, True)
+        assert (refused.code, "holds only a part of the memory" in refused.err) == (2, True)
 
 
 @pytest.mark.slow
