@@ -24,7 +24,7 @@ from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
-from eunoe.workers.text.days import with_days
+from eunoe.workers.text.days import with_days, write_day
 from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
 from eunoe.workers.text.extraction import EXTRACTION
 from eunoe.workers.text.person import in_third_person
@@ -125,6 +125,28 @@ def test_what_is_told_in_the_third_person_names_the_speaker(said: str):
 )
 def test_relative_words_get_their_day(said: str, told: str):
     assert with_days(said, date(2026, 3, 4)) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "day"),
+    [
+        ("tomorrow", date.max),
+        ("yesterday", date.min),
+        ("the day after tomorrow", date.max),
+        ("next month", date.max),
+        ("last month", date.min),
+        ("next year", date.max),
+        ("last year", date.min),
+        ("next Friday", date.max),
+        ("last Friday", date.min),
+        ("ten days ago", date.min),
+        ("99 weeks ago", date.min),
+        ("two months ago", date.min),
+        ("a year ago", date.min),
+    ],
+)
+def test_a_day_outside_the_calendar_is_no_day(said: str, day: date):
+    assert with_days(f"{said} and today", day) == f"{said} and today ({write_day(day)})"
 
 
 @given(st.dates(date(1900, 1, 1), date(2100, 1, 1)), st.sampled_from(["last", "next", "this"]))

@@ -37,14 +37,22 @@ _RELATIVE = re.compile(
 def with_days(text: str, said: date, brackets: str = "()") -> str:
     """Put the day, week, month or year in brackets after each relative word of ``text``: ``yesterday (8 May 2023)``.
 
-    ``said`` is the day of the utterance, ``brackets`` the opening and the closing one.
+    ``said`` is the day of the utterance, ``brackets`` the opening and the closing one. A word that leads out of the
+    calendar (years 1 to 9999) stays as it is.
     """
-    return _RELATIVE.sub(lambda found: f"{found.group()} {brackets[0]}{_meant(found, said)}{brackets[1]}", text)
+    return _RELATIVE.sub(lambda found: _dated(found, said, brackets), text)
 
 
 def has_days(text: str) -> bool:
     """Whether the text has a relative date."""
     return _RELATIVE.search(text) is not None
+
+
+def _dated(found: re.Match[str], said: date, brackets: str) -> str:
+    try:
+        return f"{found.group()} {brackets[0]}{_meant(found, said)}{brackets[1]}"
+    except (OverflowError, ValueError):
+        return found.group()
 
 
 def _meant(found: re.Match[str], said: date) -> str:
@@ -63,7 +71,7 @@ def _near(said: date, unit: str, way: int) -> str:
     if unit == "month":
         return _month(said, way)
     if unit == "year":
-        return str(said.year + way)
+        return _year(said, way)
     what = "week" if unit == "week" else "weekend"
     return f"the {what} {('before', 'of', 'after')[way + 1]} {write_day(said)}"
 
@@ -75,6 +83,10 @@ def _weekday(said: date, wanted: int, way: int) -> date:
     return said + timedelta(days=(wanted - said.weekday() - way) % 7 + way)
 
 
+def _year(said: date, way: int) -> str:
+    return str(date(said.year + way, 1, 1).year)
+
+
 def _month(said: date, way: int) -> str:
     months = said.year * 12 + said.month - 1 + way
     return f"{date(months // 12, months % 12 + 1, 1):%B %Y}"
@@ -84,7 +96,7 @@ _BACK: Mapping[str, Callable[[date, int], str]] = {
     "day": lambda said, count: write_day(said - timedelta(days=count)),
     "week": lambda said, count: f"about {write_day(said - timedelta(weeks=count))}",
     "month": lambda said, count: f"about {_month(said, -count)}",
-    "year": lambda said, count: f"about {said.year - count}",
+    "year": lambda said, count: f"about {_year(said, -count)}",
 }
 
 
