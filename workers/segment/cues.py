@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.workers.segment.content_words import Words, union
+from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.terms import terms
 
 Strengths = NDArray[np.float64]
@@ -71,7 +72,7 @@ _PATTERNS: Mapping[str, str] = {
 _COMPILED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _PATTERNS.items()}
 
 _BACKWARD = re.compile(
-    r"^\W*(?:[\w']+\W+){0,5}?(?:its?|it's|that|that's|this|they|them|their|those|these|he|him|his|she|her|there|ones?|"
+    r"^\W*+(?:[\w']++\W++){0,5}?(?:its?|it's|that|that's|this|they|them|their|those|these|he|him|his|she|her|there|ones?|"
     r"too|either|instead|then)\b",
     re.IGNORECASE,
 )
@@ -87,13 +88,12 @@ _FOLLOWS_UP = re.compile(
     r"you too|did (?:it|you|they|he|she)|(?:was|is) (?:it|that)|are (?:they|those))\b|\b(?:you|really) ?\?",
     re.IGNORECASE,
 )
-_MAX_CHARS = 1000
 _RECENT_LINES = 4
 
 
 def read_cues(texts: Sequence[str], words: Words, names: Collection[str]) -> dict[str, Strengths]:
     """Cue name → strengths per line; ``words`` are the lines' content words, without those of ``names``."""
-    texts = [_ends(text) for text in texts]
+    texts = [without_middle(text) for text in texts]  # topic changes show at the ends of an utterance
     cues = {name: _strengths(pattern.search(text) is not None for text in texts) for name, pattern in _COMPILED.items()}
     closing = np.maximum.reduce([cues[name] for name in ("thanks", "done", "farewell")])
     return cues | {
@@ -105,12 +105,6 @@ def read_cues(texts: Sequence[str], words: Words, names: Collection[str]) -> dic
         "new_question": _strengths(_asks_anew(text, _recent(words, i), names) for i, text in enumerate(texts)),
         "length": np.log1p([float(len(text.split())) for text in texts]),
     }
-
-
-def _ends(text: str) -> str:
-    """A long text without its middle: topic changes show at the ends of an utterance."""
-    half = _MAX_CHARS // 2
-    return text if len(text) <= _MAX_CHARS else f"{text[:half]} … {text[-half:]}"
 
 
 def _strengths(shown: Iterable[bool]) -> Strengths:

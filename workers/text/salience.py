@@ -70,12 +70,12 @@ _ABSTRACT = re.compile(
     re.IGNORECASE,
 )
 _VAGUE = re.compile(
-    r"^\W*(?:[\w']+ ){0,2}(?:I|I'\w+|we|we'\w+) (?:\w+ ){1,2}(?:it|them|this|that|one|there)\b", re.IGNORECASE
+    r"^\W*+(?:[\w']++ ){0,2}(?:I|I'\w+|we|we'\w+) (?:\w+ ){1,2}(?:it|them|this|that|one|there)\b", re.IGNORECASE
 )
 _CONDITION = re.compile(r"^\W*(?:if|maybe|perhaps|wish|hopefully)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _DIGIT = re.compile(r"\d")
-_QUESTION = re.compile(r"[?？]\W*$")
+_QUESTION = re.compile(r"[?？][^\w?？]*$")
 _MONTH = re.compile(
     r"\b(?:January|February|March|April|June|July|August|September|October|November|December|"
     r"Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)s?\b"

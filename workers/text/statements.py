@@ -1,11 +1,14 @@
 """Splits a line into statements: sentences joined with those that refer back to them, without interjections."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from eunoe.schemas.events import Line
+from eunoe.workers.text.bounds import MAX_SENTENCES, without_middle
+from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 from eunoe.workers.text.language import is_english
 from eunoe.workers.text.salience import (
@@ -19,9 +22,13 @@ from eunoe.workers.text.salience import (
 )
 from eunoe.workers.text.terms import STOPWORDS
 
-_SENTENCE = re.compile(r"[^.!?…。！？]*(?:[.!?…]+(?=\s|[\"'”’)]|$)|[.!?…](?=\S)|[。！？]+|$)[\"”)]*")
+_SENTENCE = re.compile(
+    # a run of marks before a space or a quotation mark; a long run wherever it stands; a mark inside a word
+    r"[^.!?…。！？]*(?:[.!?…]{1,64}(?=\s|[\"'”’)]|$)|[.!?…]{65,}|[.!?…](?=\S)|[。！？]+|$)[\"”)]*"
+)
 _ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|vs|etc|e\.g|i\.e|a\.m|p\.m|No)|\b[A-Z])\.$")
-_SHARED = re.compile(r"\[[^\]]*\]")
+_ABBREVIATED_CHARS = 8
+"""More characters than an abbreviation has."""
 _INTERJECTION = re.compile(
     r"^(?:(?:oh|wow|yeah|yep|yes|yup|no|nope|well|hey|hi|hello|ha|haha|actually|anyway|ok|okay|sure|so|hmm|aw|man|"
     r"luckily|honestly|by the way|btw|thanks|thank you|good|true|right|and|but|plus|also|because|definitely|absolutely|"
@@ -85,7 +92,7 @@ def line_salience(line: Line, speakers: Collection[str], english: bool) -> float
 @lru_cache(maxsize=4096)
 def _groups_of(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
     """The statements of a text, and whether it is English. Cached: two stages read a text at about the same time."""
-    bare = " ".join(_SHARED.sub(" ", text).split())
+    bare = " ".join(without_brackets(text).split())
     words = _WORD.findall(bare)
     speaks_english = english and (len(words) < _SHORT_WORDS or _common(words) >= _LEAST_COMMON * len(words))
     groups = _groups(_sentences(bare, speakers, speaks_english))
@@ -108,23 +115,38 @@ def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
 
 
 def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]:
-    pieces: list[str] = []
-    for piece in (found.strip() for found in _SENTENCE.findall(text)):
-        if pieces and piece and (_ABBREVIATED.search(pieces[-1]) or _joined(pieces[-1], piece, text)):
-            glue = "" if pieces[-1] + piece in text else " "
-            pieces[-1] = f"{pieces[-1]}{glue}{piece}"
-        elif piece:
-            pieces.append(piece)
+    pieces = (without_middle(text[start:end]) for start, end in islice(_spans(text), MAX_SENTENCES))
     return [bare for piece in pieces if (bare := _bare(piece, speakers) if english else piece)]
 
 
-def _joined(before: str, piece: str, text: str) -> bool:
-    """Whether the mark between the two pieces stands inside a word or a number."""
-    return before[-1] in ".!?…" and before + piece in text and piece[0].isalnum()
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each sentence of a text whose white space is folded."""
+    start = end = 0
+    for found in _SENTENCE.finditer(text):
+        piece = found.group().strip()
+        first = found.end() - len(found.group().lstrip())
+        if piece and start < end and not _goes_on(text, start, end, first):
+            yield start, end
+            start = first
+        if piece:
+            end = first + len(piece)
+    if start < end:
+        yield start, end
+
+
+def _goes_on(text: str, start: int, end: int, first: int) -> bool:
+    """Whether the sentence from ``start`` to ``end`` goes on at ``first``: the mark was that of an abbreviation or
+    stands inside a word or a number.
+    """
+    if end == first and text[end - 1] in ".!?…" and text[first].isalnum():
+        return True
+    return _ABBREVIATED.search(text[max(start, end - _ABBREVIATED_CHARS) : end]) is not None
 
 
 def _bare(sentence: str, speakers: Collection[str]) -> str:
     """The sentence without interjections and without the name of the person addressed."""
+    if not _WORD.search(sentence):
+        return ""
     bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
     bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
     return bare[:1].upper() + bare[1:] if _WORD.search(bare) else ""

@@ -48,6 +48,12 @@ _STOPWORDS = (
 )
 STOPWORDS = frozenset(_STOPWORDS.split())
 
+# normalization sorts the marks of one letter, in time that grows with the square of their number; 30 are the bound of
+# Unicode's own "stream-safe" text (UAX #15, section 13)
+_COMBINING = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.combining(chr(code)))
+_STACKED = re.compile(f"([{_COMBINING}]{{30}})[{_COMBINING}]+")
+_MAYBE_STACKED = re.compile(r"[^\x00-\u02ff\w]{31,}")  # far cheaper, and hardly a text has any
+
 
 def terms(text: str, drop: Collection[str] = ()) -> list[str]:
     """The terms of ``text`` with repetitions: NFKC, lower case, English words stemmed, stop words left out.
@@ -64,8 +70,13 @@ def terms(text: str, drop: Collection[str] = ()) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    folded = unicodedata.normalize("NFKC", _unstacked(text)).lower().replace("’", "'")
     return _WORD.findall(folded)
+
+
+def _unstacked(text: str) -> str:
+    """The text with at most 30 combining marks on a letter."""
+    return text if text.isascii() else _MAYBE_STACKED.sub(lambda run: _STACKED.sub(r"\1", run.group()), text)
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,13 @@
+"""Bounds of what the rules read, so that the cost of a text grows with its length and no faster."""
+
+MAX_SENTENCE_CHARS = 1000
+"""Characters of one sentence that the rules read; a longer one is cut."""
+
+MAX_SENTENCES = 1000
+"""Sentences of one text that the rules read; the rest of the text is passed over."""
+
+
+def without_middle(text: str) -> str:
+    """The text itself, or the beginning and the end of one that is longer than a sentence may be."""
+    half = MAX_SENTENCE_CHARS // 2
+    return text if len(text) <= MAX_SENTENCE_CHARS else f"{text[:half]} … {text[-half:]}"
