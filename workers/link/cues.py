@@ -5,14 +5,15 @@ content words that both memories share; if none applies there is no relation.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from eunoe.schemas.events import Line
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.judge import RelationPair, RelationVerdict
 from eunoe.workers.link.settings import LinkSettings
+from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
 
@@ -21,7 +22,7 @@ WINDOW = 5
 _MIN_SHARED = 2
 _MIN_WEIGHT = 3
 
-_SENTENCE = re.compile(r"[^.!?;\n]+")
+_SENTENCE = re.compile(rf"[^.!?;\n]{{1,{MAX_SENTENCE_CHARS}}}")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 # words of summaries, small talk and the calendar: they do not tell topics apart
@@ -47,7 +48,7 @@ _GENERIC = frozenset(
 )
 
 _CHANGE = re.compile(
-    r"\b(?:no longer|(?:not|never|\w+n['’]t)\b[^,]*\bany ?more|stopped|quit|g(?:a|i)ve(?:n)? up|switched|"
+    r"\b(?:no longer|(?:not|never|\w+n['’]t)\b[^,]{0,200}\bany ?more|stopped|quit|g(?:a|i)ve(?:n)? up|switched|"
     r"got rid of|sold|broke up|split up|divorced|moved (?:to|out|away|back|in)|replaced|recovered|healed|cancell?ed|"
     r"turned into|dropped out|retired|graduated|is over|instead of|converted)\b",
     re.IGNORECASE,
@@ -60,12 +61,19 @@ _CAUSE_FIRST = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CueWord:
-    """A word of a sentence; ``stems`` is empty if it carries little meaning."""
+_Cues = tuple[tuple[str, frozenset[str]], ...]
 
-    start: int
+
+@dataclass(frozen=True, slots=True)
+class TextCues:
+    """A text as the rules see it; each text is read once and compared with several others."""
+
     stems: frozenset[str]
+    """The stems of all content words."""
+    changes: _Cues
+    """Each cue of change with the stems at most `WINDOW` words before or after it."""
+    causes: _Cues
+    """Each connective with the stems of the part of its sentence that it marks as the cause."""
 
 
 def judge_by_cues(pair: RelationPair, names: Sequence[str], settings: LinkSettings) -> RelationVerdict:
@@ -73,13 +81,19 @@ def judge_by_cues(pair: RelationPair, names: Sequence[str], settings: LinkSettin
 
     The words of ``names`` (the speakers) are ignored.
     """
-    before = _stems([pair.older.text], names)
-    shared = before & _stems(_texts(pair.newer.text, pair.newer.evidence), names)
+    known = tuple(names)
+    older, newer = read_cues(pair.older.text, known), read_cues(pair.newer.text, known)
+    lines = [(line, read_cues(line.text, known)) for line in pair.newer.evidence]
+    shared = older.stems & newer.stems.union(*(cues.stems for _, cues in lines))
     if len(shared) >= _MIN_SHARED:
-        found = _changed(pair, shared, names) or _caused(pair, shared, names)
+        own = [cues for line, cues in lines if line.speaker == pair.newer.speaker]
+        same_speaker = pair.older.speaker == pair.newer.speaker
+        found = (_changed(pair.older.text, [newer, *own], shared) if same_speaker else None) or _caused(
+            [newer, *(cues for _, cues in lines)], shared
+        )
         if found is not None:
             return found
-    return _same_topic(pair, names, settings)
+    return _same_topic(older.stems & newer.stems, pair.similarity, settings)
 
 
 def names_in(pairs: Iterable[RelationPair]) -> list[str]:
@@ -89,59 +103,78 @@ def names_in(pairs: Iterable[RelationPair]) -> list[str]:
     return sorted({*lines, *(memory.speaker for memory in memories)})
 
 
-def _texts(text: str, lines: Iterable[Line]) -> list[str]:
-    return [text, *(line.text for line in lines)]
-
-
-def _changed(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -> RelationVerdict | None:
+def _changed(older: str, texts: Iterable[TextCues], shared: frozenset[str]) -> RelationVerdict | None:
     """Changed if the same speaker reports a new change beside a word of the older memory."""
-    if pair.older.speaker != pair.newer.speaker:
-        return None
-    own = [line for line in pair.newer.evidence if line.speaker == pair.newer.speaker]
-    old_cues = {cue.group().casefold() for cue in _CHANGE.finditer(pair.older.text)}
-    for sentence in _sentences(_texts(pair.newer.text, own)):
-        for cue in _CHANGE.finditer(sentence):
-            close = _near(sentence, cue, shared, names)
-            if close and cue.group().casefold() not in old_cues:
-                return RelationVerdict(Relation.CHANGED, f"'{cue.group()}' beside {_list(close)}")
+    old_cues = {cue.group().casefold() for cue in _CHANGE.finditer(older)}
+    for cue, near in (change for text in texts for change in text.changes):
+        close = near & shared
+        if close and cue.casefold() not in old_cues:
+            return RelationVerdict(Relation.CHANGED, f"'{cue}' beside {_list(close)}")
     return None
 
 
-def _caused(pair: RelationPair, shared: frozenset[str], names: Sequence[str]) -> RelationVerdict | None:
+def _caused(texts: Iterable[TextCues], shared: frozenset[str]) -> RelationVerdict | None:
     """Cause if the newer memory names a cause that has half of its words in the older one."""
-    for sentence in _sentences(_texts(pair.newer.text, pair.newer.evidence)):
-        for connective, cause in _causes(sentence):
-            stems = _stems([cause], names)
-            named = stems & shared
-            if len(named) >= max(_MIN_SHARED, len(stems) / 2):
-                return RelationVerdict(Relation.CAUSE, f"'{connective}' with {_list(named)}")
+    for connective, stems in (cause for text in texts for cause in text.causes):
+        named = stems & shared if len(stems) <= 2 * len(shared) else frozenset()
+        if len(named) >= max(_MIN_SHARED, len(stems) / 2):
+            return RelationVerdict(Relation.CAUSE, f"'{connective}' with {_list(named)}")
     return None
 
 
-def _causes(sentence: str) -> Iterator[tuple[str, str]]:
-    """Each (connective, part of the sentence that it marks as the cause)."""
-    for cue in _EFFECT_FIRST.finditer(sentence):
-        yield cue.group(), sentence[cue.end() :]
-    for cue in _CAUSE_FIRST.finditer(sentence):
-        yield cue.group(), sentence[: cue.start()]
-
-
-def _same_topic(pair: RelationPair, names: Sequence[str], settings: LinkSettings) -> RelationVerdict:
-    common = _stems([pair.older.text], names) & _stems([pair.newer.text], names)
-    least = settings.same_topic_words - (pair.similarity >= settings.same_topic_cosine)
+def _same_topic(common: frozenset[str], similarity: float, settings: LinkSettings) -> RelationVerdict:
+    least = settings.same_topic_words - (similarity >= settings.same_topic_cosine)
     if common and len(common) >= least:
         return RelationVerdict(Relation.SAME_TOPIC, f"both tell of {_list(common)}")
     return RelationVerdict(None)
 
 
-def _sentences(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        yield from (part.group() for part in _SENTENCE.finditer(text))
+@lru_cache(maxsize=32)  # the memories of a session come one after the other, and cite the same lines
+def read_cues(text: str, names: tuple[str, ...]) -> TextCues:
+    """The words and cues of a text, those of ``names`` ignored; a sentence over 1,000 characters is cut."""
+    sentences = [found.group() for found in _SENTENCE.finditer(text)]
+    return TextCues(
+        stems=frozenset(stem for found in _WORD.finditer(text) for stem in _stems_of(found.group(), names)),
+        changes=tuple(dict.fromkeys(cue for sentence in sentences for cue in _changes(sentence, names))),
+        causes=tuple(dict.fromkeys(cue for sentence in sentences for cue in _causes(sentence, names))),
+    )
 
 
-def _words(sentence: str, names: Sequence[str]) -> list[CueWord]:
-    known = tuple(names)
-    return [CueWord(found.start(), _stems_of(found.group(), known)) for found in _WORD.finditer(sentence)]
+def _changes(sentence: str, names: tuple[str, ...]) -> Iterator[tuple[str, frozenset[str]]]:
+    cues = list(_CHANGE.finditer(sentence))
+    starts, stems = _words(sentence, names) if cues else ([], [])
+    for cue in cues:
+        before, after = bisect_left(starts, cue.start()), bisect_left(starts, cue.end())
+        near = (*stems[max(0, before - WINDOW) : before], *stems[after : after + WINDOW])
+        yield cue.group(), frozenset().union(*near)
+
+
+def _causes(sentence: str, names: tuple[str, ...]) -> Iterator[tuple[str, frozenset[str]]]:
+    """The effect stands before "because", the cause before "therefore"."""
+    effect_first, cause_first = list(_EFFECT_FIRST.finditer(sentence)), list(_CAUSE_FIRST.finditer(sentence))
+    starts, stems = _words(sentence, names) if effect_first or cause_first else ([], [])
+    after = _unions(stems[::-1], {len(stems) - bisect_left(starts, cue.end()) for cue in effect_first})
+    for cue in effect_first:
+        yield cue.group(), after[len(stems) - bisect_left(starts, cue.end())]
+    before = _unions(stems, {bisect_left(starts, cue.start()) for cue in cause_first})
+    for cue in cause_first:
+        yield cue.group(), before[bisect_left(starts, cue.start())]
+
+
+def _unions(parts: Sequence[frozenset[str]], counts: Collection[int]) -> dict[int, frozenset[str]]:
+    """Count → the union of so many parts, the first ones."""
+    found: dict[int, frozenset[str]] = {}
+    union, start = frozenset[str](), 0
+    for count in sorted(counts):
+        union = found[count] = union.union(*parts[start:count])
+        start = count
+    return found
+
+
+def _words(sentence: str, names: tuple[str, ...]) -> tuple[list[int], list[frozenset[str]]]:
+    """Where each word begins, and its stems: none for a word that carries little meaning."""
+    words = [(found.start(), _stems_of(found.group(), names)) for found in _WORD.finditer(sentence)]
+    return [start for start, _ in words], [stems for _, stems in words]
 
 
 @lru_cache(maxsize=65_536)
@@ -150,19 +183,6 @@ def _stems_of(word: str, names: tuple[str, ...]) -> frozenset[str]:
     if weight(bare) < _MIN_WEIGHT or bare in _GENERIC or bare.isdecimal() or (bare.isascii() and len(bare) < 3):
         return frozenset()
     return frozenset(terms(word, names))
-
-
-def _stems(texts: Iterable[str], names: Sequence[str]) -> frozenset[str]:
-    """The stems of all content words."""
-    return frozenset(stem for text in texts for word in _words(text, names) for stem in word.stems)
-
-
-def _near(sentence: str, cue: re.Match[str], shared: frozenset[str], names: Sequence[str]) -> frozenset[str]:
-    """The shared stems at most `WINDOW` words before or after a cue."""
-    words = _words(sentence, names)
-    before = [word for word in words if word.start < cue.start()][-WINDOW:]
-    after = [word for word in words if word.start >= cue.end()][:WINDOW]
-    return frozenset(stem for word in (*before, *after) for stem in word.stems) & shared
 
 
 def _list(stems: Iterable[str]) -> str:
