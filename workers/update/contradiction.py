@@ -6,7 +6,9 @@ The scores set flags; they never end a memory.
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 
+from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
 from eunoe.workers.update.parsing import ParsedSentence, parse_sentence, unquoted
@@ -27,8 +29,11 @@ _FIGURES = {word: place for place, word in enumerate(("zero", "one", "two", "thr
 SUSPICION_THRESHOLD = 0.4
 """Pairs with at least this score are flagged."""
 
-_NOTE = re.compile(r"\[[^\]]*\]|\([^)]*\d[^)]*\)")
-"""Dates that a summary adds to words such as "last week"."""
+_PARENTHESES = re.compile(r"\([^)]*(\)|\Z)")
+"""With a digit between them: dates that a summary adds to words such as "last week"."""
+_DIGIT = re.compile(r"\d")
+_MAX_PARTS = 24
+"""Clauses of one text that are read: every one is compared with every one of the other text."""
 _PART = re.compile(r"[^.!?;]+?(?=[.!?;]|,? but |$)")
 
 
@@ -42,8 +47,13 @@ def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
 
 @lru_cache(maxsize=8_192)  # a sentence is compared with many others
 def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
-    said = _NOTE.sub(" ", unquoted(text))
-    return tuple(parse_sentence(part.strip(), speaker) for part in _PART.findall(said) if part.strip())
+    said = without_brackets(_PARENTHESES.sub(_without_day, unquoted(text)))
+    parts = (part for found in _PART.finditer(said) if (part := found.group().strip()))
+    return tuple(parse_sentence(part, speaker) for part in islice(parts, _MAX_PARTS))
+
+
+def _without_day(found: re.Match[str]) -> str:
+    return " " if found[1] and _DIGIT.search(found.group()) else found.group()
 
 
 def contradiction_score(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:

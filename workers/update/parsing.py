@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
@@ -106,7 +107,7 @@ class ParsedSentence:
 @lru_cache(maxsize=16_384)
 def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
-    body, names = unquoted(text), frozenset(speaker.casefold().split())
+    body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())
     plain = body.casefold().replace("’", "'")
     tokens = _WORD.findall(plain)
     return ParsedSentence(
