@@ -23,7 +23,7 @@ from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_turns
 from eunoe.workers.respond.fused.source import FusedSource
-from eunoe.workers.respond.hints import TimeHint, read_question, read_times, time_fit
+from eunoe.workers.respond.hints import MAX_TIMES, TimeHint, read_question, read_times, time_fit
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parse_cache import ParseCache
 from eunoe.workers.respond.settings import RespondSettings
@@ -297,6 +297,10 @@ def test_a_question_names_people_times_and_kinds():
 )
 def test_times_are_read(text, times):
     assert read_times(text) == times
+
+
+def test_a_question_has_a_bounded_number_of_times():
+    assert len(read_question("on 7 May 2023, " * 100, []).times) == MAX_TIMES
 
 
 def test_days_near_a_named_time_fit_it():

@@ -4,9 +4,11 @@ import asyncio
 import importlib
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from eunoe.schemas.errors import Refused
@@ -16,7 +18,7 @@ from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, wei
 
 _TAG = re.compile(r"^[^\n:]{1,100}:(?=\s)", re.MULTILINE)
 _UNIT = re.compile(
-    r"https?://\S+|[\w.+-]+@[\w-]+\.[\w.-]+"  # addresses stay whole
+    r"https?://\S+|[\w.+-]{1,64}@[\w-]+\.[\w.-]+"  # addresses stay whole; 64 is their bound in RFC 5321
     r"|[$€£¥]?\d+(?:[.,:/-]\d+)*%?(?!\w)"  # and so do numbers with their signs
     r"|\w+(?:['’-]\w+)*|[^\w\s]"
 )
@@ -145,12 +147,14 @@ def _droppable(text: str, units: Sequence[_TextUnit]) -> Iterator[tuple[int, int
         traits = _traits(unit.text)
         repeated = traits.lower in seen
         seen.add(traits.lower)
-        if not (_in_spans(unit, tags) or traits.is_protected or _is_name(unit, traits, names)):
+        if not (_in_spans(unit.start, tags) or traits.is_protected or _is_name(unit, traits, names)):
             yield traits.rank - (1 if traits.rank == 6 and repeated else 0), len(unit.text), index
 
 
-def _in_spans(unit: _TextUnit, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(start <= unit.start < end for start, end in spans)
+def _in_spans(place: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place lies in one of the spans, which are in order and do not overlap."""
+    before = bisect_right(spans, place, key=itemgetter(0))
+    return before > 0 and place < spans[before - 1][1]
 
 
 def _is_protected(word: str) -> bool:

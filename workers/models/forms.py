@@ -21,7 +21,7 @@ _BOUNDS = frozenset(
     {"maxLength", "minLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "minItems", "maxItems", "uniqueItems"}
 )
-_FENCED = re.compile(r"\A```[a-zA-Z]*\s*\n(.*)\n```\Z", re.DOTALL)
+_FENCED = re.compile(r"\A```[a-zA-Z]*[^\S\n]*\n(.*)\n```\Z", re.DOTALL)
 _THOUGHT = re.compile(r"\A<think>.*?</think>", re.DOTALL)
 
 

@@ -43,6 +43,8 @@ _PRESENT = re.compile(
 _PAST = re.compile(
     r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first)\b", re.IGNORECASE
 )
+MAX_TIMES = 64
+"""Times of one question that count, the first ones: each is compared with the day of every utterance."""
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 
@@ -80,7 +82,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
     past = _PAST.search(text) is not None
     return QuestionHints(
         speakers=frozenset(named),
-        times=tuple(read_times(text)),
+        times=tuple(read_times(text)[:MAX_TIMES]),
         when=_WHEN.search(text) is not None,
         count=_COUNT.search(text) is not None,
         present=_PRESENT.search(text) is not None and not past,

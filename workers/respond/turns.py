@@ -42,7 +42,7 @@ _DIGIT = re.compile(r"\d")
 _CAPITAL = re.compile(r"(?<=[a-z,;] )(?!I['’])[A-Z][\w'-]+")
 _OWN = re.compile(r"\b(?:I|I['’]\w+|my|me|we|our|us)\b")
 _REACTION = re.compile(
-    r"\W*(?:thanks|thank you|wow|cool|awesome|great|that['’]s|sounds|yeah|glad)\b",
+    r"^\W*(?:thanks|thank you|wow|cool|awesome|great|that['’]s|sounds|yeah|glad)\b",
     re.IGNORECASE,
 )
 MAX_NAMES = 3

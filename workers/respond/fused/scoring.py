@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ WORDS_AROUND = (0.3, 0.6, 1.0, 0.4, 0.2)
 """Weights of the words of the two utterances before, the utterance itself and the two after."""
 SENSE_AROUND = (0.25, 0.5, 1.0, 0.5, 0.25)
 """The same weights for vectors."""
+MAX_WORDS = 512
+"""Different words of a question that are looked for in every utterance."""
 FEEDBACK = 5
 """Number of best utterances used as feedback."""
 
@@ -139,8 +142,8 @@ def _topic(
 
 
 def word_scores(inputs: ScoringInput, words: Sequence[str]) -> Floats:
-    """BM25 of each utterance, neighbours' words included, shape (n,)."""
-    wanted = Counter(words)
+    """BM25 of each utterance, neighbours' words included, shape (n,); the first `MAX_WORDS` different words count."""
+    wanted = dict(islice(Counter(words).items(), MAX_WORDS))
     if not wanted:
         return np.zeros(len(inputs.turns))
     counts = np.zeros((len(inputs.turns), len(wanted)))
