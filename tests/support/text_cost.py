@@ -1,0 +1,186 @@
+"""Measures the processor time of hostile texts: ``python -m tests.support.text_cost patterns`` or ``stages``.
+
+Each case runs in a process of its own under a hard limit of processor time, because a pattern that does not end holds
+its process and cannot be interrupted. Writes JSON: case → part → seconds, or null for a case that was killed.
+"""
+
+import asyncio
+import importlib
+import itertools
+import json
+import os
+import pkgutil
+import re
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+
+import eunoe.workers
+from eunoe.schemas.events import Ask, Line, Provenance, Strategy
+from eunoe.schemas.memory import Memory
+from eunoe.workers.link.cues import judge_by_cues
+from eunoe.workers.link.judge import RelationPair
+from eunoe.workers.link.settings import LinkSettings
+from eunoe.workers.update.operator import OperationPair
+from eunoe.workers.update.rules import judge_by_rules
+from tests.support.in_memory import ended, make_pipeline, utterance
+
+TEXT_BYTES = 32_768
+"""The bytes of the longest utterance that intake takes."""
+WORD_BYTES = 4096
+KILLED_AFTER_S = 3
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+Seconds = dict[str, float]
+
+
+def filled(unit: str, tail: str = "", size: int = TEXT_BYTES) -> str:
+    """``unit`` repeated and ``tail``, ``size`` bytes of UTF-8 at most."""
+    room = size - len(tail.encode())
+    return (unit * (room // len(unit.encode()) + 1)).encode()[:room].decode(errors="ignore") + tail
+
+
+UNITS = (
+    # one character
+    "a", "1", " ", "\n", ".", "?", "'", '"', "“", "(", "[", "-", "@", "…", "中", "🙂", "\u0301", "ﷺ",
+    # alternations, quotes in quotes, words without spaces, marks on letters
+    "a ", "a.", "a. ", "a'", "'\"", "“'", "(1", "[x", "a@", ".-", "?x", ", ", "Ann:\n", "e\u0301\u0316",
+    # cues
+    "not ", "because ", "I moved to Lyon ", "yesterday. ", "Mr. ", "and I. ", "may 1 ",
+)  # fmt: skip
+
+TEXTS: Mapping[str, str] = {
+    **{repr(unit): filled(unit, " x") for unit in UNITS},
+    "dots and a letter": filled(".", "x"),
+    "questions and a letter": filled("?", "x"),
+    "marks out of order": filled("\u0301", size=TEXT_BYTES // 2) + filled("\u0316", size=TEXT_BYTES // 2),
+    "brackets in brackets": "[" * (TEXT_BYTES // 2) + "]" * (TEXT_BYTES // 2),
+    "quotes in quotes": filled("I said \"he said 'she said “"),
+    "changes and causes": filled(" ".join(f"I moved to town{n} because of job{n}" for n in range(1000))),
+    "other words": filled(" ".join(f"word{n}" for n in range(4000))),
+    "other names": filled(". ".join(f"x{n} is not Name{n}" for n in range(2000))),
+    "dates": filled(" ".join(f"{day} May {year}" for year in range(1900, 2000) for day in range(1, 29))),
+}
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    """All compiled patterns of strings in the modules of the workers, each once."""
+    found: dict[str, re.Pattern[str]] = {}
+    for info in pkgutil.walk_packages(eunoe.workers.__path__, "eunoe.workers."):
+        for name, value in vars(importlib.import_module(info.name)).items():
+            for place, pattern in _patterns_in(value, f"{info.name}.{name}"):
+                if isinstance(pattern.pattern, str) and pattern not in found.values():
+                    found[place] = pattern
+    return found
+
+
+def _patterns_in(value: object, place: str) -> Iterator[tuple[str, re.Pattern[str]]]:
+    if isinstance(value, re.Pattern):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for key, part in list(value.items()):
+            yield from _patterns_in(part, f"{place}[{key!r}]")
+    elif type(value) in {list, tuple}:
+        for index, part in enumerate(value):
+            yield from _patterns_in(part, f"{place}[{index}]")
+
+
+def pattern_seconds(pattern: re.Pattern[str]) -> Seconds:
+    """All texts, and the pattern's own words one by one, in less text: there are many."""
+    words = dict.fromkeys(re.findall(r"[A-Za-z]{2,}", pattern.pattern))
+    texts = {**TEXTS, **{f"{word} …": filled(word + " ", size=WORD_BYTES) for word in words}}
+    return {name: _seconds(lambda text=text: sum(1 for _ in pattern.finditer(text))) for name, text in texts.items()}
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def stage_seconds(text: str, strategy: Strategy) -> Seconds:
+    """A session with the text, one more, and a question that is the text; then memories that hold all of it."""
+    found: Seconds = {}
+
+    class Timed:
+        def __init__(self, name: str, stage: object) -> None:
+            self._name, self._stage = name, stage
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._stage, name)
+
+        async def decide(self, work: object) -> object:
+            start = time.process_time()
+            decision = await self._stage.decide(work)
+            found[self._name] = max(found.get(self._name, 0.0), time.process_time() - start)
+            return decision
+
+    async def play() -> None:
+        pipeline = make_pipeline(wrap=Timed)
+        for first in (1, 3):
+            moved = utterance(first + 1, "I moved to Lyon because of my new job as a nurse.")
+            await pipeline.produce(utterance(first, text), moved, ended())
+        await pipeline.produce(utterance(5, text, ask=Ask(request_id="r", strategy=strategy)))
+        if len(pipeline.replies()) != 1 or pipeline.dead_letters():
+            raise AssertionError("the text was not answered")
+
+    asyncio.run(play())
+    old, new = _memory(1, text), _memory(2, f"{text} y")
+    found["update, a long memory"] = _seconds(lambda: judge_by_rules(OperationPair(old, new)))
+    found["link, a long memory"] = _seconds(lambda: judge_by_cues(RelationPair(old, new, 0.5), ["Ann"], LinkSettings()))
+    return found
+
+
+def _memory(session: int, text: str) -> Memory:
+    line = Line(utterance_id=f"u{session}", speaker="Ann", text=text, at=AT)
+    made_by = Provenance(code="test", model="test")
+    return Memory(
+        memory_id=f"m{session}",
+        session=session,
+        index=0,
+        speaker="Ann",
+        text=text,
+        evidence=(line,),
+        at=AT,
+        known_from=AT,
+        made_by=made_by,
+    )
+
+
+def measured(case: Callable[[], Seconds]) -> Seconds | None:
+    """The measures of a case, taken in a process of its own; `None` for one that was killed or failed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        resource.setrlimit(resource.RLIMIT_CPU, (KILLED_AFTER_S, KILLED_AFTER_S))
+        try:
+            answer = json.dumps(case()).encode()
+            with os.fdopen(writing, "wb") as out:
+                out.write(answer)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answered:
+        answer = answered.read()
+    os.waitpid(child, 0)
+    return json.loads(answer) if answer else None
+
+
+def cases(group: str) -> dict[str, Callable[[], Seconds]]:
+    if group == "patterns":
+        return {name: lambda one=one: pattern_seconds(one) for name, one in patterns().items()}
+    texts = ((name, text) for name, text in TEXTS.items() if text.strip())
+    return {
+        name: lambda text=text, strategy=strategy: stage_seconds(text, strategy)
+        for (name, text), strategy in zip(texts, itertools.cycle(Strategy), strict=False)
+    }
+
+
+if __name__ == "__main__":
+    json.dump({name: measured(case) for name, case in cases(sys.argv[1]).items()}, sys.stdout)

@@ -1,0 +1,81 @@
+"""Any text costs bounded time: each stage takes half a second at most, each pattern less."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS, without_middle
+from eunoe.workers.text.brackets import without_brackets
+from tests.support.text_cost import TEXT_BYTES, TEXTS, WORD_BYTES
+
+STAGE_S, PATTERN_S = 0.5, 0.2
+"""Seconds of processor time for one text."""
+STAGES = {"segment", "compress", "summarize", "update", "link", "tree", "blend", "respond"}
+
+
+def measured(group: str) -> dict[str, dict[str, float] | None]:
+    command = [sys.executable, "-m", "tests.support.text_cost", group]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_texts_are_as_long_as_an_utterance_may_be():
+    assert all(TEXT_BYTES - 60 <= len(text.encode()) <= TEXT_BYTES for text in TEXTS.values())
+
+
+@pytest.mark.timeout(300)  # ten seconds of processor time; more where others use the machine
+def test_every_stage_reads_every_text_in_half_a_second():
+    found = measured("stages")
+    assert set(found["'a'"] or {}) >= STAGES
+    slow = {
+        text: {stage: round(s, 2) for stage, s in stages.items() if s > STAGE_S}
+        for text, stages in found.items()
+        if stages and max(stages.values()) > STAGE_S
+    }
+    assert not slow
+    assert not [text for text, stages in found.items() if stages is None], "killed or failed"
+
+
+@pytest.mark.timeout(300)
+def test_every_pattern_reads_every_text_in_time_that_grows_with_its_length():
+    found = measured("patterns")
+    assert len(found) > 80
+    slow = {
+        pattern: {text: round(s, 2) for text, s in texts.items() if s > bound_of(text)}
+        for pattern, texts in found.items()
+        if texts and any(s > bound_of(text) for text, s in texts.items())
+    }
+    assert not slow
+    assert not [pattern for pattern, texts in found.items() if texts is None], "killed or failed"
+
+
+def bound_of(text: str) -> float:
+    return PATTERN_S if text in TEXTS else PATTERN_S * WORD_BYTES / TEXT_BYTES
+
+
+@pytest.mark.parametrize("length", [1, MAX_SENTENCE_CHARS])
+def test_a_sentence_within_the_bound_stays(length: int):
+    assert without_middle("a" * length) == "a" * length
+
+
+def test_a_longer_sentence_keeps_both_ends():
+    assert without_middle("a" * 600 + "b" * 600) == "a" * 500 + " … " + "b" * 500
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("look [a photo] here", "look   here"),
+        ("[a] [b", "  [b"),
+        ("[[a] b]", "  b]"),
+        ("a] b", "a] b"),
+        ("[[[", "[[["),
+    ],
+)
+def test_brackets_are_taken_out(text: str, left: str):
+    assert without_brackets(text) == left
