@@ -1,7 +1,6 @@
 """Hostile and careless producers beside clients who talk and ask: nobody else notices them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,8 +70,7 @@ async def reasons(pipeline: Pipeline) -> list[str]:
     return [read_dead_letter(record)[0].reason.value for record in await pipeline.records(Topic.DEAD_LETTERS)]
 
 
-async def test_nobody_notices_a_hostile_producer(tmp_path: Path):
-    pipeline = Pipeline(tmp_path)
+async def test_nobody_notices_a_hostile_producer(pipeline: Pipeline):
     async with pipeline.up() as process, asked_all_the_time(pipeline, "bystander", "Who moved?", "Ann") as asking:
         await asking.more(1)
         expected = []
