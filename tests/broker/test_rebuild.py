@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -44,7 +45,9 @@ def small_talk(number: int, time: int = 0) -> list[str]:
         )
         for index, text in enumerate(told)
     ]
-    return [event.model_dump_json() + "\n" for event in (*events, SessionEnded(**key, at=START))]
+    return [
+        event.model_dump_json() + "\n" for event in (*events, SessionEnded(**key, at=START + timedelta(minutes=time)))
+    ]
 
 
 async def digest(pipeline: Pipeline, **more: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What became of events that nobody could decide: sent back, discarded, or derived again from the log."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def session(name: str, number: int) -> list[str]:
     events = [
         utterance(name, 10 * number, f"I moved to {city} in spring, and I work at the harbour there."),
         utterance(name, 10 * number + 1, f"My dentist in {city} hurts me, and I bought {number} horses."),
-        SessionEnded(conversation_id=name, at=START),
+        SessionEnded(conversation_id=name, at=START + timedelta(minutes=number)),
     ]
     return [event.model_dump_json() + "\n" for event in events]
 
