@@ -43,7 +43,7 @@ _PRESENT = re.compile(
 _PAST = re.compile(
     r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first)\b", re.IGNORECASE
 )
-MAX_TIMES = 64
+MAX_TIMES = 100
 """Times of one question that count, the first ones: each is compared with the day of every utterance."""
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")

@@ -48,11 +48,7 @@ _STOPWORDS = (
 )
 STOPWORDS = frozenset(_STOPWORDS.split())
 
-# normalization sorts the marks of one letter, in time that grows with the square of their number; 30 are the bound of
-# Unicode's own "stream-safe" text (UAX #15, section 13)
-_COMBINING = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.combining(chr(code)))
-_STACKED = re.compile(f"([{_COMBINING}]{{30}})[{_COMBINING}]+")
-_MAYBE_STACKED = re.compile(r"[^\x00-\u02ff\w]{31,}")  # far cheaper, and hardly a text has any
+_MAYBE_STACKED = re.compile(r"[^\x00-\u02ff\w]{31,}")
 
 
 def terms(text: str, drop: Collection[str] = ()) -> list[str]:
@@ -75,8 +71,17 @@ def _words(text: str) -> list[str]:
 
 
 def _unstacked(text: str) -> str:
-    """The text with at most 30 combining marks on a letter."""
-    return text if text.isascii() else _MAYBE_STACKED.sub(lambda run: _STACKED.sub(r"\1", run.group()), text)
+    """The text with at most 30 combining marks on a letter, the bound of stream-safe text (UAX #15, section 13).
+
+    Normalization sorts the marks of a letter, in time that grows with the square of their number.
+    """
+    return text if text.isascii() else _MAYBE_STACKED.sub(lambda run: _stacked().sub(r"\1", run.group()), text)
+
+
+@lru_cache(maxsize=1)  # built for the first text that needs it: it takes as long as a hundred texts, and few do
+def _stacked() -> re.Pattern[str]:
+    marks = "".join(char for char in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(char))
+    return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
 
 @lru_cache(maxsize=1024)
