@@ -94,7 +94,7 @@ async def test_of_recorded_answers_the_last_of_each_request_outlives_compaction(
 ):
     requests = [f"request-{number}" for number in range(20)]
     kafka = settings(servers.kafka)
-    asked = Settings(kafka=servers.kafka, prefix=given.own_prefix(), broker=kafka)
+    asked = Settings(kafka=servers.kafka, prefix=given.own_prefix())
     await create_topics(kafka, asked.names, 1)
     await compact_soon(kafka, asked.names.name(Topic.ANSWERS))
     publisher = KafkaPublisher(kafka, asked.names)
