@@ -17,7 +17,7 @@ DEFAULT_AGENT = "agent"
 
 
 class Strategy(StrEnum):
-    """Where the responder looks for what it remembers."""
+    """The part of memory from which the responder retrieves."""
 
     SEGMENT = "segment"
     """Topic segments of earlier sessions under a token budget, in time order (SeCom, section 2)."""
@@ -26,48 +26,48 @@ class Strategy(StrEnum):
     TREE = "tree"
     """All nodes of a tree of memories, searched at once (MemTree, section 3.2)."""
     CURRENT = "current"
-    """The memories that hold now (Keep Me Updated, section 4)."""
+    """The current memories (Keep Me Updated, section 4)."""
     INSIGHT = "insight"
-    """Memories called up by the dialogue, and the insights of this session (CREEM)."""
+    """Memories retrieved by the dialogue, and the insights of this session (CREEM)."""
     FUSED = "fused"
     """Candidates of all sources, scored together under one budget."""
 
 
 class CloseReason(StrEnum):
-    """Why a session ended."""
+    """The reason why a session ended."""
 
     ENDED = "ended"
-    """A client said so."""
+    """A client ended it."""
     IDLE = "idle"
     """Nobody spoke for the idle time."""
     SUCCEEDED = "succeeded"
     """An utterance of another session came."""
     BOUNDS = "bounds"
-    """It reached the bound of utterances or bytes; what follows is the next session."""
+    """It reached the limit of utterances or bytes; the next utterance opens another session."""
 
 
 class Ask(Value):
-    """The wish for a reply to an utterance."""
+    """A request for a reply to an utterance."""
 
     request_id: Identifier
     speak_as: Name = DEFAULT_AGENT
     """The participant that the responder speaks as."""
     record: bool = True
-    """False: a probe. It is answered, but becomes no part of any session."""
+    """Whether the utterance becomes part of a session; if not, the ask is answered and leaves no trace in memory."""
     strategy: Strategy | None = None
-    """None: the responder's setting."""
+    """`None` means the responder's setting."""
     budget_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Tokens of memory in the prompt; None: the responder's setting."""
+    """Tokens of memory in the prompt; `None` means the responder's setting."""
 
 
 class Provenance(Value):
-    """What decided: the code, the prompt and the model, by name and version."""
+    """The code, the prompt and the model that made a decision, by name and version."""
 
     code: str
     model: str
     prompt: str | None = None
     fallback: bool = False
-    """True: the model's answer failed its checks twice, so the offline twin decided."""
+    """Whether the model's answer failed its checks twice, so that the offline implementation decided."""
 
 
 class ConversationEvent(Contract):
@@ -97,51 +97,51 @@ class SessionEvent(ConversationEvent):
 
 
 class Utterance(ConversationEvent):
-    """Somebody said something."""
+    """One utterance of a participant."""
 
     type: Literal["utterance"] = "utterance"
     utterance_id: Identifier
     session_id: Identifier | None = None
-    """The client's name for the session; a new one closes the open session, None joins the open one."""
+    """The client's id of the session; a new one closes the open session, `None` joins the open one."""
     speaker: Name
     text: Text
     at: Time
     reply_id: Identifier | None = None
-    """Set when this is a reply that the responder gave: it is transcript, never evidence."""
+    """Set on a reply of the responder: it is part of the transcript, and never evidence."""
     ask: Ask | None = None
 
 
 class SessionEnded(ConversationEvent):
-    """The session is over, says a client, or intake itself after the idle time."""
+    """The end of a session, from a client, or from intake after the idle time."""
 
     type: Literal["session_ended"] = "session_ended"
     session_id: Identifier | None = None
-    """None: the open session, whichever it is."""
+    """`None` means the open session, whichever it is."""
     at: Time
     after_utterance_id: Identifier | None = None
-    """Set by idle closing: void if the session's last utterance is another one by now."""
+    """Set by idle closing: the event has no effect if the session has a later utterance by now."""
 
 
 class Erase(ConversationEvent):
-    """A person's wish to be forgotten; recorded, and acted on by the eraser."""
+    """A request to erase a conversation or some of its utterances; it is recorded, and not carried out yet."""
 
     type: Literal["erase"] = "erase"
     request_id: Identifier
     at: Time
     utterance_ids: tuple[Identifier, ...] = ()
-    """Empty: the whole conversation."""
+    """Empty means the whole conversation."""
 
 
 class GenerationPromoted(Contract):
-    """From here on another generation of the memory answers; one in every partition of ``conversations``, no key."""
+    """A control record without key, one in every partition of ``conversations``: another generation answers now."""
 
     type: Literal["generation_promoted"] = "generation_promoted"
     generation: Identifier
     at: Time
     nonce: Identifier | None = None
-    """The word that `eunoe promote` left in the state store before: without it the record is believed by nobody."""
+    """The nonce that `eunoe promote` left in the state store first; intake ignores a record without it."""
     log: int | None = Field(default=None, ge=1)
-    """Where the partitions change: the number of the log that this generation reads, and that clients go on with."""
+    """Set when the partitions change: the number of the log that the generation reads and clients continue with."""
 
 
 # ---- events between stages
@@ -163,26 +163,26 @@ class Line(Value):
 
 
 class InsightKind(StrEnum):
-    """What an insight is to the memory that it was blended from (CREEM, section 3)."""
+    """The relation of an insight to the memory it was blended from (CREEM, section 3)."""
 
     NEW = "new"
     """Nothing in memory says it."""
     REDUNDANT = "redundant"
     """It says again what memory says."""
     UPDATED = "updated"
-    """It says what has become of something in memory."""
+    """It updates something in memory."""
 
 
 class Insight(Value):
-    """A sentence about one speaker, blended of past and present at one turn."""
+    """A sentence about one speaker, blended from memory and the open session at one turn."""
 
     kind: InsightKind
     speaker: Name
     text: Text
     evidence: tuple[Line, ...] = Field(min_length=1)
-    """The utterances of the open session that it rests on; none of them is a reply from memory."""
+    """The cited utterances of the open session; none of them is a reply of the responder."""
     replaces: tuple[Identifier, ...] = ()
-    """The memories that it stands for from now on; empty for a new one."""
+    """The memories that it supersedes; empty for a new insight."""
 
 
 class SessionClosed(SessionEvent):
@@ -192,12 +192,12 @@ class SessionClosed(SessionEvent):
     session_id: Identifier | None = None
     lines: tuple[Line, ...]
     known_from: Time
-    """The log's time of the closing: since then memory could know this session."""
+    """The log's time of the closing; memory may know this session from then on."""
     reason: CloseReason
     continues: int | None = None
     """The number of the closed session of the same ``session_id`` that this one continues."""
     turns: tuple[int, ...] = ()
-    """The numbers of the turns that were given to blend."""
+    """The numbers of the turns passed to blend."""
 
 
 class Span(Value):
@@ -220,7 +220,7 @@ class SessionSegmented(SessionEvent):
 
 
 class SessionSkipped(SessionEvent):
-    """A session that failed finally at a stage: later stages pass over its number, so that the order goes on."""
+    """A session that finally failed at a stage; later stages pass over its number and apply the next one."""
 
     type: Literal["session_skipped"] = "session_skipped"
     stage: str
@@ -229,24 +229,23 @@ class SessionSkipped(SessionEvent):
 
 
 class ReplyRequested(SessionEvent):
-    """A turn: the dialogue of the open session (or the one to come) up to the utterance, and who answers if it asks."""
+    """A turn: an utterance with the dialogue of the open session before it, and the ask if it has one."""
 
     type: Literal["reply_requested"] = "reply_requested"
     turn: int | None = None
-    """The number of this turn among the conversation's blended ones; None for a probe, which is not blended."""
+    """The number of this turn among the blended ones; `None` for an unrecorded ask, which is not blended."""
     request: Ask | None
-    """None: the utterance asks for nothing; memory is blended for its own sake."""
+    """`None` for an utterance that asks for nothing and is only blended."""
     question: Line
-    """The utterance, whether it asks or not."""
+    """The utterance."""
     dialogue: tuple[Line, ...] = ()
-    """The lines of the open session before the question, oldest first; the latest ones where there are many."""
+    """The lines of the open session before it, oldest first; only the latest where there are many."""
     reply_wanted: bool = True
-    """False: memory is blended, and nobody waits: there is no reply, it does not depend on this, or was given long ago.
-    """
+    """Whether somebody waits for a reply; if not, the turn is only blended."""
 
 
 class ReplyContext(SessionEvent):
-    """All that the responder is given beside what it retrieves."""
+    """The input of the responder besides what it retrieves."""
 
     type: Literal["reply_context"] = "reply_context"
     request: Ask
@@ -255,14 +254,14 @@ class ReplyContext(SessionEvent):
     insights: tuple[Insight, ...] = ()
     """The insights of the open session so far, this turn's included, in the order of turns."""
     infused: bool = False
-    """True: blend was asked before this reply and gave what it had; False: it is off, comes later, or was not ready."""
+    """Whether blend ran before this reply; if not, it is off, runs after the reply, or memory was not ready."""
 
 
 # ---- replies and records of failures
 
 
 class Source(Value):
-    """Something remembered that a reply rests on."""
+    """Something retrieved that a reply is based on."""
 
     kind: Strategy
     id: Identifier
@@ -274,11 +273,11 @@ class Source(Value):
     memory_ids: tuple[Identifier, ...] = ()
     """The memories it shows, the oldest first."""
     relations: tuple[Relation, ...] = ()
-    """Of a timeline: how each memory leads to the one after it."""
+    """Of a timeline: the relation of each memory to the next."""
 
 
 class Reply(ConversationEvent):
-    """The answer to an ask, with what it rests on."""
+    """The answer to an ask, with its sources."""
 
     type: Literal["reply"] = "reply"
     reply_id: Identifier
@@ -286,31 +285,31 @@ class Reply(ConversationEvent):
     speaker: Name
     text: str
     cited: tuple[Identifier, ...] = ()
-    """The utterances that the reply rests on."""
+    """The utterances that the reply is based on."""
     sources: tuple[Source, ...] = ()
-    """What was retrieved, in the order of the prompt."""
+    """The retrieved items, in the order of the prompt."""
     context: str = ""
     """The memory as it stood in the prompt."""
     context_tokens: int = 0
     strategy: Strategy
     known_session: int = Field(ge=0)
-    """The number of the last session that the memory knew."""
+    """The number of the last session in the memory."""
     made_by: Provenance
     error: str | None = None
     """Set when no answer could be given; ``text`` is empty then."""
 
 
 class DeadLetterReason(StrEnum):
-    """Why a record was set aside."""
+    """The reason why a record is a dead letter."""
 
     UNREADABLE = "unreadable"
     """The record's batch cannot be unpacked: a damaged or oversized block, a wrong checksum, an unknown codec."""
     NOT_JSON = "not_json"
     """The bytes are no UTF-8 JSON text (lone surrogates included)."""
     INVALID = "invalid"
-    """JSON, but not of the shape that its type asks for."""
+    """JSON that does not match the schema of its type."""
     UNKNOWN_TYPE = "unknown_type"
-    """No contract has this ``type``, or it does not belong into this topic."""
+    """No contract has this ``type``, or this topic does not carry it."""
     NEWER_VERSION = "newer_version"
     """A client wrote a schema version that this deployment does not know yet."""
     BAD_KEY = "bad_key"
@@ -322,17 +321,17 @@ class DeadLetterReason(StrEnum):
     CONFLICT = "conflict"
     """The utterance id was used before, with another content."""
     UNKNOWN_SESSION = "unknown_session"
-    """The end of a session that never was."""
+    """The end of a session that was never opened."""
     FAILED = "failed"
-    """The stage raised, finally."""
+    """The stage failed at every attempt, or its decision is too large to send."""
     HELD = "held"
-    """The conversation is held: an earlier session is missing here (repair derives it again)."""
+    """The conversation is held: an earlier session is missing here (`eunoe repair` derives it again)."""
     MOVED = "moved"
-    """The log goes on in another topic, with other partitions: the error names it, and a retry goes there."""
+    """The log continues in another topic with other partitions; the error names it, and a retry goes there."""
 
 
 class DeadLetter(Contract):
-    """What is known of a record that was set aside; travels as a header beside the record's raw bytes."""
+    """The description of a dead letter; a header beside the raw bytes of the record."""
 
     type: Literal["dead_letter"] = "dead_letter"
     stage: str
@@ -345,20 +344,20 @@ class DeadLetter(Contract):
     error: str
     attempts: int = 1
     number: int | None = None
-    """The session (or turn) that the stage was asked to decide, where it came so far; a gathering stage may fail
-    at another session than that of the record that made it try."""
+    """The session (or turn) that the stage was asked to decide, if it came that far. A stage that gathers events
+    may fail at another session than that of the record that triggered it."""
     size: int
     """Bytes of the original record's value."""
     sha256: str
     truncated: bool = False
-    """True: the value holds only the first bytes; the whole record is at its source position."""
+    """Whether the value holds only the first bytes; the whole record is at its source position."""
 
 
 class RecordedAnswer(Contract):
-    """What came of a question to a language model, or of a moment in time: kept, so that a rebuild decides the same."""
+    """The answer of a language model, or the outcome of a decision that timing made, kept for rebuilds."""
 
     type: Literal["recorded_answer"] = "recorded_answer"
     request: Identifier
-    """The hash of the question, or the name of the moment; also the record's key."""
+    """The hash of the request, or the name of the outcome; also the key of the record."""
     text: str
-    """Empty: forgotten again."""
+    """Empty means that the record is withdrawn."""

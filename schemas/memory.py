@@ -32,35 +32,35 @@ class Segment(Value):
 
 
 class MemoryStatus(StrEnum):
-    """Whether a memory holds. An operation never destroys: what no longer holds stays in timelines."""
+    """The status of a memory. No operation destroys one: a memory that is not current stays in timelines."""
 
     CURRENT = "current"
     SUPERSEDED = "superseded"
-    """Another memory says what holds now."""
+    """Another memory replaced it."""
     RETIRED = "retired"
-    """It is over, and nothing took its place."""
+    """It ended, and nothing replaced it."""
 
 
 class MemoryOrigin(StrEnum):
-    """Where a memory comes from."""
+    """The origin of a memory."""
 
     SUMMARY = "summary"
     """The summary of a session."""
     INSIGHT = "insight"
-    """What a turn blended of past and present (CREEM)."""
+    """An insight, blended at a turn (CREEM)."""
     FUSION = "fusion"
-    """Two memories that each held what the other lacked, in one sentence."""
+    """Two memories merged into one sentence, because each held what the other lacked."""
 
 
 class MemoryDraft(Value):
-    """A sentence worth remembering, with the utterances that it comes from."""
+    """A memory sentence with the utterances that it cites."""
 
     speaker: Name
-    """Whom it is about: the speaker who said it of themselves."""
+    """The speaker it is about, who said it."""
     text: Text
     """One sentence in the third person that names the speaker."""
     evidence: tuple[Line, ...] = Field(min_length=1)
-    """The cited utterances in order; none of them is a reply from memory."""
+    """The cited utterances in order; none of them is a reply of the responder."""
 
     @property
     def at(self) -> Time:
@@ -69,11 +69,11 @@ class MemoryDraft(Value):
 
 
 class Ending(Value):
-    """Why and when a memory stopped holding; transitions are one-way."""
+    """The cause and time at which a memory stopped being current; transitions are one-way."""
 
     status: Literal[MemoryStatus.SUPERSEDED, MemoryStatus.RETIRED]
     by: Identifier | None = None
-    """The successor; None for a retired memory."""
+    """The successor; `None` for a retired memory."""
     session: int = Field(ge=1)
     """The session that ended it."""
     at: Time
@@ -82,17 +82,17 @@ class Ending(Value):
 
 
 class Reinforcement(Value):
-    """Later evidence that a memory still holds."""
+    """Later evidence that a memory is still current."""
 
     by: Identifier
-    """The memory that repeated it, born superseded."""
+    """The memory that repeats it, superseded from the start."""
     session: int = Field(ge=1)
     at: Time
     """Event time."""
 
 
 class Suspicion(Value):
-    """A later memory that may contradict this one; a flag, no ending."""
+    """A later memory that may contradict this one; a flag that ends nothing."""
 
     by: Identifier
     session: int = Field(ge=1)
@@ -100,7 +100,7 @@ class Suspicion(Value):
 
 
 class Memory(Value):
-    """One sentence that is remembered, and what became of it."""
+    """A remembered sentence with its history."""
 
     memory_id: Identifier
     session: int = Field(ge=1)
@@ -113,11 +113,11 @@ class Memory(Value):
     at: Time
     """Event time: that of the latest utterance it cites."""
     known_from: Time
-    """The log's time of its session's closing."""
+    """The log's time at which its session was closed."""
     origin: MemoryOrigin = MemoryOrigin.SUMMARY
     made_by: Provenance
     ending: Ending | None = None
-    """None: it holds."""
+    """`None` means that it is current."""
     reinforced: tuple[Reinforcement, ...] = ()
     suspected: tuple[Suspicion, ...] = ()
 
@@ -143,16 +143,16 @@ class MemoriesFormed(SessionEvent):
 
 
 class InsightsProposed(SessionEvent):
-    """What one turn proposes to memory; may propose nothing, and then says why."""
+    """The proposals of one turn to memory; with none, the reason why."""
 
     type: Literal["insights_proposed"] = "insights_proposed"
     turn: int = Field(ge=1)
     """The number of the turn among the conversation's blended ones."""
     insights: tuple[Insight, ...] = ()
     known_session: int = Field(ge=0)
-    """The last session that the memory knew which it was blended from."""
+    """The last session in the memory that the turn was blended with."""
     because: str = ""
-    """Why nothing is proposed, where nothing is."""
+    """The reason for an empty proposal."""
     made_by: Provenance
 
     @property
@@ -162,7 +162,7 @@ class InsightsProposed(SessionEvent):
 
 
 class ChangeKind(StrEnum):
-    """What happened to a memory."""
+    """The kind of a change."""
 
     ADDED = "added"
     REINFORCED = "reinforced"
@@ -172,23 +172,23 @@ class ChangeKind(StrEnum):
 
 
 class Change(Value):
-    """One transition of one memory, as other systems may follow it."""
+    """One transition of one memory, for other systems to follow."""
 
     kind: ChangeKind
     memory: Memory
     """As it is after the change."""
     because: str = ""
-    """Why, in a few words."""
+    """The reason, in a few words."""
 
 
 class MemoriesChanged(SessionEvent):
-    """All that a session changed, in the order of application; may hold nothing."""
+    """The changes of a session in the order of application; may be empty."""
 
     type: Literal["memories_changed"] = "memories_changed"
     changes: tuple[Change, ...] = ()
     known_from: Time
     partial: bool = False
-    """True: the session's summary was skipped; should it come late, further changes of this session follow."""
+    """Whether the session's summary was skipped; if it comes late, further changes of this session follow."""
 
     @property
     def added(self) -> tuple[Memory, ...]:

@@ -4,22 +4,22 @@ from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """What an edge of the memory graph says of its older memory A and its newer memory B."""
+    """The relation of an edge in the memory graph, from its older memory A to its newer memory B."""
 
     CHANGED = "Changed"
-    """What A tells has become what B tells: the same matter in another state."""
+    """The state of A has become the state of B: the same matter, changed."""
     CAUSE = "Cause"
-    """What A tells brought about what B tells."""
+    """A caused B."""
     REASON = "Reason"
-    """What A tells came about because of what B tells: B is the ground that A had."""
+    """B is the reason for A."""
     HINDERED_BY = "HinderedBy"
-    """What one of the two tells stands in the way of what the other tells."""
+    """One of the two hinders the other."""
     REACT = "React"
-    """B tells how somebody feels as a result of A."""
+    """B is how somebody feels as a result of A."""
     WANT = "Want"
-    """B tells what somebody wishes to happen as a result of A."""
+    """B is what somebody wants as a result of A."""
     SAME_TOPIC = "SameTopic"
-    """A and B speak of the same particular matter, and neither leads to the other."""
+    """A and B are about the same particular matter, and neither leads to the other."""
 
 
 CAUSAL: frozenset[Relation] = frozenset(Relation) - {Relation.SAME_TOPIC}

@@ -218,8 +218,10 @@ def test_every_time_that_the_code_takes_is_a_time_for_the_schema(text: str) -> N
 
 def test_docstrings_arrive_in_the_schemas() -> None:
     utterance = contract_schema(Utterance)
-    assert utterance["properties"]["session_id"]["description"].endswith("null joins the open one.")
-    assert utterance["$defs"]["Ask"]["properties"]["record"]["description"].startswith("false: a probe")
+    assert utterance["properties"]["session_id"]["description"].endswith("`null` joins the open one.")
+    assert utterance["$defs"]["Ask"]["properties"]["record"]["description"].startswith(
+        "Whether the utterance becomes part"
+    )
     reasons = contract_schema(SessionClosed)["$defs"]["CloseReason"]
     assert reasons["x-enumDescriptions"].keys() == {reason.value for reason in CloseReason}
     letters = contract_schema(CONTRACTS["dead_letter"])["$defs"]["DeadLetterReason"]

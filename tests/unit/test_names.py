@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "streams", "workers", "deploy")
 DESCRIBED = (*PACKAGES, "tests")
 EXEMPT = (
-    "schemas",
     "tests/broker",
     "tests/clients",
     "tests/contract",
