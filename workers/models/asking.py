@@ -1,24 +1,26 @@
 """Checked questions to a model, and delimiters that mark users' words as data."""
 
+import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from datetime import datetime
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.errors import AnswerInvalid
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import LanguageModel, Prompt
-from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.models.metering import ItemCounts, ItemOutcome, stage_of
+from eunoe.workers.models.recording import CORRECTED, RecordedModel
+from eunoe.workers.models.time_budget import decision_time
 
+T = TypeVar("T")
 AnswerT = TypeVar("AnswerT", bound=Value)
 A_co = TypeVar("A_co", bound=Value, covariant=True)
 
 OPENING, CLOSING = "<<<data", "data>>>"
 """Delimiters around users' words."""
-
-CORRECTED = "+corrected"
-"""Suffix of the name of a prompt that asks a second time."""
 
 REFUSED_NOTE = "Your answer to the above was refused:"
 """First line of the text that such a prompt adds."""
@@ -38,54 +40,190 @@ class CheckedAnswer(Generic[A_co]):
     """Calls made: 0 with a recorded answer, 2 where the first answer was refused."""
     fault: str | None = None
     """The fault of the last answer that was refused."""
+    outcome: ItemOutcome = ItemOutcome.MODEL
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a part of the question may be answered: no answer came, because of its content or its length."""
+        return self.answer is None and (self.fault or "").startswith(_DIVISIBLE)
+
+
+_DIVISIBLE: Final = tuple(f"{kind}: " for kind in (AnswerFault.REFUSED, AnswerFault.TOO_LARGE, AnswerFault.CUT))
+
+Check = Callable[[AnswerT], str | None]
+Smaller = Callable[[LanguageModel], Awaitable[AnswerT | None]]
+"""Asks the same with smaller questions, and joins their answers; `None` where one of them has none."""
+Repair = Callable[[AnswerT], AnswerT | None]
+"""The good part of an answer that failed its check; `None` where nothing of it is of use."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedQuestion(Generic[AnswerT]):
+    """A question, its form, and the ways to come to a valid answer."""
+
+    prompt: Prompt
+    form: type[AnswerT]
+    check: Check[AnswerT]
+    """The fault of an answer, or `None`."""
+    smaller: Smaller[AnswerT] | None = None
+    """For a question that is too large or too slow."""
+    repair: Repair[AnswerT] | None = None
+    urgent: bool = False
 
 
 async def ask_checked(
-    model: LanguageModel,
-    prompt: Prompt,
-    form: type[AnswerT],
-    check: Callable[[AnswerT], str | None],
-    *,
-    urgent: bool = False,
+    model: LanguageModel, prompt: Prompt, form: type[AnswerT], check: Check[AnswerT], *, urgent: bool = False
 ) -> CheckedAnswer[AnswerT]:
+    """`ask_question` for a question that cannot be made smaller."""
+    return await ask_question(model, CheckedQuestion(prompt, form, check, urgent=urgent))
+
+
+async def ask_question(model: LanguageModel, question: CheckedQuestion[AnswerT]) -> CheckedAnswer[AnswerT]:
     """Ask and check; where the answer is at fault, ask exactly once more with the fault named.
 
-    ``check`` returns the fault of an answer, or `None`. A `RecordedModel` records an answer that passed under the
-    question as first asked, and serves it without a call while it still passes. It also records that no answer
-    passed, so that a replay comes to the same decision. Raises `Unavailable` while the endpoint is.
+    A `RecordedModel` records an answer that passed under the question as first asked, and serves it without a call
+    while it still passes. It also records that no answer passed, so that a replay comes to the same decision. The time
+    in flight is bounded by the model's settings; behind it the answer is `None`. Raises `Unavailable` while the
+    endpoint is.
     """
-    kept = await model.recall(prompt, form) if isinstance(model, RecordedModel) else None
-    if kept is not None and kept.answer is None:
-        return CheckedAnswer(None, 0, kept.fault)
-    if kept is not None and kept.answer is not None and check(kept.answer) is None:
-        return CheckedAnswer(kept.answer)
-    plain = model.model if isinstance(model, RecordedModel) else model
-    answer, fault = await _ask_once(plain, prompt, form, check, urgent)
-    asked = 1
-    if fault is not None:
-        answer, second = await _ask_once(plain, corrected(prompt, fault), form, check, urgent)
-        asked, fault = 2, second or fault
-    if isinstance(model, RecordedModel):
-        if answer is not None:
-            await model.record(prompt, form, answer)
-        else:
-            await model.record_refusal(prompt, form, fault or "")
-    return CheckedAnswer(answer, asked, fault)
+    asked = await ask_uncounted(model, question)
+    count_items(model, question.prompt.name, asked.outcome)
+    return asked
 
 
-async def _ask_once(
-    model: LanguageModel,
-    prompt: Prompt,
-    form: type[AnswerT],
-    check: Callable[[AnswerT], str | None],
-    urgent: bool,
-) -> tuple[AnswerT | None, str | None]:
+async def ask_uncounted(model: LanguageModel, question: CheckedQuestion[AnswerT]) -> CheckedAnswer[AnswerT]:
+    """`ask_question` without a count of its outcome: the caller counts it. Raises `Unavailable`."""
+    with decision_time(time_limit(model, urgent=question.urgent)):
+        asked = await _recalled(model, question)
+        if asked is None:
+            asked = await ask_unrecorded(plain_model(model), question)
+            await _record(model, question, asked)
+    return asked
+
+
+async def _recalled(model: LanguageModel, question: CheckedQuestion[AnswerT]) -> CheckedAnswer[AnswerT] | None:
+    """The recorded outcome of a question; `None` where there is none, or none that passes its check."""
+    kept = await model.recall(question.prompt, question.form) if isinstance(model, RecordedModel) else None
+    if kept is None:
+        return None
+    if kept.answer is None:
+        return CheckedAnswer(None, 0, kept.fault, ItemOutcome.OFFLINE)
+    return CheckedAnswer(kept.answer) if question.check(kept.answer) is None else None
+
+
+async def _record(model: LanguageModel, question: CheckedQuestion[AnswerT], asked: CheckedAnswer[AnswerT]) -> None:
+    if not isinstance(model, RecordedModel):
+        return
+    if asked.answer is not None:
+        await model.record(question.prompt, question.form, asked.answer)
+    else:
+        await model.record_refusal(question.prompt, question.form, asked.fault or "")
+
+
+async def ask_unrecorded(model: LanguageModel, question: CheckedQuestion[AnswerT]) -> CheckedAnswer[AnswerT]:
+    """Ask and check without a record: part of a larger question, which is recorded. Raises `Unavailable`."""
+    if question.smaller is not None and not await fits(model, question.prompt):
+        return await _smaller(
+            model, question, 0, f"{AnswerFault.TOO_LARGE}: the question is longer than the model takes"
+        )
+    first = await _ask_once(model, question, question.prompt)
+    if first.fault is None:
+        return CheckedAnswer(first.answer, 1)
+    if first.kind.asks_for_less and question.smaller is not None:
+        return await _smaller(model, question, 1, f"{first.kind}: {first.fault}")
+    if not (first.kind.correctable or first.kind in (AnswerFault.CUT, AnswerFault.SLOW)):
+        return CheckedAnswer(None, 1, f"{first.kind}: {first.fault}", ItemOutcome.OFFLINE)
+    again = question.prompt if first.kind is AnswerFault.SLOW else corrected(question.prompt, first.fault)
+    second = await _ask_once(model, question, again)
+    if second.fault is None:
+        return CheckedAnswer(second.answer, 2, first.fault, ItemOutcome.CORRECTED)
+    for attempt in (second, first):
+        if attempt.repaired is not None:
+            return CheckedAnswer(attempt.repaired, 2, second.fault, ItemOutcome.SALVAGED)
+    return CheckedAnswer(None, 2, f"{second.kind}: {second.fault}", ItemOutcome.OFFLINE)
+
+
+async def _smaller(
+    model: LanguageModel, question: CheckedQuestion[AnswerT], asked: int, fault: str
+) -> CheckedAnswer[AnswerT]:
+    answer = None if question.smaller is None else await question.smaller(model)
+    if answer is None:
+        return CheckedAnswer(None, asked, fault, ItemOutcome.OFFLINE)
+    return CheckedAnswer(answer, asked, fault, ItemOutcome.SALVAGED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt(Generic[A_co]):
+    answer: A_co | None
+    fault: str | None = None
+    kind: AnswerFault = AnswerFault.UNREADABLE
+    repaired: A_co | None = None
+
+
+async def _ask_once(model: LanguageModel, question: CheckedQuestion[AnswerT], prompt: Prompt) -> _Attempt[AnswerT]:
     try:
-        answer = await model.answer(prompt, form, urgent=urgent)
+        answer = await model.answer(prompt, question.form, urgent=question.urgent)
     except AnswerInvalid as error:
-        return None, str(error) or "the answer was not of the form"
-    fault = check(answer)
-    return (answer, None) if fault is None else (None, fault)
+        return _Attempt(None, str(error) or "the answer was not of the form", error.fault)
+    fault = question.check(answer)
+    if fault is None:
+        return _Attempt(answer)
+    repaired = None if question.repair is None else question.repair(answer)
+    return _Attempt(None, fault, AnswerFault.UNREADABLE, repaired)
+
+
+# ---- what the model behind a port allows
+
+
+def plain_model(model: LanguageModel) -> LanguageModel:
+    """The model itself, which records nothing."""
+    return model.model if isinstance(model, RecordedModel) else model
+
+
+@runtime_checkable
+class LimitedModel(Protocol):
+    """A model with known limits of size and time."""
+
+    async def fits(self, prompt: Prompt) -> bool:
+        """Whether prompt and answer are within what is known of the model's limits."""
+        ...
+
+    def limit_s(self, *, urgent: bool) -> float | None:
+        """Seconds in flight that a decision may take; `None` means no limit."""
+        ...
+
+
+async def fits(model: LanguageModel, prompt: Prompt) -> bool:
+    """Whether the question is within what is known of the model's limits."""
+    return not isinstance(model, LimitedModel) or await model.fits(prompt)
+
+
+def time_limit(model: LanguageModel, *, urgent: bool) -> float | None:
+    """Seconds in flight that a decision may take; `None` means no limit."""
+    plain = plain_model(model)
+    return plain.limit_s(urgent=urgent) if isinstance(plain, LimitedModel) else None
+
+
+def count_items(model: LanguageModel, prompt: str, outcome: ItemOutcome, items: int = 1) -> None:
+    """Count items that a question of this name has decided."""
+    counts = getattr(model, "items", None)
+    if isinstance(counts, ItemCounts):
+        counts.add(stage_of(prompt), outcome, items)
+
+
+async def side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of calls made at the same time, in their order; where one raises, the others are cancelled."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+# ---- prompts
 
 
 def corrected(prompt: Prompt, fault: str) -> Prompt:
@@ -102,7 +240,12 @@ def is_correcting(prompt: Prompt) -> bool:
 
 def delimited(text: str) -> str:
     """``text`` between marks that cannot occur in it, so that no user can end the data and begin to instruct."""
-    return f"{OPENING}\n{_MARKS.sub(_spread, _INVISIBLE.sub('', text))}\n{CLOSING}"
+    return f"{OPENING}\n{without_marks(text)}\n{CLOSING}"
+
+
+def without_marks(text: str) -> str:
+    """The text with whatever could pass for a mark taken apart, and without invisible characters."""
+    return _MARKS.sub(_spread, _INVISIBLE.sub("", text))
 
 
 def _spread(mark: re.Match[str]) -> str:
@@ -110,12 +253,20 @@ def _spread(mark: re.Match[str]) -> str:
     return re.sub(r"..(?!$)", r"\g<0> ", mark.group())
 
 
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def write_day(at: datetime) -> str:
+    """The day of a time with its weekday, in any locale: ``Sun 2026-03-01``."""
+    return f"{_WEEKDAYS[at.weekday()]} {at:%Y-%m-%d}"
+
+
 def numbered(lines: Sequence[Line], first: int = 0) -> str:
-    """One row per line, ``[7] Ann (2026-03-01): …``, numbered from ``first``.
+    """One row per line, ``[7] Ann (Sun 2026-03-01): …``, numbered from ``first``.
 
     White space is folded, so that no text can pass for a row.
     """
     return "\n".join(
-        f"[{number}] {line.speaker} ({line.at:%Y-%m-%d}): {' '.join(line.text.split())}"
+        f"[{number}] {line.speaker} ({write_day(line.at)}): {' '.join(line.text.split())}"
         for number, line in enumerate(lines, first)
     )

@@ -6,6 +6,9 @@ from typing import Any, Self
 
 import orjson
 
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid
+from eunoe.workers.models.reading import without_thoughts
+
 Json = Mapping[str, Any]
 
 
@@ -19,6 +22,8 @@ class Completion:
     """Whether the model refused to answer."""
     tokens: tuple[int, int] | None
     """Tokens of prompt and completion; `None` where the endpoint does not count them."""
+    reasoning: str = ""
+    """The thoughts, where the endpoint gives them apart."""
 
     @classmethod
     def read(cls, content: bytes) -> Self | None:
@@ -30,13 +35,20 @@ class Completion:
         message = choices[0].get("message")
         if not isinstance(message, dict):
             return None
-        text = message.get("content")
         return cls(
-            content=text if isinstance(text, str) else "",
+            content=_text(message.get("content")),
             finish_reason=str(choices[0].get("finish_reason")),
             refusal=bool(message.get("refusal")),
             tokens=_tokens(parsed.get("usage")),
+            reasoning=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
         )
+
+
+def _text(content: object) -> str:
+    """A text, or the texts of a list of parts."""
+    if isinstance(content, list):
+        return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
 
 
 def _tokens(usage: object) -> tuple[int, int] | None:
@@ -44,3 +56,24 @@ def _tokens(usage: object) -> tuple[int, int] | None:
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
     return (prompt, completion) if isinstance(prompt, int) and isinstance(completion, int) else None
+
+
+def answer_text(completion: Completion) -> str:
+    """The answer's text. Some servers give all of it as thoughts."""
+    if completion.content.strip() or completion.finish_reason == "length":
+        return completion.content
+    return completion.reasoning
+
+
+def content_of(completion: Completion) -> str:
+    """The text of a complete answer; raises `AnswerInvalid` for one that is filtered, refused or empty."""
+    if completion.finish_reason == "content_filter":
+        raise AnswerInvalid(
+            "the endpoint's content filter cut the answer", AnswerFault.REFUSED, answer_text(completion)
+        )
+    if completion.refusal:
+        raise AnswerInvalid("the model refused to answer", AnswerFault.REFUSED)
+    text = answer_text(completion)
+    if not without_thoughts(text).strip():
+        raise AnswerInvalid("the answer is empty", AnswerFault.EMPTY)
+    return text

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.batching import Batcher
-from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.text.tokens import count_tokens, count_words
 from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
 
 _TAG = re.compile(r"^[^\n:]{1,100}:(?=\s)", re.MULTILINE)
@@ -69,7 +69,7 @@ def _read_traits(text: str) -> _Traits:
     is_word = any(char.isalnum() or char == "_" for char in text)
     return _Traits(
         lower=lower,
-        tokens=count_tokens(text),
+        tokens=count_words(text),
         is_word=is_word,
         is_protected=_is_protected(text) if is_word else text in "?？" or not text.isascii(),
         may_name=is_word and _may_name(text, word_weight),
@@ -111,7 +111,7 @@ def _check_keep(keep: float) -> None:
 
 def drop_words(text: str, keep: float) -> str:
     """``text`` without its least informative words: at least the share ``keep`` of its tokens stays."""
-    total = count_tokens(text)
+    total = count_words(text)
     spare = total - math.ceil(keep * total - 1e-9)
     units = list(_units(text))
     if spare <= 0 or not units:

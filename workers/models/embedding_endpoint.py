@@ -51,6 +51,11 @@ class EndpointEmbedder:
         return f"{self._settings.endpoint.model}-{self._settings.dimensions}"
 
     @property
+    def server(self) -> str:
+        """The model and its address, as faults name them."""
+        return self._settings.endpoint.server
+
+    @property
     def dimensions(self) -> int:
         """The length of a vector, from the settings; vectors of another length are refused."""
         return self._settings.dimensions
@@ -92,14 +97,14 @@ class EndpointEmbedder:
                     model=endpoint.model, input=texts, encoding_format="float", **asked
                 )
         except TimeoutError:
-            raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
+            raise Transient(f"{self.name} at {endpoint.address} did not answer in {endpoint.timeout_s:g} s") from None
         except (OpenAIError, ValueError) as error:
             raise _settings_fault(fault_of(error, endpoint, self._settings.environment.clock()), endpoint) from None
         self._check(answer, len(texts))
         return answer
 
     def _check(self, answer: CreateEmbeddingResponse, wanted: int) -> None:
-        where = f"{self.name} at {self._settings.endpoint.base_url}"
+        where = f"{self.name} at {self._settings.endpoint.address}"
         if not isinstance(answer, CreateEmbeddingResponse) or len(answer.data or ()) != wanted:
             raise Transient(f"{where} returned another number of vectors than texts")
         lengths = {len(entry.embedding) for entry in answer.data}

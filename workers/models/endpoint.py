@@ -15,13 +15,13 @@ from openai import (
     DefaultAioHttpClient,
 )
 
-from eunoe.schemas.errors import AnswerInvalid, Refused, Unavailable
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
+from eunoe.schemas.redact import without_login
+from eunoe.workers.models.refusals import RefusalKind, RefusalReading, read_refusal
 from eunoe.workers.models.retrying import Transient
 
 OPENAI_URL = "https://api.openai.com/v1"
 _TRANSIENT = frozenset({408, 409, 425, 429})
-_TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
-_FILTERED = frozenset({"content_filter", "content_policy_violation"})
 
 
 class EndpointRefused(Refused, Unavailable):
@@ -36,7 +36,7 @@ class Endpoint:
     """The address of a model, and the bounds of calls to it."""
 
     model: str
-    base_url: str = OPENAI_URL
+    base_url: str = field(default=OPENAI_URL, repr=False)
     key: str | None = field(default=None, repr=False)
     timeout_s: float = 60.0
     in_flight: int = 200
@@ -45,7 +45,12 @@ class Endpoint:
     @property
     def server(self) -> str:
         """The name of the endpoint in faults."""
-        return f"{self.model} at {self.base_url}"
+        return f"{self.model} at {self.address}"
+
+    @property
+    def address(self) -> str:
+        """The URL, without a password that it may have."""
+        return without_login(self.base_url)
 
     def open(self) -> AsyncOpenAI:
         """Open a client that neither retries nor queues by itself; raises `Refused` where a key is missing.
@@ -68,7 +73,7 @@ class Endpoint:
 
 def code_of(error: APIStatusError) -> str:
     """The endpoint's short error code, or "". Its messages are not used: they may repeat a key or a prompt."""
-    code = error.code or error.type or ""
+    code = str(error.code or error.type or "")
     return code if re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", code) else ""
 
 
@@ -97,22 +102,30 @@ def _root(error: BaseException) -> BaseException:
 def _status_fault(error: APIStatusError, where: str, now: float) -> Exception:
     status, code = error.status_code, code_of(error)
     said = f"{where} said {status}{f' ({code})' if code else ''}"
-    if status in _TRANSIENT or status >= 500:
+    if (status in _TRANSIENT or status >= 500) and refusal_of(error).kind is not RefusalKind.TOO_LARGE:
         return Transient(said, retry_after_of(error.response.headers, now))
-    if status == 413 or code in _TOO_LONG:
-        return AnswerInvalid("the prompt is longer than the model takes")
-    if code in _FILTERED:
-        return AnswerInvalid("the endpoint's content filter refused the prompt")
-    return EndpointRefused(f"{said}: {_ADVICE.get(status, 'see the log of the endpoint')}", where)
+    kind = refusal_of(error).kind
+    if kind is RefusalKind.TOO_LARGE:
+        return AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
+    if kind is RefusalKind.CONTENT:
+        return AnswerInvalid("the endpoint's content filter refused the prompt", AnswerFault.REFUSED)
+    return EndpointRefused(f"{said}: {_ADVICE.get(status, _ADVICE[400])}", where)
+
+
+def refusal_of(error: APIStatusError) -> RefusalReading:
+    """The meaning of a refused request."""
+    # some servers put the text elsewhere than OpenAI does: the whole body is searched
+    message = f"{error.message} {error.response.text[:20_000]}"
+    return read_refusal(error.status_code, str(error.code or error.type or ""), error.param or "", message)
 
 
 _ADVICE: Mapping[int, str] = {
-    400: "it does not understand our request; look into its log, or try another endpoint or model",
+    400: "it does not know the model, or does not understand our requests; check the model's name and the key",
     401: "the key is missing or wrong; set OPENAI_API_KEY",
     402: "the account has no credit left",
     403: "the key may not use this model; choose another key or model",
     404: "it knows no such model or address; check the model's name and OPENAI_BASE_URL",
-    422: "it does not understand our request; look into its log, or try another endpoint or model",
+    405: "no chat model answers at this address; check OPENAI_BASE_URL (it usually ends in /v1)",
 }
 
 

@@ -1,16 +1,10 @@
-"""Strict JSON Schema of a pydantic form, and parsing of an answer's text into the form."""
+"""Strict JSON Schema of a pydantic form."""
 
-import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import Any
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.errors import AnswerInvalid
 
-FormT = TypeVar("FormT", bound=Value)
 Schema = dict[str, Any]
 
 DEFAULT_MAX_CHARS = 1000
@@ -21,8 +15,6 @@ _BOUNDS = frozenset(
     {"maxLength", "minLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "minItems", "maxItems", "uniqueItems"}
 )
-_FENCED = re.compile(r"\A```[a-zA-Z]*[^\S\n]*\n(.*)\n```\Z", re.DOTALL)
-_THOUGHT = re.compile(r"\A<think>.*?</think>", re.DOTALL)
 
 
 @lru_cache(maxsize=256)
@@ -72,39 +64,3 @@ def _close(node: Schema, where: str) -> None:
         raise TypeError(f"{where} has free keys; structured outputs need named fields")
     node["additionalProperties"] = False
     node["required"] = list(node.get("properties", {}))
-
-
-def read_answer(text: str, form: type[FormT]) -> FormT:
-    """Parse an answer's text; a code fence around it or a thought before it is dropped.
-
-    Raises `AnswerInvalid`, which names the fault and the field and never quotes the answer.
-    """
-    try:
-        return form.from_json(bare_json(text))
-    except ValidationError as error:
-        raise AnswerInvalid(name_faults(error)) from None
-
-
-def bare_json(text: str) -> str:
-    """``text`` without a code fence around the JSON or a thought before it."""
-    bare = _THOUGHT.sub("", text.strip()).strip()
-    fenced = _FENCED.match(bare)
-    return fenced.group(1) if fenced else bare
-
-
-def name_faults(error: ValidationError) -> str:
-    """Name the first faults by field in one line, without values or keys that the model invented."""
-    return "; ".join(_name_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:5])[:500]
-
-
-def _name_fault(fault: Mapping[str, Any]) -> str:
-    path = list(fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"{_path(path[:-1])}: has a field that the form does not know"
-    if fault["type"] == "json_invalid":
-        return "the answer is not valid JSON"
-    return f"{_path(path)}: {fault['msg']}"
-
-
-def _path(loc: list[int | str]) -> str:
-    return ".".join(map(str, loc)) or "the answer"

@@ -1,6 +1,9 @@
-"""Counts and costs of the questions to a model."""
+"""Counts and costs of the questions to a model, and of the items that they decided."""
 
+from collections import Counter
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,47 @@ class Usage:
     def cost(self, prices: Prices) -> float:
         """The cost in dollars, by the prices that are set."""
         return (self.prompt_tokens * prices.prompt + self.completion_tokens * prices.completion) / 1e6
+
+
+class ItemOutcome(StrEnum):
+    """The way in which an item (a pair, a node, a window, a reply) was decided."""
+
+    MODEL = "model"
+    """By the model's first answer, or by a recorded one."""
+    CORRECTED = "corrected"
+    """By the model's answer after its fault was named."""
+    SALVAGED = "salvaged"
+    """By an answer of which other items were bad, or after the question was made smaller."""
+    OFFLINE = "offline"
+    """By the offline implementation, for want of a valid answer."""
+
+
+ASKING_STAGES: Final = ("blend", "segment", "summarize", "update", "link", "tree", "respond")
+"""The stages that ask a model."""
+
+_STAGE_OF: Final = {"question": "blend", "refine": "respond", "reply": "respond", "reply-refined": "respond"}
+
+
+def stage_of(prompt: str) -> str:
+    """The stage that asks the prompt of this name: ``reply/1`` → ``respond``."""
+    name = prompt.partition("/")[0]
+    return _STAGE_OF.get(name, name)
+
+
+class ItemCounts:
+    """Items by stage and outcome, since the process started."""
+
+    def __init__(self) -> None:
+        self._counts = Counter({(stage, outcome): 0 for stage in ASKING_STAGES for outcome in ItemOutcome})
+
+    def add(self, stage: str, outcome: ItemOutcome, items: int = 1) -> None:
+        """Count items."""
+        self._counts[stage, outcome] += items
+
+    def of(self, stage: str) -> dict[str, int]:
+        """The counts of one stage by outcome."""
+        return {outcome.value: self._counts[stage, outcome] for outcome in ItemOutcome}
+
+    def document(self) -> dict[str, dict[str, int]]:
+        """Stage → outcome → items; every stage that asks a model has an entry."""
+        return {stage: self.of(stage) for stage in dict.fromkeys(stage for stage, _ in self._counts)}

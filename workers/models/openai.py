@@ -1,31 +1,38 @@
 """A language model behind an OpenAI-compatible endpoint."""
 
-import asyncio
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import httpx2
-from openai import APIStatusError, BadRequestError, OpenAIError, UnprocessableEntityError
+from openai import APIStatusError, AsyncOpenAI
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.errors import AnswerInvalid
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.ports import Prompt
+from eunoe.workers.models.answer_forms import form_name
 from eunoe.workers.models.asking import is_correcting
-from eunoe.workers.models.completion import Completion
-from eunoe.workers.models.dialect import Dialect, Sampling, adapt, request_body
-from eunoe.workers.models.endpoint import Endpoint, code_of, fault_of
-from eunoe.workers.models.forms import read_answer
+from eunoe.workers.models.chat import ChatRequests
+from eunoe.workers.models.completion import Completion, answer_text, content_of
+from eunoe.workers.models.dialect import Dialect, Sampling, dialects_after, request_body
+from eunoe.workers.models.endpoint import Endpoint, code_of, refusal_of
 from eunoe.workers.models.limit import InFlightLimit
-from eunoe.workers.models.metering import Prices, Usage
-from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
+from eunoe.workers.models.metering import ItemCounts, Prices, Usage
+from eunoe.workers.models.profile_keeper import ProfileKeeper
+from eunoe.workers.models.reading import read_answer, without_thoughts
+from eunoe.workers.models.refusals import RefusalKind, RefusalReading
+from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy
 from eunoe.workers.text.tokens import count_tokens
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Value)
-CHAT = "/chat/completions"
-_NOT_UNDERSTOOD = (BadRequestError, UnprocessableEntityError)
+_MAX_TRIES = 8
+_NEEDED_SHARE = 0.5
+"""The share of a prompt's tokens for its answer that should be left for the question to be asked."""
+_LEAST_TOKENS = 128
+"""Tokens of an answer that must be left."""
+_FIRST_THOUGHTS, _MAX_THOUGHTS = 2048, 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +46,60 @@ class OpenAISettings:
     sampling: Sampling = field(default_factory=Sampling)
     prices: Prices = field(default_factory=Prices)
     environment: RetryEnvironment = field(default_factory=RetryEnvironment)
+    memory_limit_s: float = 120.0
+    """Seconds in flight for one decision about memory, all retries included; then it is made offline."""
+    reply_limit_s: float = 20.0
+    """The same for a reply."""
 
     @property
     def parameters(self) -> str:
-        """The sampling parameters; part of the hash that answers are recorded under."""
-        return f"temperature={self.sampling.temperature} seed={self.sampling.seed}"
+        """All that shapes an answer besides model, prompt and form; part of the hash it is recorded under."""
+        return " ".join(f"{name}={value}" for name, value in asdict(self.sampling).items())
+
+
+@dataclass(frozen=True, slots=True)
+class SharedClient:
+    """The connections of an endpoint, and the counts of its models."""
+
+    client: AsyncOpenAI
+    limit: InFlightLimit
+    usage: Usage = field(default_factory=Usage)
+    items: ItemCounts = field(default_factory=ItemCounts)
+
+    @classmethod
+    def open(cls, settings: OpenAISettings) -> "SharedClient":
+        """Open the connections; raises `Refused` where a key is missing."""
+        in_flight = settings.endpoint.in_flight
+        limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
+        return cls(settings.endpoint.open(), limit)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.client.close()
 
 
 class OpenAIModel:
     """Structured outputs over chat completions, with retries, bounds and counts outside the SDK.
 
-    A field that the endpoint does not support (json_schema, a length field, a temperature) is learned from its first
-    refusal and avoided from then on.
+    What the endpoint does not support or allow (json_schema, a length field, more tokens) is learned from its refusals
+    and kept in its profile. ``shared``: the connections of other models at the same endpoint.
     """
 
-    def __init__(self, settings: OpenAISettings) -> None:
-        in_flight = settings.endpoint.in_flight
+    def __init__(
+        self,
+        settings: OpenAISettings,
+        profile: ProfileKeeper | None = None,
+        shared: SharedClient | None = None,
+    ) -> None:
         self._settings = settings
-        self._client = settings.endpoint.open()
-        self._limit = InFlightLimit(in_flight, min(settings.reserved, in_flight - 1))
+        self._profile = profile or ProfileKeeper()
+        self._shared = shared or SharedClient.open(settings)
         self._retrying = Retrying(settings.retry, settings.environment, settings.endpoint.server)
-        self._usage = Usage()
-        self._dialect = Dialect()
-        self._understood: set[type[Value]] = set()
-        """Forms that the endpoint has answered: a later refusal of one concerns the prompt, not the form."""
+        self._understood: set[str] = set()
+        """Names of the forms that the endpoint has answered: a later refusal of one concerns the prompt."""
+        self._requests = ChatRequests(
+            settings.endpoint, self._shared.client, self._shared.limit, settings.environment.clock
+        )
 
     @property
     def name(self) -> str:
@@ -70,117 +107,198 @@ class OpenAIModel:
         return self._settings.endpoint.model
 
     @property
+    def server(self) -> str:
+        """The model and its address, as faults name them."""
+        return self._settings.endpoint.server
+
+    @property
+    def settings(self) -> OpenAISettings:
+        """The settings."""
+        return self._settings
+
+    @property
+    def profile(self) -> ProfileKeeper:
+        """The profile of the endpoint."""
+        return self._profile
+
+    @property
     def usage(self) -> Usage:
         """The counts so far; read-only."""
-        return self._usage
+        return self._shared.usage
+
+    @property
+    def items(self) -> ItemCounts:
+        """The items decided so far, by stage and outcome."""
+        return self._shared.items
 
     @property
     def cost(self) -> float:
         """Dollars spent so far, by the prices that are set."""
-        return self._usage.cost(self._settings.prices)
+        return self.usage.cost(self._settings.prices)
 
     @property
     def peak_in_flight(self) -> int:
         """The largest number of calls that were in flight at once."""
-        return self._limit.peak
+        return self._shared.limit.peak
 
     @property
     def in_flight_s(self) -> float:
         """Seconds in flight, summed over all calls."""
-        return self._limit.held_s
+        return self._shared.limit.held_s
+
+    def limit_s(self, *, urgent: bool) -> float | None:
+        """Seconds in flight that a decision may take."""
+        return self._settings.reply_limit_s if urgent else self._settings.memory_limit_s
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._shared.aclose()
+
+    async def fits(self, prompt: Prompt) -> bool:
+        """Whether prompt and answer are within what is known of the model's limits."""
+        await self._profile.load()
+        bound = self._bound(prompt, 0)
+        return bound is not None and bound >= _NEEDED_SHARE * prompt.max_tokens
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         """Ask the model and parse its answer.
 
-        Raises `AnswerInvalid` for an answer that is not of the form. Raises `Unavailable` when the endpoint does not
-        answer after all retries, `EndpointRefused` when it refuses key, model or request.
+        Raises `AnswerInvalid` with the fault where no valid answer comes. Raises `Unavailable` when the endpoint does
+        not answer after all retries, `EndpointRefused` when it refuses key, account, model or address.
         """
+        await self._profile.load()
         if is_correcting(prompt):
-            self._usage.corrections += 1
+            self.usage.corrections += 1
         else:
-            self._usage.calls += 1
+            self.usage.calls += 1
         try:
             completion = await self._ask(prompt, form, urgent)
-            self._count(prompt, completion)
-            return read_answer(_content(completion, prompt), form)
+            return read_answer(content_of(completion), form)
         except AnswerInvalid:
-            self._usage.invalid += 1
+            self.usage.invalid += 1
             raise
 
     async def _ask(self, prompt: Prompt, form: type[Value], urgent: bool) -> Completion:
-        while True:
-            dialect = self._dialect
-            body = request_body(prompt, form, dialect, self._settings.sampling)
+        """A complete answer. Asks again as long as a refusal tells how to ask otherwise."""
+        thoughts = 0
+        for _ in range(_MAX_TRIES):
+            completion = await self._understandable(prompt, form, urgent, thoughts)
+            await self._count(prompt, completion)
+            if completion.finish_reason != "length":
+                if thoughts:
+                    await self._profile.learn(thinking_tokens=thoughts)
+                return completion
+            more = _more_thoughts(completion, thoughts or self._thinking())
+            if more is None or (self._bound(prompt, more) or 0) <= (self._bound(prompt, thoughts) or 0):
+                raise AnswerInvalid(
+                    f"the answer was cut off after {prompt.max_tokens} tokens; answer more briefly",
+                    AnswerFault.CUT,
+                    answer_text(completion),
+                )
+            thoughts = more
+            self._on_retry()
+        raise AnswerInvalid("the answer was cut off while the model was thinking", AnswerFault.CUT)
+
+    async def _understandable(self, prompt: Prompt, form: type[Value], urgent: bool, thoughts: int) -> Completion:
+        """The completion of a request that the endpoint takes: fewer tokens, or another dialect, where it refuses."""
+        dialect = self._profile.now.dialect
+        tried = {dialect}
+        for _ in range(_MAX_TRIES):
+            bound = self._bound(prompt, thoughts)
+            if bound is None:
+                raise AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
+            body = request_body(prompt, form, dialect, self._settings.sampling, bound)
             try:
-                completion = await self._retrying.run(partial(self._attempt, body, urgent), self._on_retry)
-            except _NOT_UNDERSTOOD as refusal:
-                self._learn(refusal, dialect, form)
+                completion = await self._retrying.run(partial(self._requests.send, body, urgent=urgent), self._on_retry)
+            except APIStatusError as error:
+                await self._learn_limits(prompt, thoughts, bound, refusal_of(error))
+                if refusal_of(error).kind is not RefusalKind.TOO_LARGE:
+                    # another call has learned a dialect meanwhile: it comes first
+                    learned = self._profile.now.dialect
+                    dialect = learned if learned not in tried else self._next_dialect(error, form, dialect, tried)
+                    tried.add(dialect)
                 self._on_retry()
                 continue
-            self._understood.add(form)
+            await self._keep_dialect(dialect)
+            self._understood.add(form_name(form))
             return completion
+        raise AnswerInvalid("the endpoint refused the request in every form", AnswerFault.UNSUPPORTED)
 
-    async def _attempt(self, body: dict[str, Any], urgent: bool) -> Completion:
-        endpoint = self._settings.endpoint
-        try:
-            async with self._limit.slot(urgent=urgent), asyncio.timeout(endpoint.timeout_s):
-                # like `chat.completions.create`, without its walk over the schema and its parsing of the answer
-                asked = {"model": endpoint.model, **body}
-                response = await self._client.post(CHAT, cast_to=httpx2.Response, body=asked)
-            completion = Completion.read(response.content)
-        except TimeoutError:
-            raise Transient(f"{self.name} at {endpoint.base_url} did not answer in {endpoint.timeout_s:g} s") from None
-        except _NOT_UNDERSTOOD:
-            raise
-        except (OpenAIError, ValueError) as error:
-            raise fault_of(error, endpoint, self._settings.environment.clock()) from None
-        if completion is None:
-            raise Transient(
-                f"{self.name} at {endpoint.base_url} answered with no chat completion: is the address right?"
-            )
-        return completion
+    async def _keep_dialect(self, dialect: Dialect) -> None:
+        """Keep a dialect that has helped."""
+        if dialect != self._profile.now.dialect:
+            log.warning("dialect changed after a refusal: %s: %s", self.name, dialect)
+            await self._profile.learn(dialect=dialect)
 
-    def _learn(self, refusal: APIStatusError, dialect: Dialect, form: type[Value]) -> None:
-        """Change the dialect after a refusal, or raise the fault that the refusal means."""
-        fault = fault_of(refusal, self._settings.endpoint, self._settings.environment.clock())
-        if isinstance(fault, AnswerInvalid):
-            raise fault from None
-        if self._dialect != dialect:  # another call has adapted it meanwhile: try that first
+    def _next_dialect(
+        self, error: APIStatusError, form: type[Value], dialect: Dialect, tried: Collection[Dialect]
+    ) -> Dialect:
+        """The next dialect to try on a refused request; raises `AnswerInvalid` where there is none."""
+        named = refusal_of(error).parameters
+        prompt_is_at_fault = not named and form_name(form) in self._understood
+        others = () if prompt_is_at_fault else dialects_after(dialect, named)
+        for other in others:
+            if other not in tried:
+                return other
+        what = code_of(error) or error.status_code
+        fault = AnswerFault.REFUSED if prompt_is_at_fault else AnswerFault.UNSUPPORTED
+        raise AnswerInvalid(f"the endpoint refused this prompt ({what})", fault) from None
+
+    async def _learn_limits(self, prompt: Prompt, thoughts: int, sent: int, refusal: RefusalReading) -> None:
+        """Learn from a question that was too large; raises `AnswerInvalid` where it can be asked no smaller."""
+        if refusal.kind is not RefusalKind.TOO_LARGE:
             return
-        if form in self._understood:
-            raise AnswerInvalid(
-                f"the endpoint refused this prompt ({code_of(refusal) or refusal.status_code})"
-            ) from None
-        learned = adapt(dialect, f"{refusal.param or ''} {refusal.message}")
-        if learned is None:
-            raise fault from None
-        log.warning("dialect changed after a refusal: %s: %s", self.name, learned)
-        self._dialect = learned
+        text = _text_of(prompt)
+        cap, context = refusal.cap, refusal.context
+        if cap is None and context is None:
+            if refusal.about_output:
+                cap = max(1, sent // 2)
+            else:
+                context = int(0.9 * (self._profile.now.tokens(text) + sent))
+        await self._profile.learn(cap=cap, context=context)
+        if refusal.prompt_tokens is not None:
+            await self._profile.count(text, refusal.prompt_tokens)
+        bound = self._bound(prompt, thoughts)
+        if bound is None or bound >= sent:
+            if bound is not None:
+                await self._profile.underestimated(text)
+            raise AnswerInvalid("the question is longer than the model takes", AnswerFault.TOO_LARGE)
+
+    def _thinking(self) -> int:
+        return max(self._settings.sampling.thinking_tokens, self._profile.now.thinking_tokens)
+
+    def _bound(self, prompt: Prompt, thoughts: int) -> int | None:
+        """The tokens to ask for; `None` where too few are left for the answer."""
+        profile, sampling = self._profile.now, self._settings.sampling
+        wanted = prompt.max_tokens + max(thoughts, self._thinking())
+        cap = min(filter(None, (profile.cap, sampling.max_output)), default=wanted)
+        context = min(filter(None, (profile.context, sampling.context_window)), default=None)
+        room = wanted if context is None else context - profile.tokens(_text_of(prompt)) - _FRAME_TOKENS
+        bound = min(wanted, cap, room)
+        return bound if bound >= min(_LEAST_TOKENS, _NEEDED_SHARE * prompt.max_tokens) else None
 
     def _on_retry(self) -> None:
-        self._usage.retries += 1
+        self.usage.retries += 1
 
-    def _count(self, prompt: Prompt, completion: Completion) -> None:
-        asked, answered = completion.tokens or (
-            count_tokens(prompt.system + "\n" + prompt.user),
-            count_tokens(completion.content),
-        )
-        self._usage.prompt_tokens += asked
-        self._usage.completion_tokens += answered
+    async def _count(self, prompt: Prompt, completion: Completion) -> None:
+        text = _text_of(prompt)
+        if completion.tokens is not None:
+            await self._profile.count(text, completion.tokens[0])
+        asked, answered = completion.tokens or (count_tokens(text), count_tokens(completion.content))
+        self.usage.prompt_tokens += asked
+        self.usage.completion_tokens += answered
 
 
-def _content(completion: Completion, prompt: Prompt) -> str:
-    """The text of a complete answer; raises `AnswerInvalid` for one that is cut off, filtered, refused or empty."""
-    if completion.finish_reason == "length":
-        raise AnswerInvalid(f"the answer was cut off after {prompt.max_tokens} tokens; answer more briefly")
-    if completion.finish_reason == "content_filter":
-        raise AnswerInvalid("the endpoint's content filter cut the answer")
-    if completion.refusal:
-        raise AnswerInvalid("the model refused to answer")
-    if not completion.content.strip():
-        raise AnswerInvalid("the answer is empty")
-    return completion.content
+_FRAME_TOKENS = 32
+"""Tokens of roles and marks around the texts of a prompt."""
+
+
+def _text_of(prompt: Prompt) -> str:
+    return f"{prompt.system}\n{prompt.user}"
+
+
+def _more_thoughts(completion: Completion, thoughts: int) -> int | None:
+    """More tokens for thoughts, where these alone have used up what an answer may have; else `None`."""
+    if without_thoughts(completion.content).strip() or thoughts >= _MAX_THOUGHTS:
+        return None
+    return max(_FIRST_THOUGHTS, 2 * thoughts)

@@ -16,6 +16,11 @@ def speakers_in(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(line.speaker for line in lines if line.is_evidence))
 
 
+def speakers_listed(speakers: Sequence[str]) -> str:
+    """The speakers with their numbers from 1, ``1 = Ann``, one a line."""
+    return "\n".join(f"{number} = {' '.join(speaker.split())}" for number, speaker in enumerate(speakers, 1))
+
+
 def shorten(line: Line, max_chars: int) -> Line:
     """The line as a prompt shows it: without the middle of a long text, a reply from memory marked as one."""
     text = " ".join(line.text.split())

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
@@ -10,12 +11,19 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.workers.models.answer_forms import spec_of
 from eunoe.workers.models.forms import strict_schema
+from eunoe.workers.models.metering import ItemCounts
+from eunoe.workers.text.caches import cached_by_length
 
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 REFUSED: Final = "refused: "
-"""Prefix of the record of a question without a valid answer; an answer is JSON and never begins so."""
+"""Prefix of the record of a question without a valid answer; an answer is JSON and never begins so. It is the outcome
+of a time and an endpoint: a rebuild repeats it, and asks again where it is told to."""
+
+CORRECTED: Final = "+corrected"
+"""Suffix of the name of a prompt that asks a second time."""
 
 
 class Answers(Protocol):
@@ -43,34 +51,54 @@ class Recorded(Generic[A_co]):
     """The fault of the last answer, where none passed."""
 
 
-@lru_cache(maxsize=256)  # a question is looked up before it is asked, and recorded after
-def request_hash(model: str, prompt: Prompt, form: type[Value], parameters: str = "") -> str:
-    """The sha256 (hex) of everything that an answer depends on: model, messages, schema, parameters.
+def _chars_of(_model: str, prompt: Prompt, _form: type[Value], _parameters: str = "") -> int:
+    return len(prompt.system) + len(prompt.user)
 
-    The prompt's name is not part of it: the same words are the same question.
+
+@cached_by_length(
+    _chars_of, (20_000, 256), (500_000, 16)
+)  # a question is looked up before it is asked, and recorded after
+def request_hash(model: str, prompt: Prompt, form: type[Value], parameters: str = "") -> str:
+    """The sha256 (hex) of everything that an answer depends on: model, messages, schema, parameters, versions.
+
+    ``parameters``: those of the sampling. The pace (timeouts, calls in flight) is no part of it.
     """
-    parts = (model, prompt.system, prompt.user, prompt.max_tokens)
+    parts = (model, prompt.name.removesuffix(CORRECTED), prompt.system, prompt.user, prompt.max_tokens)
     asked = ", ".join((*map(json.dumps, parts), _schema_text(form), json.dumps(parameters)))
     return hashlib.sha256(f"[{asked}]".encode()).hexdigest()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _schema_text(form: type[Value]) -> str:
-    return json.dumps(strict_schema(form), sort_keys=True)
+    spec = spec_of(form)
+    tag = form.__name__ if spec is None else spec.tag
+    return f"{tag} {json.dumps(strict_schema(form), sort_keys=True)}"
 
 
 class RecordedModel:
     """A language model whose answers are recorded.
 
     `answer` records every answer that is of the form. `ask_checked` uses the other methods: it records only an answer
-    that passed its check, or that none did.
+    that passed its check, or that none did. With ``asks_refused`` a recorded answer is used, and a record that there
+    was none is not. ``stages``: the models of stages that have other settings.
     """
 
-    def __init__(self, model: LanguageModel, answers: Answers, parameters: str = "") -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        answers: Answers,
+        parameters: str = "",
+        *,
+        asks_refused: bool = False,
+        stages: Mapping[str, LanguageModel] | None = None,
+    ) -> None:
         self._model = model
         self._answers = answers
         self._parameters = parameters
         self._found = 0
+        self._items = getattr(model, "items", None) or ItemCounts()
+        self.asks_refused = asks_refused
+        self._stages = stages or {}
 
     @property
     def name(self) -> str:
@@ -82,10 +110,25 @@ class RecordedModel:
         """The wrapped model, which records nothing."""
         return self._model
 
+    def for_stage(self, stage: str) -> LanguageModel:
+        """The model of a stage: one with settings of its own, else this one."""
+        return self._stages.get(stage, self)
+
+    @property
+    def all(self) -> tuple[LanguageModel, ...]:
+        """The wrapped models: this one, and those of stages with settings of their own."""
+        others = (one.model if isinstance(one, RecordedModel) else one for one in self._stages.values())
+        return (self._model, *others)
+
     @property
     def found(self) -> int:
         """The number of recorded answers found."""
         return self._found
+
+    @property
+    def items(self) -> ItemCounts:
+        """The items decided so far, by stage and outcome."""
+        return self._items
 
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         """The recorded answer, else the model's, which is then recorded; raises whatever the model raises."""
@@ -99,7 +142,7 @@ class RecordedModel:
     async def recall(self, prompt: Prompt, form: type[AnswerT]) -> Recorded[AnswerT] | None:
         """The record of a question; `None` where there is none, or none of that form."""
         text = await self._answers.get(self._hash(prompt, form))
-        if text is None:
+        if not text or (self.asks_refused and text.startswith(REFUSED)):
             return None
         if text.startswith(REFUSED):
             self._found += 1

@@ -1,6 +1,7 @@
 """Retry policy for calls to an endpoint: attempts and pauses."""
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 from eunoe.schemas.errors import Unavailable
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -78,6 +80,21 @@ class Retrying:
                 if pause is None:
                     message = f"{fault.message} (attempt {number} of {self.policy.attempts})"
                     raise Unavailable(message, self.server) from None
+                if number == 1:
+                    _say(self.server, fault.message)
             number += 1
             on_retry()
             await self.environment.sleep(pause)
+
+
+_QUIET_S = 60.0
+_said_at: dict[str, float] = {}
+"""Server → the time of the last message about it: one endpoint or two, so it stays small."""
+
+
+def _say(server: str, message: str) -> None:
+    """Log a first failure at once, and the same server again after a minute."""
+    now = time.monotonic()
+    if now - _said_at.get(server, -_QUIET_S) >= _QUIET_S:
+        _said_at[server] = now
+        log.warning("%s; trying again", message)

@@ -1,0 +1,107 @@
+"""Requests to the chat completions of an endpoint: slots, time limits, slow endpoints told from those that are away."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import httpx2
+from openai import APIStatusError, AsyncOpenAI, OpenAIError
+
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
+from eunoe.workers.models.completion import Completion
+from eunoe.workers.models.endpoint import Endpoint, fault_of, refusal_of
+from eunoe.workers.models.limit import InFlightLimit
+from eunoe.workers.models.refusals import RefusalKind
+from eunoe.workers.models.retrying import Transient
+from eunoe.workers.models.time_budget import TimeBudget, current_budget
+
+CHAT = "/chat/completions"
+PAUSED_S = 2.0
+"""A time limit that is noticed so many seconds late was not the endpoint's fault: this process stood still."""
+_PROBE_S = 10.0
+_FINAL = frozenset({RefusalKind.CONTENT, RefusalKind.DEPLOYMENT})
+_LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
+
+
+class ChatRequests:
+    """Sends requests one by one, each within the time that the endpoint and the decision have.
+
+    ``clock`` returns seconds since the epoch: Retry-After may be a date.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, client: AsyncOpenAI, limit: InFlightLimit, clock: Callable[[], float]
+    ) -> None:
+        self._endpoint = endpoint
+        self._client = client
+        self._limit = limit
+        self._clock = clock
+        self._answered_at = float("-inf")
+        """The time of the last answer to any call."""
+
+    async def send(self, body: Mapping[str, Any], *, urgent: bool) -> Completion:
+        """The completion of one request.
+
+        Raises `AnswerInvalid` where time is over and for refused content, `Transient` where it may be sent again,
+        `EndpointRefused` and `Unavailable`, and ``APIStatusError`` where another request may be taken.
+        """
+        endpoint, budget = self._endpoint, current_budget() or TimeBudget(float("inf"))
+        async with self._limit.slot(urgent=urgent):
+            started, allowed_s = perf_counter(), min(endpoint.timeout_s, budget.left_s)
+            if allowed_s <= 0:
+                raise AnswerInvalid("the time for this decision is over", AnswerFault.SLOW)
+            try:
+                with budget.running():
+                    content = await self._post(body, allowed_s)
+            except TimeoutError:
+                pass
+            else:
+                self._answered_at = perf_counter()
+                return self._read(content)
+        late_s = perf_counter() - started - allowed_s
+        if late_s > PAUSED_S:
+            raise Transient(f"this process stood still for {late_s:.0f} s while {endpoint.server} was asked")
+        if self._answered_at > started or await self._is_there(body):
+            raise AnswerInvalid(f"the answer did not come in {allowed_s:g} s", AnswerFault.SLOW)
+        raise Unavailable(
+            f"{endpoint.server} did not answer in {allowed_s:g} s, nor did it answer a short question", endpoint.server
+        )
+
+    async def _post(self, body: Mapping[str, Any], timeout_s: float) -> bytes:
+        """The body of the answer. Raises ``TimeoutError``, `Transient` and the faults of `fault_of`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                # like `chat.completions.create`, without its walk over the schema and its parsing of the answer
+                asked = {"model": self._endpoint.model, **body}
+                response = await self._client.post(CHAT, cast_to=httpx2.Response, body=asked)
+        except APIStatusError as error:
+            fault = fault_of(error, self._endpoint, self._clock())
+            if isinstance(fault, Transient) or refusal_of(error).kind in _FINAL:
+                raise fault from None
+            self._answered_at = perf_counter()
+            raise
+        except (OpenAIError, ValueError) as error:
+            raise fault_of(error, self._endpoint, self._clock()) from None
+        return response.content
+
+    def _read(self, content: bytes) -> Completion:
+        try:
+            completion = Completion.read(content)
+        except ValueError as error:
+            raise fault_of(error, self._endpoint, self._clock()) from None
+        if completion is None:
+            raise Transient(f"{self._endpoint.server} answered with no chat completion: is the address right?")
+        return completion
+
+    async def _is_there(self, body: Mapping[str, Any]) -> bool:
+        """Whether the endpoint answers a short question: then the other one was slow."""
+        length_field = next(name for name in _LENGTH_FIELDS if name in body)
+        short = {"messages": [{"role": "user", "content": "Say OK."}], length_field: 16}
+        try:
+            await self._post(short, min(_PROBE_S, self._endpoint.timeout_s))
+        except APIStatusError:
+            return True
+        except (TimeoutError, Transient):
+            return False
+        return True

@@ -1,0 +1,180 @@
+"""Lenient reading of answers: JSON out of prose, fences and thoughts, without fields that the form does not know."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar, get_args, get_origin
+
+from pydantic import ValidationError
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid
+from eunoe.workers.models import answer_forms
+from eunoe.workers.models.answer_forms import spec_of
+
+FormT = TypeVar("FormT", bound=Value)
+
+_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OPEN_THOUGHT = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_CLOSED_THOUGHT = re.compile(r"\A.*?</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
+_OPENING = re.compile(r"[{\[]")
+_MAX_OBJECTS = 200
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def read_answer(text: str, form: type[FormT]) -> FormT:
+    """Read an answer's text: the first JSON object in it that fits the form.
+
+    Thoughts, fences, prose and unknown fields are dropped; so are items of a list that do not fit. Raises
+    `AnswerInvalid`, which names the fault and the field and never quotes the answer.
+    """
+    first: ValidationError | None = None
+    for found in _objects(without_thoughts(text)):
+        try:
+            return _fitted(found, form)
+        except ValidationError as error:
+            first = first or error
+        except ValueError:
+            continue
+    message = "the answer is not valid JSON" if first is None else name_faults(first)
+    raise AnswerInvalid(message, AnswerFault.UNREADABLE, text)
+
+
+def bare_json(text: str) -> str:
+    """The text of the first JSON object or list in an answer; the text itself where there is none."""
+    bare = without_thoughts(text)
+    for opening in _OPENING.finditer(bare):
+        with suppress(ValueError, RecursionError):
+            _, end = _DECODER.raw_decode(bare, opening.start())
+            return bare[opening.start() : end]
+    return bare
+
+
+def salvaged(text: str, form: type[FormT]) -> FormT | None:
+    """The whole items of an answer that was cut off; `None` where there is none, or the form has no list of items."""
+    listed = _item_list(form)
+    if listed is None:
+        return None
+    name, item = listed
+    items = [made for found in _objects(without_thoughts(text)) if (made := _made(found, item)) is not None]
+    return form.model_validate({name: items}) if items else None
+
+
+def without_thoughts(text: str) -> str:
+    """The text without the thoughts of a reasoning model, closed or not."""
+    bare = _THOUGHT.sub("", text)
+    if _OPEN_THOUGHT.match(bare):
+        return ""
+    return _CLOSED_THOUGHT.sub("", bare, count=1)
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """The balanced JSON objects and lists in a text: the outermost first, then those in what is not whole."""
+    at = tried = 0
+    while tried < _MAX_OBJECTS and (opening := _OPENING.search(text, at)) is not None:
+        tried += 1
+        try:
+            found, end = _DECODER.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            at = opening.end()
+            continue
+        at = end
+        if not _encodable(text[opening.start() : end], found):
+            continue
+        yield found
+        yield from _inner(found)
+
+
+def _encodable(written: str, found: object) -> bool:
+    """Whether a JSON value has no lone surrogates, which are no text."""
+    if "\\u" not in written:
+        return True
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _inner(found: object) -> Iterator[Any]:
+    """Objects one level down: ``{"answer": {…}}``."""
+    if isinstance(found, dict):
+        yield from (part for part in found.values() if isinstance(part, dict))
+
+
+def _fitted(found: object, form: type[FormT]) -> FormT:
+    """The form with the fields of ``found``; raises ``ValueError`` where it has none of the form's."""
+    if spec_of(form) is None:
+        with suppress(ValidationError):
+            return form.model_validate(found)
+    listed = _item_list(form)
+    if isinstance(found, list):
+        if listed is None or not found:
+            raise ValueError("a list is no answer")
+        found = {listed[0]: found}
+    if not isinstance(found, dict) or not found.keys() & form.model_fields.keys():
+        raise ValueError("none of the form's fields")
+    return form.model_validate(_pruned(found, form))
+
+
+def _pruned(found: Mapping[str, Any], form: type[Value]) -> dict[str, Any]:
+    """The known fields; of a list of items of a fixed form those that fit."""
+    whole = spec_of(form) is None and form.__module__ != answer_forms.__name__
+    kept = {name: found[name] for name in form.model_fields if name in found}
+    for name, value in kept.items():
+        item = _item_of(form.model_fields[name].annotation)
+        if item is not None:
+            kept[name] = _items(value, item, whole=whole)
+    return kept
+
+
+def _items(value: object, item: type[Value], *, whole: bool) -> object:
+    if isinstance(value, dict):  # {"1": {…}, "2": {…}}, or a single item
+        value = [value] if value.keys() & item.model_fields.keys() else _numbered(value)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return value
+    made = [_made(part, item) for part in value]
+    return value if whole and None in made else [one for one in made if one is not None]
+
+
+def _numbered(found: Mapping[str, Any]) -> list[Any]:
+    """``{"1": {…}, "pair_2": {…}}`` as a list, each item with its key as its number."""
+    return [{"n": key, **part} if isinstance(part, dict) else part for key, part in found.items()]
+
+
+def _made(found: object, item: type[Value]) -> Value | None:
+    if not isinstance(found, dict):
+        return None
+    try:
+        return item.model_validate(_pruned(found, item))
+    except ValidationError:
+        return None
+
+
+def _item_list(form: type[Value]) -> tuple[str, type[Value]] | None:
+    """The name and the items of the form's only field, where that is a list of objects."""
+    if len(form.model_fields) != 1:
+        return None
+    (name, field) = next(iter(form.model_fields.items()))
+    item = _item_of(field.annotation)
+    return None if item is None else (name, item)
+
+
+def _item_of(annotation: object) -> type[Value] | None:
+    """The class of the items of ``tuple[Item, ...]``; `None` for any other annotation."""
+    if get_origin(annotation) not in (tuple, list):
+        return None
+    item = get_args(annotation)[0]
+    return item if isinstance(item, type) and issubclass(item, Value) else None
+
+
+def name_faults(error: ValidationError) -> str:
+    """Name the first faults by field in one line, without values or keys that the model invented."""
+    return "; ".join(_name_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:5])[:500]
+
+
+def _name_fault(fault: Mapping[str, Any]) -> str:
+    return f"{'.'.join(map(str, fault['loc'])) or 'the answer'}: {fault['msg']}"
