@@ -1,6 +1,7 @@
 """Base classes of all contracts, and the types of ids, names, texts and times."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self
@@ -11,8 +12,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     StringConstraints,
+    model_validator,
 )
 
 MAX_ID_CHARS = 200
@@ -105,6 +108,11 @@ class Value(BaseModel):
         return cls.model_validate_json(text)
 
 
+def absent() -> Any:  # noqa: ANN401 - like pydantic's Field
+    """The default of a field in `Contract.ADDED`: `None`, which is not written."""
+    return Field(default=None, exclude_if=lambda value: value is None)
+
+
 class Tier(StrEnum):
     """The part of the settings page that lists a setting, as metadata of its field: ``Annotated[int, Tier.TUNE]``.
 
@@ -119,16 +127,37 @@ class Tier(StrEnum):
     """Comes from a paper or a measurement, or belongs to a command."""
 
 
+def field_at(document: object, path: str) -> object:
+    """The field at a path of a document whose parts are mappings or values; `None` where there is none."""
+    for name in path.split("."):
+        document = document.get(name) if isinstance(document, dict) else getattr(document, name, None)
+    return document
+
+
 class Contract(Value):
     """A record of a topic: carries its type and the version of its schema.
 
     A subclass declares ``type: Literal["…"] = "…"``. ``schema_version`` is the version that the record
     was written in; records of older versions are brought up step by step (`eunoe.schemas.versions`).
+
+    A field that a later version adds stands in ``ADDED`` and has the default `absent`: a record in which it is not set
+    is written without it, in the version before. Stages that do not know it yet go on reading all other records.
     """
 
     LATEST: ClassVar[int] = 1
+    ADDED: ClassVar[Mapping[str, int]] = {}
+    """Field that may be missing → the version that added it; ``ask.wants`` is a field of the value in ``ask``."""
 
     schema_version: int = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lowest_version(cls, document: object) -> object:
+        """The document with the lowest version that has all its fields."""
+        if not cls.ADDED or not isinstance(document, dict):
+            return document
+        versions = (version for path, version in cls.ADDED.items() if field_at(document, path) is not None)
+        return {**document, "schema_version": max(versions, default=1)}
 
     @classmethod
     def type_tag(cls) -> str:

@@ -1,13 +1,13 @@
 """Decisions of stages, and their transactions as the runner commits them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from pydantic import Field
 
-from eunoe.schemas.base import Contract, Identifier, Time, Value
+from eunoe.schemas.base import Contract, Identifier, Time, Value, absent
 from eunoe.schemas.events import DeadLetterReason
 
 E_co = TypeVar("E_co", bound=Contract, covariant=True)
@@ -44,6 +44,12 @@ class Clear:
 
 
 Write = Put | Drop | Clear
+
+REQUEST_AGE_S: Final = 2 * 86_400
+"""Seconds after which a request is dropped: later, nothing may tell whether it was answered."""
+REQUEST_TTL_S: Final = 3 * 86_400
+"""Seconds that the ledger of one request is kept. Clocks may differ by a day: one that stamps records too early must
+make no new request look old, one that stamps them too late no answered one new."""
 
 
 class Collection(StrEnum):
@@ -85,7 +91,11 @@ class Timer(Value):
     after_utterance_id: Identifier | None
     """`None` means that no session is open any more."""
     since: Time
-    """Log time of the last utterance."""
+    """Log time of the last utterance of the session that has been quiet for the longest time."""
+    active: Time | None = absent()
+    """Log time of the last utterance of all sessions, by which conversations are listed; `None` means ``since``."""
+    number: int = 0
+    """Number of the decision that set it; a store ignores a timer with a smaller number than the last one."""
 
 
 class Rejection(Value):
@@ -116,6 +126,18 @@ class Wait:
 
     reason: str
     seconds: float = 0.05
+    holds: bool = False
+    """Whether the conversation is held where the state does not come for as long as a server is waited for.
+
+    For an event that claims state which only a loss or a forged event can explain.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The state that the decision needs did not come: dead-letter the event, hold the conversation."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +242,8 @@ class Ledger:
     """Unsent outbox of the last decision; no commit is allowed before it is sent."""
     lates: int = 0
     """Number of late sessions decided. They do not change ``applied``, so the fence counts them too."""
+    server: str = field(default="", compare=False)
+    """Id of the server's process that showed it; '' where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,3 +262,5 @@ class Commit:
     """``Ledger.lates`` at the time of reading."""
     late: int | None = None
     """Number of a late session: it must be among the skipped ones, is removed from them, and ``lates`` grows by one."""
+    server: str = ""
+    """``Ledger.server`` at the time of reading: another process may have lost what the decision has read of others."""

@@ -3,12 +3,14 @@
 Docstrings of the classes, their fields and members are published in `deploy/contracts`.
 """
 
+import operator
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from eunoe.schemas.base import Contract, Identifier, Name, Text, Time, Value
+from eunoe.schemas.base import Contract, Identifier, Name, Text, Time, Value, absent
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.relations import Relation
 
@@ -41,9 +43,18 @@ class CloseReason(StrEnum):
     IDLE = "idle"
     """Nobody spoke for the idle time."""
     SUCCEEDED = "succeeded"
-    """An utterance of another session came."""
+    """Another session opened: this one had no id, or too many were open and it was quiet for the longest time."""
     BOUNDS = "bounds"
     """It reached the limit of utterances or bytes; the next utterance opens another session."""
+
+
+class Wants(StrEnum):
+    """The answer that an ask wants."""
+
+    REPLY = "reply"
+    """A reply, on `replies` as a `Reply`."""
+    MEMORY = "memory"
+    """The memory that a reply would be based on, on `replies` as a `Recalled`; no reply is made of it."""
 
 
 class Ask(Value):
@@ -58,6 +69,14 @@ class Ask(Value):
     """`None` means the responder's setting."""
     budget_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     """Tokens of memory in the prompt; `None` means the responder's setting."""
+    wants: Wants | None = absent()
+    """`None` means a reply."""
+
+    @model_validator(mode="after")
+    def _recalls_leave_no_trace(self) -> Self:
+        if self.wants is Wants.MEMORY and self.record:
+            raise ValueError("an ask that wants memory is no part of a session: set record to false")
+        return self
 
 
 class Provenance(Value):
@@ -67,7 +86,11 @@ class Provenance(Value):
     model: str
     prompt: str | None = None
     fallback: bool = False
-    """Whether the model's answer failed its checks twice, so that the offline implementation decided."""
+    """Whether the model gave no valid answer to any item, so that the offline implementation decided all of them."""
+    items: int = Field(default=0, ge=0, exclude_if=operator.not_)
+    """The number of items (pairs, nodes, windows) that the model was asked about; absent where it is not known."""
+    fell_back: int = Field(default=0, ge=0, exclude_if=operator.not_)
+    """The number of these that the offline implementation decided; absent where it is none."""
 
 
 class ConversationEvent(Contract):
@@ -83,7 +106,10 @@ class ConversationEvent(Contract):
 
 
 class SessionEvent(ConversationEvent):
-    """An event of one numbered session; a conversation's sessions are numbered 1, 2, 3 … in log order."""
+    """An event of one numbered session; sessions are numbered 1, 2, 3 … as they close.
+
+    The events of an open session carry the number that closes next.
+    """
 
     session: int = Field(ge=1)
 
@@ -99,10 +125,13 @@ class SessionEvent(ConversationEvent):
 class Utterance(ConversationEvent):
     """One utterance of a participant."""
 
+    LATEST: ClassVar[int] = 2
+    ADDED: ClassVar[Mapping[str, int]] = {"ask.wants": 2}
+
     type: Literal["utterance"] = "utterance"
     utterance_id: Identifier
     session_id: Identifier | None = None
-    """The client's id of the session; a new one closes the open session, `None` joins the open one."""
+    """The client's id of the session, which this opens or goes on with; `None` joins the one spoken in last."""
     speaker: Name
     text: Text
     at: Time
@@ -116,7 +145,7 @@ class SessionEnded(ConversationEvent):
 
     type: Literal["session_ended"] = "session_ended"
     session_id: Identifier | None = None
-    """`None` means the open session, whichever it is."""
+    """`None` means the open session that was spoken in last."""
     at: Time
     after_utterance_id: Identifier | None = None
     """Set by idle closing: the event has no effect if the session has a later utterance by now."""
@@ -188,6 +217,9 @@ class Insight(Value):
 class SessionClosed(SessionEvent):
     """A whole session, in log order."""
 
+    LATEST = 2
+    ADDED: ClassVar = {"own_turns": 2}
+
     type: Literal["session_closed"] = "session_closed"
     session_id: Identifier | None = None
     lines: tuple[Line, ...]
@@ -197,7 +229,9 @@ class SessionClosed(SessionEvent):
     continues: int | None = None
     """The number of the closed session of the same ``session_id`` that this one continues."""
     turns: tuple[int, ...] = ()
-    """The numbers of the turns passed to blend."""
+    """The numbers of the turns passed to blend since the session before closed."""
+    own_turns: tuple[int, ...] | None = absent()
+    """The session's own turns, where other sessions were open at the same time; `None` means ``turns``."""
 
 
 class Span(Value):
@@ -210,11 +244,15 @@ class Span(Value):
 class SessionSegmented(SessionEvent):
     """A session with the topic segments that tile it exactly."""
 
+    LATEST = 2
+    ADDED: ClassVar = {"own_turns": 2}
+
     type: Literal["session_segmented"] = "session_segmented"
     session_id: Identifier | None = None
     lines: tuple[Line, ...]
     known_from: Time
     turns: tuple[int, ...] = ()
+    own_turns: tuple[int, ...] | None = absent()
     spans: tuple[Span, ...]
     made_by: Provenance
 
@@ -222,14 +260,21 @@ class SessionSegmented(SessionEvent):
 class SessionSkipped(SessionEvent):
     """A session that finally failed at a stage; later stages pass over its number and apply the next one."""
 
+    LATEST = 2
+    ADDED: ClassVar = {"own_turns": 2}
+
     type: Literal["session_skipped"] = "session_skipped"
     stage: str
     error: str
     turns: tuple[int, ...] = ()
+    own_turns: tuple[int, ...] | None = absent()
 
 
 class ReplyRequested(SessionEvent):
     """A turn: an utterance with the dialogue of the open session before it, and the ask if it has one."""
+
+    LATEST = 2
+    ADDED: ClassVar = {"opened": 2, "open_sessions": 2}
 
     type: Literal["reply_requested"] = "reply_requested"
     turn: int | None = None
@@ -242,10 +287,24 @@ class ReplyRequested(SessionEvent):
     """The lines of the open session before it, oldest first; only the latest where there are many."""
     reply_wanted: bool = True
     """Whether somebody waits for a reply; if not, the turn is only blended."""
+    opened: int | None = absent()
+    """The place of its session among all that were opened, where it is not the number that closes next."""
+    open_sessions: tuple[int, ...] | None = absent()
+    """The places of all open sessions, where there are others beside it."""
+
+
+class LookedUp(Value):
+    """The question that blend asked of memory at a turn, and what it found (CREEM, section 3.1)."""
+
+    question: str
+    memory_ids: tuple[Identifier, ...] = ()
 
 
 class ReplyContext(SessionEvent):
     """The input of the responder besides what it retrieves."""
+
+    LATEST: ClassVar[int] = 3
+    ADDED: ClassVar[Mapping[str, int]] = {"request.wants": 2, "looked_up": 3}
 
     type: Literal["reply_context"] = "reply_context"
     request: Ask
@@ -255,6 +314,13 @@ class ReplyContext(SessionEvent):
     """The insights of the open session so far, this turn's included, in the order of turns."""
     infused: bool = False
     """Whether blend ran before this reply; if not, it is off, runs after the reply, or memory was not ready."""
+    looked_up: LookedUp | None = absent()
+    """`None` where memory was not asked: blend did not run, or this is the first session."""
+
+    @property
+    def ask_id(self) -> str:
+        """Identifies the ask: clients may use a ``request_id`` again for another utterance, which is another ask."""
+        return f"{self.request.request_id} {self.question.utterance_id}"
 
 
 # ---- replies and records of failures
@@ -276,8 +342,25 @@ class Source(Value):
     """Of a timeline: the relation of each memory to the next."""
 
 
+class Freshness(Value):
+    """The utterances that an answer knows: those of the sessions in memory, and of the open session, up to one."""
+
+    session: int = Field(ge=0)
+    """The number of the last session in the memory."""
+    closed: int = Field(ge=0)
+    """The number of the last session that was closed before the ask; the sessions between are not in memory yet."""
+    utterance_id: Identifier | None = None
+    """The last utterance that is known: of the open session, or of ``session`` where nothing was said since; `None`
+    where nothing is known."""
+    at: Time | None = None
+    """The time of this utterance."""
+
+
 class Reply(ConversationEvent):
     """The answer to an ask, with its sources."""
+
+    LATEST: ClassVar[int] = 2
+    ADDED: ClassVar[Mapping[str, int]] = {"freshness": 2}
 
     type: Literal["reply"] = "reply"
     reply_id: Identifier
@@ -294,9 +377,55 @@ class Reply(ConversationEvent):
     strategy: Strategy
     known_session: int = Field(ge=0)
     """The number of the last session in the memory."""
+    freshness: Freshness | None = absent()
+    """`None` where no answer could be given."""
     made_by: Provenance
     error: str | None = None
     """Set when no answer could be given; ``text`` is empty then."""
+
+
+class RecalledRow(Value):
+    """A row of recalled memory."""
+
+    speaker: Name
+    text: str
+    at: Time
+    cites: tuple[Identifier, ...] = ()
+    """The utterances behind it."""
+    reply_id: Identifier | None = None
+    """Set on an earlier reply of the responder, which is no evidence."""
+    is_memory: bool = False
+    """Whether the text is a memory; if not, it is an utterance."""
+    holds: bool = True
+    """False for a memory that was superseded or retired."""
+
+
+class Recalled(ConversationEvent):
+    """The answer to an ask that wants memory: what fits the question and the budget, with its sources."""
+
+    LATEST: ClassVar[int] = 2
+    ADDED: ClassVar[Mapping[str, int]] = {"freshness": 2}
+
+    type: Literal["recalled"] = "recalled"
+    request_id: Identifier
+    text: str
+    """The memory as one text, in time order, ready for a prompt."""
+    tokens: int = 0
+    """Tokens of the text."""
+    rows: tuple[RecalledRow, ...] = ()
+    """The memory row by row, in the order of the text."""
+    sources: tuple[Source, ...] = ()
+    dialogue: tuple[Line, ...] = ()
+    """The latest lines of the open session before the question, oldest first; not part of the text."""
+    strategy: Strategy
+    session: int = Field(ge=1)
+    """The number of the open session, or of the next one where none is open."""
+    known_session: int = Field(ge=0)
+    """The number of the last session in the memory."""
+    freshness: Freshness | None = absent()
+    """`None` where nothing could be recalled."""
+    error: str | None = None
+    """Set when nothing could be recalled; ``text`` is empty then."""
 
 
 class DeadLetterReason(StrEnum):

@@ -4,11 +4,11 @@ Most docstrings of the classes, their fields and members are published in `deplo
 """
 
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from eunoe.schemas.base import Identifier, Name, Text, Time, Value
+from eunoe.schemas.base import Identifier, Name, Text, Time, Value, absent
 from eunoe.schemas.events import Insight, Line, Provenance, SessionEvent
 
 
@@ -21,7 +21,7 @@ class Segment(Value):
     """Its place in the session, from 0."""
     lines: tuple[Line, ...]
     denoised: str
-    """Text for retrieval; empty when nothing in the segment is evidence."""
+    """Text for retrieval, replies of the responder included; may be empty."""
     known_from: Time
     made_by: Provenance
 
@@ -135,10 +135,14 @@ class Memory(Value):
 class MemoriesFormed(SessionEvent):
     """The summary of a session; may hold nothing."""
 
+    LATEST = 2
+    ADDED: ClassVar = {"own_turns": 2}
+
     type: Literal["memories_formed"] = "memories_formed"
     drafts: tuple[MemoryDraft, ...] = ()
     known_from: Time
     turns: tuple[int, ...] = ()
+    own_turns: tuple[int, ...] | None = absent()
     made_by: Provenance
 
 

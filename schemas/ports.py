@@ -37,7 +37,10 @@ class StateStore(Tables, Protocol):
         ...
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Apply a transaction; returns False when it was fenced: the ledger has moved, or its outbox is unsent."""
+        """Apply a transaction; returns False when it was fenced.
+
+        Then the ledger has moved, its outbox is unsent, or not the process ``commit.server`` of the server answers.
+        """
         ...
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
@@ -110,19 +113,115 @@ class DueTimer:
     timer: Timer
 
 
+@dataclass(frozen=True, slots=True)
+class ActiveConversation:
+    """An entry of the list of a tenant's conversations."""
+
+    conversation_id: str
+    active: datetime
+    """Log time of the last utterance or end of a session."""
+
+
+class ActivityList(Protocol):
+    """The conversations of tenants by their last activity; raises `Unavailable` when the store does not answer."""
+
+    async def active(
+        self, tenant: str, limit: int, after: ActiveConversation | None = None
+    ) -> list[ActiveConversation]:
+        """The conversations of a tenant, the last active first, equal ones by id descending; those behind ``after``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPartition:
+    """A partition of a topic, as one stage reads it."""
+
+    stage: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Progress that a process has seen in the state store; a store that shows less has lost writes."""
+
+    scope: Scope
+    applied: int = 0
+    """`Ledger.applied`, at least."""
+    lates: int = 0
+    """`Ledger.lates`, at least."""
+    number: int = 0
+    """Number of a session with a parked event; once it is applied, the event may be gone."""
+    slot: str | None = None
+    """Slot of that event; `None` means that no event is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """Progress in a partition, as a server of the state store shows it."""
+
+    position: int = 0
+    """Position handled last (see `eunoe.streams.position`); 0: none."""
+    writes: int = 0
+    """Writes of this position, also of an unchanged one. A server that shows fewer than before has lost some."""
+
+
+Positions = Mapping[str, Handled]
+"""Server of the state store → what it shows. Only servers that hold state of conversations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Findings of the store when a position was to be written."""
+
+    before: Positions
+    owned: bool = True
+    """Whether no other process has taken the partition on any server."""
+    missing: tuple[Witness, ...] = ()
+    """Witnesses of which the store shows less."""
+
+
+class HandledPositions(Protocol):
+    """Handled positions of partitions, on each server of the state store.
+
+    A server that loses writes goes back as a whole: it shows an earlier position than it was given, or fewer writes of
+    it. All methods raise `Unavailable`.
+    """
+
+    async def stored(self, reader: ReadPartition) -> Positions:
+        """The position handled last, by server."""
+        ...
+
+    async def beside(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
+        """The server that holds the state of a conversation, and what it shows."""
+        ...
+
+    async def take(self, reader: ReadPartition, owner: str, position: int) -> Positions:
+        """Let only ``owner`` record positions from now on; a stored one above ``position`` is lowered to it.
+
+        Returns what the servers show then.
+        """
+        ...
+
+    async def store(
+        self, reader: ReadPartition, owner: str, position: int, expected: Positions, witnesses: Sequence[Witness] = ()
+    ) -> Stored:
+        """Record a handled position on each server; a lower one than the stored one counts as a write of that.
+
+        A server that shows less than ``expected``, or another owner, keeps what it shows.
+        """
+        ...
+
+
 class LogPositions(Protocol):
     """Intake's index of the log, by partition; it can be derived again from the log."""
 
-    async def position(self, partition: int) -> int | None:
-        """The position (see `eunoe.streams.position`) handled last; `None` before the first one."""
-        ...
-
-    async def remember(self, partition: int, position: int) -> None:
-        """Record a handled position; a lower one than before is ignored."""
-        ...
-
     async def schedule(self, partition: int, key: str, timer: Timer) -> None:
-        """Set or move the timer of a conversation; a timer without utterance cancels it."""
+        """Set or move the timer of a conversation; a timer without utterance cancels it.
+
+        A timer with a smaller number than the last one is ignored: it is of a process that lost its partition.
+        It also lists the conversation as active at the time of the timer.
+        """
         ...
 
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:

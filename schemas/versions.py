@@ -11,6 +11,7 @@ from eunoe.schemas.events import (
     DeadLetterReason,
     Erase,
     GenerationPromoted,
+    Recalled,
     RecordedAnswer,
     Reply,
     ReplyContext,
@@ -42,6 +43,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         ReplyRequested,
         ReplyContext,
         Reply,
+        Recalled,
         DeadLetter,
         RecordedAnswer,
     )
@@ -95,7 +97,8 @@ def _upcast(
             f"{contract.type_tag()} of schema version {version}; the newest known here is {contract.LATEST}",
         )
     for step in range(version, contract.LATEST):
-        document = {**upcasts[contract.type_tag(), step](dict(document)), "schema_version": step + 1}
+        upcast = upcasts.get((contract.type_tag(), step), dict)  # a version that only adds fields needs no migration
+        document = {**upcast(dict(document)), "schema_version": step + 1}
     return document
 
 
