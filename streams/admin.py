@@ -8,9 +8,11 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.access import why_unavailable
 from eunoe.streams.plain_consumer import broker_faults, end_offsets, open_consumer
 from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
@@ -32,12 +34,54 @@ class TopicStatus:
 
 async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStatus]:
     """All topics of the table, with their partitions at the broker. Raises `Unavailable`."""
-    async with _admin(kafka) as admin:
+    async with open_admin(kafka) as admin:
         counts = await _partition_counts(admin)
     return [
         TopicStatus(spec.topic, names.name(spec.topic), counts.get(names.name(spec.topic), 0), spec.purpose)
         for spec in TOPICS.values()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDetail:
+    """Replicas and settings of a topic, of any name."""
+
+    name: str
+    replicas: int
+    """Fewest replicas of a partition."""
+    without_leader: int
+    """Partitions without a leader."""
+    config: Mapping[str, str]
+    """Empty where the broker does not tell it."""
+
+
+async def describe_topics(kafka: KafkaSettings) -> list[TopicDetail]:
+    """All topics of the broker with their replicas and settings. Raises `Unavailable`."""
+    async with open_admin(kafka) as admin:
+        described = [entry for entry in await admin.describe_topics(None) if not entry["error_code"]]
+        configs = await _configs(admin, [entry["topic"] for entry in described])
+    return [_detail(entry, configs.get(entry["topic"], {})) for entry in described]
+
+
+def _detail(entry: Mapping[str, Any], config: Mapping[str, str]) -> TopicDetail:
+    partitions = entry["partitions"]
+    replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
+    return TopicDetail(entry["topic"], replicas, sum(partition["leader"] < 0 for partition in partitions), config)
+
+
+async def _configs(admin: Any, topics: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ANN401
+    """Topic → its settings; without those topics whose settings the broker does not tell."""
+    asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
+    try:
+        answers = await admin.describe_configs(asked) if asked else []
+    except (KafkaError, NotImplementedError):  # a broker without this request, or a user without the right
+        return {}
+    return {
+        name: {entry[0]: str(entry[1]) for entry in entries}
+        for answer in answers
+        for code, _, _, name, entries in answer.resources
+        if not code
+    }
 
 
 async def create_topics(
@@ -57,7 +101,7 @@ async def create_topics(
             f" order. Ask for that number, or change it with `eunoe topics repartition {partitions}`"
         )
     missing = [status for status in statuses if not status.partitions]
-    async with _admin(kafka) as admin:
+    async with open_admin(kafka) as admin:
         for status in missing:
             await _create(admin, TOPICS[status.topic], status.name, partitions, replication)
     await _until_seen(kafka, names)
@@ -73,7 +117,7 @@ async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: boo
     wanted = [names.name(topic) for topic, spec in TOPICS.items() if spec.derived]
     if log_too and names.log:
         wanted.append(names.name(Topic.CONVERSATIONS))
-    async with _admin(kafka) as admin:
+    async with open_admin(kafka) as admin:
         counts = await _partition_counts(admin)
         found = [name for name in wanted if counts.get(name)]
         response = await admin.delete_topics(found) if found else None
@@ -152,7 +196,7 @@ Ends = Mapping[TopicPartition, int]
 
 async def ends_now(kafka: KafkaSettings, names: TopicNames, topics: Iterable[str]) -> Ends:
     """The ends of these logical topics. Raises `Unavailable`."""
-    async with _admin(kafka) as admin:
+    async with open_admin(kafka) as admin:
         counts = await _partition_counts(admin)
     wanted = sorted({names.name(topic) for topic in topics})
     _, ends = await _bounds(kafka, [TopicPartition(name, at) for name in wanted for at in range(counts.get(name, 0))])
@@ -167,7 +211,7 @@ async def lag(
     Records count up to ``until``; `None` means up to the present ends. Raises `Unavailable`.
     """
     wanted = {names.name(topic) for topics in stages.values() for topic in topics}
-    async with _admin(kafka) as admin:
+    async with open_admin(kafka) as admin:
         counts = await _partition_counts(admin)
         partitions = [TopicPartition(name, number) for name in sorted(wanted) for number in range(counts.get(name, 0))]
         starts, ends = await _bounds(kafka, partitions)
@@ -217,10 +261,14 @@ async def _partition_counts(admin: Any) -> dict[str, int]:  # noqa: ANN401
 
 
 @contextlib.asynccontextmanager
-async def _admin(kafka: KafkaSettings) -> AsyncIterator[Any]:
+async def open_admin(kafka: KafkaSettings) -> AsyncIterator[Any]:
+    """A started administration client, closed at the end; raises `Unavailable` when no broker answers."""
     admin = AIOKafkaAdminClient(**client_options(kafka))
     try:
-        await admin.start()
+        try:
+            await admin.start()
+        except KafkaConnectionError as error:
+            raise await why_unavailable(kafka, error) from error
         yield admin
     except (KafkaError, OSError, TimeoutError) as error:
         raise Unavailable(f"no answer from {kafka.server}: {error!r}", kafka.server) from error

@@ -9,9 +9,10 @@ aiokafka has no hook for this: `install_reader` puts `ReadableRecords` in the pl
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Protocol, Self
 
 import cramjam
 from aiokafka.consumer import fetcher
@@ -26,8 +27,24 @@ MAX_UNPACKED_BYTES = 1 << 25
 """Bytes that a compressed batch may hold unpacked: 32 MiB, of at most 1 MiB packed."""
 
 _OVERHEAD = 12  # base offset and length
+_HEADER = 61
+"""Bytes of a batch before its records."""
 _GUESSED_RATIO = 8
 _GZIP = 31
+
+
+class UnreadableBatch(bytes):
+    """The value of a record that stands for a batch; no producer can make one."""
+
+    last: int
+    """The last offset of the batch."""
+
+    @classmethod
+    def of(cls, raw: bytes, last: int) -> Self:
+        """The raw batch, or a part of it."""
+        made = cls(raw)
+        made.last = last
+        return made
 
 
 class _FetchedRecord(Protocol):
@@ -97,41 +114,55 @@ class ReadableBatch:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[_FetchedRecord]:
-        last = -1
+        last, count = self._batch.base_offset - 1, 0
         try:
             for record in self._checked():
-                last = record.offset
+                last, count = record.offset, count + 1
                 yield record
         except UnicodeDecodeError:
-            yield from self._lenient(last)
+            yield from self._lenient(last, count)
         except Exception as fault:
             yield from self._unreadable(last, fault)
 
     def _checked(self) -> Iterator[_FetchedRecord]:
+        """The records; raises where they are not what the batch's header says."""
         if not self._batch.validate_crc():
             raise CorruptRecordException("the checksum does not fit")
-        yield from self._batch
+        yield from self._in_place(self._batch, self._batch.base_offset - 1)
 
-    def _lenient(self, last: int) -> Iterator[_FetchedRecord]:
-        """The records behind ``last``, with header names that are no UTF-8."""
+    def _in_place(self, records: Iterable[_FetchedRecord], last: int) -> Iterator[_FetchedRecord]:
+        """Records behind ``last`` in ascending order; a place outside of the batch would hide records of others."""
+        found = False
+        for record in records:
+            found = True
+            if not last < record.offset < self._batch.next_offset:
+                raise CorruptRecordException(f"a record at offset {record.offset}")
+            last = record.offset
+            yield record
+        if not found and len(self._raw) > _HEADER:
+            raise CorruptRecordException("bytes, but no records")
+
+    def _lenient(self, last: int, count: int) -> Iterator[_FetchedRecord]:
+        """The records behind the first ``count``, the last of them at ``last``, with header names that are no UTF-8."""
         try:
             batch = _DefaultRecordBatchPy(self._raw)
             batch._maybe_uncompress()  # noqa: SLF001
             batch._buffer = _EscapingBuffer(batch._buffer)  # noqa: SLF001
-            for record in batch:
-                if record.offset > last:
-                    last = record.offset
-                    yield record
+            for record in self._in_place(islice(batch, count, None), last):
+                last = record.offset
+                yield record
         except Exception as fault:
             yield from self._unreadable(last, fault)
 
     def _unreadable(self, last: int, fault: Exception) -> Iterator[UnreadableRecord]:
         batch = self._batch
-        first = max(last + 1, batch.base_offset)
+        first = last + 1
         if first < batch.next_offset:
-            reason = f"offsets {first} to {batch.next_offset - 1}: {type(fault).__name__}: {fault}"[:500]
+            last = batch.next_offset - 1
+            reason = f"offsets {first} to {last}: {type(fault).__name__}: {fault}"[:500]
             headers = ((UNREADABLE_HEADER, reason.encode()),)
-            yield UnreadableRecord(first, max(batch.max_timestamp, 0), batch.timestamp_type, self._raw, headers)
+            value = UnreadableBatch.of(self._raw, last)
+            yield UnreadableRecord(first, max(batch.max_timestamp, 0), batch.timestamp_type, value, headers)
 
 
 class _EscapingBuffer(bytearray):

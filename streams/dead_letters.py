@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -105,8 +105,13 @@ def read_closed(record: Record) -> LetterClosed | None:
         return None
 
 
-async def file_letters(records: AsyncIterable[Record]) -> list[Filed]:
-    """Each dead letter once, in the order read, with its latest resolution."""
+async def file_letters(
+    records: AsyncIterable[Record], takes: Callable[[DeadLetter], bool] = lambda _: True, *, bodies: bool = True
+) -> list[Filed]:
+    """Each dead letter that ``takes`` takes, once, in the order read, with its latest resolution.
+
+    ``bodies``: whether their records keep values and headers; without them a million letters fit into memory.
+    """
     letters: dict[LetterIdentity, Filed] = {}
     closings: dict[LetterIdentity, LetterClosed] = {}
 
@@ -118,7 +123,9 @@ async def file_letters(records: AsyncIterable[Record]) -> list[Filed]:
                 yield record
 
     async for record, letter in distinct_letters(letters_only()):
-        letters[letter_identity(letter)] = Filed(record, letter)
+        if takes(letter):
+            kept = record if bodies else replace(record, value=b"", headers={})
+            letters[letter_identity(letter)] = Filed(kept, letter)
     return [replace(filed, closed=closings.get(identity)) for identity, filed in letters.items()]
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from eunoe.schemas.errors import EunoeError
 from eunoe.streams.group.dispatcher import Handler
 from eunoe.streams.publisher import check_message
-from eunoe.streams.record import Message, Record
+from eunoe.streams.record import Message, Record, RecordPlace
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import TOPICS, Topic
 
@@ -40,15 +40,15 @@ class MemoryLog:
         self._clock = clock
         self._logs: dict[Topic, list[list[Record]]] = {topic: [[] for _ in range(partitions)] for topic in TOPICS}
 
-    async def publish(self, messages: Sequence[Message]) -> None:
-        """Append all messages, in their order.
+    async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
+        """Append all messages, in their order; returns their places.
 
         Raises `MessageTooLarge` before anything is appended, ``ValueError`` for an unknown topic or partition.
         """
         for message in messages:
             check_message(message)
-        for message in messages:
-            self.append(message)
+        records = [self.append(message) for message in messages]
+        return [RecordPlace(record.topic, record.partition, record.offset) for record in records]
 
     def append(self, message: Message) -> Record:
         """Append one message and return its record."""

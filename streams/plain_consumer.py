@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.access import why_unavailable
 from eunoe.streams.batches import install_reader
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.record import Record
@@ -39,11 +40,18 @@ async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIt
     )
     try:
         with broker_faults(kafka):
-            await consumer.start()
+            await _start(consumer, kafka)
         kafka.adapter.attach(consumer, ConsumerLoad(brief=brief))
         yield consumer
     finally:
         await _close(consumer)
+
+
+async def _start(consumer: AIOKafkaConsumer, kafka: KafkaSettings) -> None:
+    try:
+        await consumer.start()
+    except KafkaConnectionError as fault:
+        raise await why_unavailable(kafka, fault) from fault
 
 
 async def _close(consumer: AIOKafkaConsumer) -> None:

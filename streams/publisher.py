@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
+    KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
     RecordListTooLargeError,
@@ -17,8 +18,9 @@ from aiokafka.errors import (
 )
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.streams.access import why_unavailable
 from eunoe.streams.admin import list_topics
-from eunoe.streams.record import Message
+from eunoe.streams.record import Message, RecordPlace
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 
@@ -79,6 +81,8 @@ class KafkaPublisher:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
+            if isinstance(error, KafkaConnectionError):
+                raise await why_unavailable(self._kafka, error) from error
             hint = _IDEMPOTENCE_HINT if self._kafka.idempotent and isinstance(error, UnknownError) else ""
             raise Unavailable(
                 f"producer not started: {self._kafka.server}: {error!r}{hint}", self._kafka.server
@@ -91,8 +95,8 @@ class KafkaPublisher:
         if producer is not None:
             await producer.stop()
 
-    async def publish(self, messages: Sequence[Message]) -> None:
-        """Send all messages; returns when the brokers have them.
+    async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
+        """Send all messages; returns their places in the log when the brokers have them.
 
         Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived),
         `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
@@ -102,8 +106,12 @@ class KafkaPublisher:
         try:
             async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]
-                await _all(sent)
+                found = await _all(sent)
             self._notify({message.topic for message in messages})
+            return [
+                RecordPlace(message.topic, place.partition, place.offset)
+                for message, place in zip(messages, found, strict=True)
+            ]
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
             raise MessageTooLarge(
                 f"message too large for {self._kafka.server}: {error!r}; raise the topic's max.message.bytes"
@@ -152,9 +160,10 @@ class KafkaPublisher:
         return future
 
 
-async def _all(sent: "Sequence[asyncio.Future[Any]]") -> None:
-    """Wait for all, so that every exception is retrieved, and raise the first one."""
+async def _all(sent: "Sequence[asyncio.Future[Any]]") -> list[Any]:
+    """The results of all; every exception is retrieved, and the first one raised."""
     results = await asyncio.gather(*sent, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
+    return results

@@ -69,6 +69,35 @@ async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, pa
             yield as_record(topic, found)
 
 
+async def read_range(
+    kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, offsets: tuple[int, int]
+) -> AsyncIterator[Record]:
+    """The records of one partition from the first offset up to the second, which is excluded.
+
+    Offsets that the log no longer holds, or not yet, are left out. Raises `Unavailable` when no broker answers.
+    """
+    first, end = offsets
+    async with open_consumer(kafka, brief=True) as consumer:
+        where = TopicPartition(names.name(topic), partition)
+        (whole,) = await _stretches(kafka, consumer, [where], {partition: first})
+        async for found in _read_stretch(kafka, consumer, _Stretch(where, whole.begin, min(end, whole.end))):
+            yield as_record(topic, found)
+
+
+async def offset_at(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, time_ms: int) -> int:
+    """The first offset at or after a time (milliseconds since 1970); the end where nothing is later.
+
+    Raises `Unavailable` when no broker answers.
+    """
+    where = TopicPartition(names.name(topic), partition)
+    async with open_consumer(kafka, brief=True) as consumer:
+        with broker_faults(kafka):
+            found = (await consumer.offsets_for_times({where: time_ms}))[where]
+        if found is not None and found.timestamp >= 0:  # a broker may say offset 0, time -1 where nothing is later
+            return int(found.offset)
+        return (await end_offsets(kafka, consumer, [where]))[where]
+
+
 async def topic_size(kafka: KafkaSettings, names: TopicNames, topic: str) -> int:
     """Number of records in a topic; raises `Unavailable` when no broker answers, `Refused` for a missing topic."""
     (partitions,) = await partitions_of(kafka, names, [Topic(topic)])

@@ -45,9 +45,19 @@ class Message:
 class Publisher(Protocol):
     """Port for sending messages."""
 
-    async def publish(self, messages: Sequence[Message]) -> None:
+    async def publish(self, messages: Sequence[Message]) -> object:
         """Send all messages; returns when the broker has them, raises `Unavailable` when it does not answer."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """The place of a record in the log."""
+
+    topic: str
+    """Logical topic, without prefix and generation."""
+    partition: int
+    offset: int
 
 
 class Lease(Protocol):

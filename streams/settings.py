@@ -8,6 +8,7 @@ from aiokafka.partitioner import murmur2
 from pydantic import ConfigDict, Field, SecretStr, SkipValidation, model_validator
 
 from eunoe.schemas.base import Tier, Value
+from eunoe.schemas.errors import Refused
 from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
 from eunoe.streams.topics import DEAD_LETTER_HEADROOM, DEFAULT_MAX_BYTES
 
@@ -77,8 +78,9 @@ class KafkaOptions(Value):
     def _consistent(self) -> Self:
         for server in self.bootstrap.split(","):
             host, colon, port = server.strip().rpartition(":")
-            if not (host and colon and port.isdecimal()):
-                raise ValueError(f"bootstrap must be host:port,host:port; {server.strip()!r} is not")
+            if not (host and colon and port.isdecimal()) or "@" in server:
+                shown = "a server with a login" if "@" in server else repr(server.strip())
+                raise ValueError(f"bootstrap must be host:port,host:port; {shown} is not")
         if self.security_protocol.value.startswith("SASL") and not (self.sasl_username and self.sasl_password):
             raise ValueError(f"{self.security_protocol} needs sasl_username and sasl_password")
         if self.heartbeat_interval_ms * 2 > self.session_timeout_ms:
@@ -125,10 +127,28 @@ def client_options(kafka: KafkaOptions) -> dict[str, Any]:
 
 
 def _ssl_context(kafka: KafkaOptions) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=kafka.ssl_cafile)
+    try:
+        context = ssl.create_default_context(cafile=kafka.ssl_cafile)
+    except (OSError, ValueError) as error:
+        raise Refused(f"EUNOE_BROKER__SSL_CAFILE: {_unreadable(kafka.ssl_cafile, error)}") from None
     if kafka.ssl_certfile:
-        context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
+        try:
+            context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, _no_passphrase)
+        except (OSError, ValueError) as error:
+            files = f"{kafka.ssl_certfile}, {kafka.ssl_keyfile}" if kafka.ssl_keyfile else kafka.ssl_certfile
+            settings = "EUNOE_BROKER__SSL_CERTFILE, EUNOE_BROKER__SSL_KEYFILE"
+            raise Refused(f"{settings}: {_unreadable(files, error)}") from None
     return context
+
+
+def _no_passphrase() -> str:
+    """Refuse an encrypted key: OpenSSL would ask at the terminal."""
+    raise ValueError("the private key is encrypted; use one without a passphrase")
+
+
+def _unreadable(path: str | None, error: Exception) -> str:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return f"{path} cannot be used: {reason}"
 
 
 def partition_of(key: bytes, partitions: int) -> int:

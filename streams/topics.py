@@ -9,6 +9,7 @@ from eunoe.schemas.events import (
     DeadLetter,
     Erase,
     GenerationPromoted,
+    Recalled,
     RecordedAnswer,
     Reply,
     ReplyContext,
@@ -75,8 +76,8 @@ TOPICS: Mapping[Topic, TopicSpec] = {
         ),
         TopicSpec(Topic.CHANGES, "What became of memories: the change feed", (MemoriesChanged, SessionSkipped)),
         TopicSpec(Topic.REPLY_REQUESTS, "Asks on their way to blend", (ReplyRequested,)),
-        TopicSpec(Topic.REPLY_CONTEXTS, "Asks on their way to the responder", (ReplyContext,)),
-        TopicSpec(Topic.REPLIES, "Answers for clients", (Reply,), derived=False, retention_ms=WEEK_MS),
+        TopicSpec(Topic.REPLY_CONTEXTS, "Asks on their way to the responder", (ReplyContext,), retention_ms=WEEK_MS),
+        TopicSpec(Topic.REPLIES, "Answers for clients", (Reply, Recalled), derived=False, retention_ms=WEEK_MS),
         TopicSpec(
             Topic.DEAD_LETTERS,
             "Records that were set aside, as raw bytes",

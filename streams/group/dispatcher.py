@@ -25,7 +25,7 @@ Overloaded = Callable[[], bool]
 """Backpressure: while it returns true, at most `DispatchLimits.min_active` keys run."""
 
 OnRevoked = Callable[[str, int], None]
-"""Called with topic and partition when a handler raises `Revoked` while its lease stands.
+"""Called with topic and partition when a handler or `BeforeAck` raises `Revoked` while its lease stands.
 
 The partition makes no progress until it is read again.
 """
@@ -92,7 +92,7 @@ class Dispatcher:
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
-        self._callbacks = AckCallbacks(ack, before_ack, self._acks_flushed)
+        self._callbacks = AckCallbacks(ack, before_ack, self._acks_returned, self._acks_flushed)
         self._on_revoked = on_revoked
         self._overloaded = overloaded
         self._limits = limits or DispatchLimits()
@@ -251,6 +251,11 @@ class Dispatcher:
         log.error("handler failed: %s: %.200r", _where(batch), error, exc_info=error)
         self._queues.halt(batch[0].ordering_key)
         self._failure = self._failure or error
+
+    def _acks_returned(self, partition: LogicalPartition) -> None:
+        log.warning("records returned before their ack: %s/%d", *partition)
+        if self._on_revoked:
+            self._on_revoked(*partition)
 
     def _acks_flushed(self, failure: BaseException | None) -> None:
         self._failure = self._failure or failure

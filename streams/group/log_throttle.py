@@ -1,8 +1,13 @@
-"""Rate limit for the logs of the Kafka libraries: warnings and above, each message once in ten seconds."""
+"""Rate limit for the logs of the Kafka libraries: warnings and above, each message once in ten seconds.
+
+Errors of our own that pass through a library are left out: the process that they end reports them in one line.
+"""
 
 import logging
 import time
 from collections.abc import Callable
+
+from eunoe.schemas.errors import EunoeError
 
 LIBRARIES = ("aiokafka", "faust", "mode")
 EVERY_S = 10.0
@@ -19,7 +24,9 @@ class Throttle(logging.Handler):
         self._next: dict[tuple[str, str], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass the record on, unless one with the same message was passed within ``every_s``."""
+        """Pass the record on, unless it is about an error of our own, or its message was passed within ``every_s``."""
+        if record.exc_info and isinstance(record.exc_info[1], EunoeError):
+            return
         key = (record.name, str(record.msg))
         now = self._clock()
         if now < self._next.get(key, 0.0):

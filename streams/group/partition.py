@@ -58,6 +58,8 @@ class AckCallbacks:
 
     ack: Ack
     before_ack: BeforeAck | None
+    returned: Callable[[LogicalPartition], None]
+    """Called when ``before_ack`` raised `Revoked` while the assignment stands: the partition is to be read again."""
     flushed: Callable[[BaseException | None], None]
     """Called when no ack waits for ``before_ack`` any more; with the fault that ended the acks, or `None`."""
 
@@ -101,6 +103,8 @@ class PartitionState:
                 self._ack(newest)
         except Revoked:
             self._pending = None  # not acked: the next owner of the partition reads these records again
+            if not self._assignment.revoked:
+                self._callbacks.returned(self.partition)
         except Exception as error:
             if not self._assignment.closed:
                 log.exception("acks stopped: %s/%d", *self.partition)

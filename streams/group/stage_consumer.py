@@ -14,7 +14,7 @@ from typing import Any, cast
 from aiokafka import ConsumerRecord
 from aiokafka.errors import KafkaError
 
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
@@ -101,7 +101,10 @@ class StageConsumer:
     # ---- life
 
     async def start(self) -> None:
-        """Join the group; returns when the consumer is a member. Raises `Unavailable` when no broker answers."""
+        """Join the group; returns when the consumer is a member.
+
+        Raises `Unavailable` when no broker answers, and whatever error of our own ``start_position`` raises.
+        """
         quiet_libraries()
         self._loop = asyncio.get_running_loop()
         self._app = open_group(self._group, self._logical, self)
@@ -116,6 +119,8 @@ class StageConsumer:
             ) from error
         if self._reason is not None:
             await self.stop(5.0)
+            if isinstance(self._reason, EunoeError):
+                raise self._reason
             raise Unavailable(f"consumer crashed at its start: stage {self.stage}: {self._reason!r}") from self._reason
         self._spawn(self._watch())
 
@@ -216,6 +221,13 @@ class StageConsumer:
         """
         return await self._reread({self._tp(topic, partition): offset})
 
+    async def read_again(self) -> None:
+        """Read all partitions again from their committed offsets, or from where `StartPosition` says."""
+        try:
+            await self._reread({})
+        except Exception as error:
+            self.crashed(error)
+
     async def _reread(self, offsets: Mapping[TP, int]) -> bool:
         async with self._rereading:
             app = self._app
@@ -247,7 +259,7 @@ class StageConsumer:
         generation = app.consumer_generation_id if app else None
         await asyncio.sleep(_REREAD_AFTER_S)
         if app is not None and app.consumer_generation_id == generation:
-            await self._reread({})
+            await self.read_again()
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Revoke the records taken, wait for those in work, commit what is done; ``grace_s`` bounds the wait."""

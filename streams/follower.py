@@ -1,0 +1,80 @@
+"""Follows partitions from their ends with one consumer, for readers that come and go."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from eunoe.streams.plain_consumer import end_offsets, open_consumer
+from eunoe.streams.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 60_000
+_PAUSE_S = 1.0
+
+
+class Follower:
+    """Reads each partition from its end at the first call of `follow`, as a member of no group."""
+
+    def __init__(
+        self, kafka: KafkaSettings, take: Callable[[ConsumerRecord], None], fail: Callable[[str], None]
+    ) -> None:
+        """``take`` gets each record; ``fail`` gets the reason why reading failed, which then goes on."""
+        self._kafka = kafka
+        self._take = take
+        self._fail = fail
+        self.next: dict[TopicPartition, int] = {}
+        """Partition → the offset of the next record that ``take`` gets."""
+        self._resources = AsyncExitStack()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._lock = asyncio.Lock()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        self._consumer = None
+        await self._resources.aclose()
+
+    async def follow(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read partitions from their present ends, unless they are read already; raises `Unavailable`."""
+        async with self._lock:
+            new = [partition for partition in partitions if partition not in self.next]
+            if not new:
+                return
+            consumer = self._consumer or await self._connect()
+            async with open_consumer(self._kafka, brief=True) as scout:
+                self.next |= await end_offsets(self._kafka, scout, new)
+            # an assignment replaces the one before and all its positions; nothing is awaited in between
+            consumer.assign(list(self.next))
+            for followed, offset in self.next.items():
+                consumer.seek(followed, offset)
+
+    async def _connect(self) -> AIOKafkaConsumer:
+        consumer = await self._resources.enter_async_context(open_consumer(self._kafka))
+        reading = asyncio.create_task(self._read(consumer))
+        self._resources.push_async_callback(_cancelled, reading)
+        self._consumer = consumer
+        return consumer
+
+    async def _read(self, consumer: AIOKafkaConsumer) -> None:
+        while True:
+            try:
+                batches = await consumer.getmany(timeout_ms=_POLL_MS)
+            except Exception as fault:
+                log.exception("reading failed: %s", ", ".join({each.topic for each in self.next}))
+                self._fail(f"reading failed: {fault}")
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            for partition, batch in batches.items():
+                self.next[partition] = batch[-1].offset + 1
+                for found in batch:
+                    self._take(found)
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,242 @@
+"""Requests to a gateway over HTTP: retries, limits of time, and errors that say what to do. Knows no Kafka."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote
+
+import httpx2
+from pydantic import SecretStr, ValidationError
+
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+
+T = TypeVar("T")
+
+_CONNECT_S: Final = 5.0
+_READ_S: Final = 15.0
+_STREAM_READ_S: Final = 45.0
+"""Three comments of a silent stream are missing."""
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 2.0
+
+
+class GatewayProblem(EunoeError):
+    """An error that the gateway answered (RFC 9457)."""
+
+    def __init__(self, status: int, detail: str, instance: str | None = None) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status = status
+        self.detail = detail
+        self.instance = instance
+        """The id of the request, to find it in the gateway's log."""
+
+
+class GatewayRefused(GatewayProblem, Refused):
+    """The gateway refuses the key, or the request; sent again it would be refused again."""
+
+
+class GatewayFailed(GatewayProblem):
+    """The gateway, or the responder behind it, could not answer."""
+
+
+class TryAgain(Exception):
+    """A request may succeed if it is sent again; ``fault`` is raised where it is not."""
+
+    def __init__(self, fault: Unavailable, after_s: float | None = None) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+        self.after_s = after_s
+        """Seconds to wait, where the server named them."""
+
+
+class _FieldReport(Value, extra="ignore"):
+    field: str = ""
+    message: str = ""
+    line: int | None = None
+
+
+class _ProblemReport(Value, extra="ignore"):
+    status: int = 500
+    title: str = ""
+    detail: str = ""
+    instance: str | None = None
+    errors: tuple[_FieldReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRequest:
+    """A request."""
+
+    method: str
+    path: str
+    """Percent-encoded, from ``/v1`` on."""
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    waits: bool = False
+    """Whether the gateway may take its time to answer."""
+
+
+class GatewayConnection:
+    """A gateway and a key, shared by any number of `HttpMemoryClient` in a process."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str | SecretStr,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        patient: bool = True,
+    ) -> None:
+        """``transport`` replaces the connections of httpx2, for TLS settings or proxies of your own.
+
+        Unless ``patient``, no request is sent again. Raises ``ValueError`` for what cannot be a key.
+        """
+        secret = key.get_secret_value() if isinstance(key, SecretStr) else key
+        if not secret.strip() or not secret.isascii():
+            raise ValueError("key: expected an API key (eu_…) or a token")
+        self.url = url.rstrip("/")
+        self._patient = patient
+        self._http = httpx2.AsyncClient(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {secret.strip()}"},
+            transport=transport,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def request(self, request: GatewayRequest, timeout: float) -> bytes:
+        """The body of the answer; sends again what may succeed then, for at most ``timeout`` seconds.
+
+        Raises `GatewayRefused`, `GatewayFailed`, and `Unavailable` where there is no answer in time.
+        """
+
+        async def attempt() -> bytes:
+            limits = httpx2.Timeout(timeout, connect=_CONNECT_S, read=None if request.waits else _READ_S)
+            with self._transient():
+                answer = await self._http.request(
+                    request.method,
+                    request.path,
+                    json=request.body,
+                    params=request.query,
+                    headers=request.headers,
+                    timeout=limits,
+                )
+            if not answer.is_success:
+                raise self._fault(answer)
+            return answer.content
+
+        return await self.retried(attempt, timeout)
+
+    @asynccontextmanager
+    async def events(self, request: GatewayRequest) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
+        """The server-sent events of an answer. Raises as `request` does, but sends once: `TryAgain` for the caller."""
+        limits = httpx2.Timeout(_STREAM_READ_S, connect=_CONNECT_S)
+        with self._transient():
+            async with self._http.sse(
+                request.path, method=request.method, json=request.body, headers=request.headers, timeout=limits
+            ) as source:
+                if not source.response.is_success:
+                    await source.response.aread()
+                    raise self._fault(source.response)
+                yield aiter(source)
+
+    async def retried(self, attempt: Callable[[], Awaitable[T]], timeout: float) -> T:
+        """The result of the first attempt that does not raise `TryAgain`.
+
+        Pauses as the server says, else from 0.1 s on, doubled up to 2 s. Raises `Unavailable` after ``timeout``
+        seconds.
+        """
+        loop = asyncio.get_running_loop()
+        end, pause = loop.time() + timeout, _FIRST_PAUSE_S
+        last: Unavailable | None = None
+        try:
+            async with asyncio.timeout_at(end):
+                while True:
+                    try:
+                        return await attempt()
+                    except TryAgain as again:
+                        last = again.fault
+                        wait_s = again.after_s
+                    if wait_s is None:
+                        wait_s = pause * random.uniform(0.5, 1)  # noqa: S311 - so that clients do not come all at once
+                        pause = min(2 * pause, _LONGEST_PAUSE_S)
+                    if not self._patient or loop.time() + wait_s >= end:
+                        raise last
+                    await asyncio.sleep(wait_s)
+        except TimeoutError:
+            raise last or Unavailable(f"{self.url}: no answer within {timeout:g} s", self.url) from None
+
+    def ended_early(self) -> TryAgain:
+        """The fault of a stream that ended before its last event."""
+        return TryAgain(Unavailable(f"{self.url}: the stream ended before the answer", self.url))
+
+    def problem(self, document: str | bytes, retry_after: str | None = None) -> Exception:
+        """The exception for a problem document."""
+        try:
+            report = _ProblemReport.from_json(document)
+        except ValidationError:
+            report = _ProblemReport(detail="an answer that is no problem document")
+        text = "; ".join([report.detail or report.title, *(_field_text(one) for one in report.errors)])
+        if report.status in (429, 503):
+            after_s = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+            return TryAgain(Unavailable(f"{self.url}: {report.status}: {text}", self.url), after_s)
+        kind = GatewayRefused if 400 <= report.status < 500 else GatewayFailed
+        return kind(report.status, text, report.instance)
+
+    def _fault(self, answer: httpx2.Response) -> Exception:
+        if "problem+json" in answer.headers.get("content-type", ""):
+            return self.problem(answer.content, answer.headers.get("retry-after"))
+        what = f"{self.url}: {answer.status_code} {answer.reason_phrase}, and not from a gateway of eunoe"
+        if answer.status_code in (429, 502, 503, 504):
+            return TryAgain(Unavailable(what, self.url))
+        return GatewayRefused(answer.status_code, f"{what}: check the address")
+
+    def _transient(self) -> "_Transient":
+        return _Transient(self.url)
+
+
+class _Transient:
+    """Turns faults of the connection into `TryAgain`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: object) -> None:
+        if isinstance(fault, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+            raise Refused(f"{self._url}: not the address of a gateway: {fault}") from None
+        if isinstance(fault, httpx2.HTTPError):
+            text = str(fault) or type(fault).__name__
+            raise TryAgain(Unavailable(f"no answer from {self._url}: {text}", self._url)) from None
+
+
+def _field_text(report: _FieldReport) -> str:
+    line = "" if report.line is None else f"line {report.line}: "
+    return f"{line}{report.field}: {report.message}"
+
+
+def path_of(*parts: str) -> str:
+    """The path of these parts below ``/v1``; ids may hold slashes and dots."""
+    return "/v1/" + "/".join(quoted(part) for part in parts)
+
+
+def quoted(part: str) -> str:
+    """One part of a path, percent-encoded."""
+    text = quote(part, safe="")
+    return text if text.strip(".") else text.replace(".", "%2E")  # else clients resolve . and ..

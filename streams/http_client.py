@@ -1,0 +1,176 @@
+"""The Python client of one conversation over HTTP: `MemoryClient`'s methods, and recall. Knows no Kafka."""
+
+from typing import Any, Self
+
+from pydantic import SecretStr
+
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import (
+    DEFAULT_TENANT,
+    Erase,
+    Recalled,
+    Reply,
+    SessionEnded,
+    Strategy,
+    Utterance,
+)
+from eunoe.streams.conversation import (
+    MAX_TEXT_BYTES,
+    AskOptions,
+    ConversationClient,
+    ReplyFailed,
+    ReplyNotUttered,
+    ReplyTimeout,
+    UtteranceOptions,
+)
+from eunoe.streams.gateway import (
+    GatewayConnection,
+    GatewayFailed,
+    GatewayProblem,
+    GatewayRefused,
+    GatewayRequest,
+    TryAgain,
+    path_of,
+    quoted,
+)
+
+__all__ = [
+    "MAX_TEXT_BYTES",
+    "AskOptions",
+    "GatewayConnection",
+    "GatewayFailed",
+    "GatewayProblem",
+    "GatewayRefused",
+    "HttpMemoryClient",
+    "ReplyFailed",
+    "ReplyNotUttered",
+    "ReplyTimeout",
+    "UtteranceOptions",
+]
+
+
+class HttpMemoryClient(ConversationClient):
+    """One conversation, for a program that reaches a gateway.
+
+    ``async with HttpMemoryClient("http://127.0.0.1:8700", key="eu_…", conversation_id="ann-1") as memory: ...`` has a
+    connection of its own; with an open `GatewayConnection` in place of the address it uses that and leaves it open.
+
+    Requests carry ids and times of their own, so that those whose answer was lost are sent again and count once.
+    ``timeout`` is the longest time in seconds that an event may take with all attempts. Besides the errors of
+    `ConversationClient`, methods raise `GatewayRefused` where the key does not reach the conversation or the gateway
+    refuses a value, and `GatewayFailed` where it fails.
+    """
+
+    def __init__(
+        self,
+        gateway: str | GatewayConnection,
+        *,
+        conversation_id: str,
+        key: str | SecretStr | None = None,
+        tenant: str = DEFAULT_TENANT,
+        utter_replies: bool = True,
+        timeout: float = 30.0,
+    ) -> None:
+        """``tenant`` is that of the key, for the events that methods return; the gateway takes it from the key alone.
+
+        Raises ``ValueError`` for an address without ``key``, and for ids that cannot be.
+        """
+        super().__init__(tenant=tenant, conversation_id=conversation_id, utter_replies=utter_replies)
+        self._owns = not isinstance(gateway, GatewayConnection)
+        if isinstance(gateway, str):
+            if key is None:
+                raise ValueError("key: needed with the address of a gateway")
+            gateway = GatewayConnection(gateway, key)
+        self._gateway = gateway
+        self._path = path_of("conversations", conversation_id)
+        self._timeout = timeout
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        if self._owns:
+            await self._gateway.stop()
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        speaker: str = "user",
+        strategy: Strategy | None = None,
+        budget_tokens: int | None = None,
+        timeout: float = 30.0,
+    ) -> Recalled:
+        """The memory that fits a query, packed for a prompt of at most ``budget_tokens``; no model is asked.
+
+        It knows all that was accepted before. Raises `Unavailable` where the memory does not come in time.
+        """
+        body = _given(query=query, speaker=speaker, strategy=strategy, budget_tokens=budget_tokens)
+        request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
+        return Recalled.from_json(await self._gateway.request(request, timeout))
+
+    async def _send(self, event: Utterance | SessionEnded | Erase) -> None:
+        address = "erasures" if isinstance(event, Erase) else "events"
+        await self._gateway.request(GatewayRequest("POST", f"{self._path}/{address}", _body(event)), self._timeout)
+
+    async def _answer(self, question: Utterance, request_id: str, timeout: float) -> Reply:
+        """Follow the stream of the ask; where it breaks, go on behind its last event at any replica."""
+        last: str | None = None
+        asking = GatewayRequest("POST", f"{self._path}/asks", _body(question))
+        following = f"{self._path}/asks/{quoted(request_id)}"
+
+        async def attempt() -> Reply:
+            nonlocal last
+            request = asking if last is None else GatewayRequest("GET", following, headers={"Last-Event-ID": last})
+            async with self._gateway.events(request) as events:
+                async for event in events:
+                    last = event.id or last
+                    if event.event == "reply":
+                        return Reply.from_json(event.data)
+                    if event.event == "error":
+                        raise self._fault(event.data, request_id)
+            raise self._gateway.ended_early()
+
+        try:
+            return await self._gateway.retried(attempt, timeout)
+        except Unavailable:
+            if last is None:  # not known to be accepted
+                raise
+            raise ReplyTimeout(request_id, self.key, timeout) from None
+
+    def _fault(self, document: str, request_id: str) -> Exception:
+        """The exception for an error event."""
+        fault = self._gateway.problem(document)
+        if isinstance(fault, GatewayProblem) and fault.status == 502:
+            return ReplyFailed(request_id, fault.detail)
+        if isinstance(fault, GatewayProblem) and fault.status == 504:  # the gateway waits no longer; the client does
+            return TryAgain(Unavailable(str(fault)))
+        return fault
+
+
+def _body(event: Utterance | SessionEnded | Erase) -> dict[str, Any]:
+    """The body of the request that adds an event."""
+    at = event.at.isoformat()
+    match event:
+        case Erase():
+            return _given(request_id=event.request_id, at=at, utterance_ids=list(event.utterance_ids))
+        case SessionEnded():
+            return _given(type="session_ended", session_id=event.session_id, at=at)
+    said = _given(
+        utterance_id=event.utterance_id, session_id=event.session_id, speaker=event.speaker, text=event.text, at=at
+    )
+    if event.ask is None:
+        return {"type": "utterance", **said, **_given(reply_id=event.reply_id)}
+    ask = event.ask
+    return said | _given(
+        request_id=ask.request_id,
+        speak_as=ask.speak_as,
+        record=ask.record,
+        strategy=ask.strategy,
+        budget_tokens=ask.budget_tokens,
+    )
+
+
+def _given(**fields: object) -> dict[str, Any]:
+    """The fields that are set."""
+    return {name: value for name, value in fields.items() if value is not None}
