@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Contract, Value
-from eunoe.schemas.decisions import Collection, Decision, Outcome, Work
+from eunoe.schemas.decisions import Collection, Decision, Outcome, Point, Work
 from eunoe.schemas.events import ConversationEvent, SessionSkipped
 from eunoe.schemas.ports import Compressor, Embedder, LanguageModel, LogPositions, StateStore, VectorIndex
 from eunoe.streams.record import Publisher
@@ -48,6 +48,18 @@ class FailureAwareStage(Protocol):
         ...
 
 
+@runtime_checkable
+class LossAwareStage(Protocol):
+    """A stage that knows from the state of others whether the events that it waits for were sent."""
+
+    async def lost(self, key: str, events: Sequence[Any]) -> str | None:
+        """The events that a parked session lacks although they were sent, in words; `None` where none does.
+
+        ``events``: those that have come. Raises `Unavailable`.
+        """
+        ...
+
+
 # ---- what it is built from
 
 
@@ -73,6 +85,15 @@ class StageSettingsBase(Value):
         return self.model_copy(update={self.section(kind): changed})
 
 
+@runtime_checkable
+class StagedModel(Protocol):
+    """A language model with others for single stages."""
+
+    def for_stage(self, stage: str) -> LanguageModel:
+        """The model of a stage."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """Ports, models and settings that stages are built from."""
@@ -84,6 +105,10 @@ class Dependencies:
     language: LanguageModel | None
     """`None` means that the offline implementations decide."""
     settings: StageSettingsBase
+
+    def language_of(self, stage: str) -> LanguageModel | None:
+        """The language model of a stage, which may have settings of its own; `None` where there is none."""
+        return self.language.for_stage(stage) if isinstance(self.language, StagedModel) else self.language
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +208,8 @@ Build = Callable[[Dependencies], Stage]
 OnFailure = Callable[[Work[Any], str], tuple[Contract, ...]]
 """Maps what could not be decided, and the error, to the events that inform the following stages."""
 Background = Callable[[BackgroundContext], PeriodicTask]
+RestorePoints = Callable[[Dependencies, str], Awaitable[Sequence[Point]]]
+"""Makes all points of a conversation, by its key, again from the stage's documents; may raise `Unavailable`."""
 
 
 def no_events(work: Work[Any], error: str) -> tuple[Contract, ...]:
@@ -218,6 +245,8 @@ class StageSpec:
     """For a gathering stage: the events that come once per session, in order, as themselves or as skipped.
     Where the one of the session before neither came nor is applied, acknowledged writes were lost."""
     on_failure: OnFailure = no_events
+    restore_points: RestorePoints | None = None
+    """For a stage with indexed tables: makes their points again. `None` means that it has none."""
     background: tuple[Background, ...] = ()
     """Work beside the consumer, in every process that runs the stage."""
 
@@ -274,6 +303,7 @@ def skip_session(stage: str) -> OnFailure:
 
     def on_failure(work: Work[Any], error: str) -> tuple[Contract, ...]:
         event = work.events[0]
+        ends = [event for event in work.events if hasattr(event, "turns")]
         return (
             SessionSkipped(
                 tenant=event.tenant,
@@ -281,7 +311,8 @@ def skip_session(stage: str) -> OnFailure:
                 session=work.number,
                 stage=stage,
                 error=error[:500],
-                turns=next((event.turns for event in work.events if hasattr(event, "turns")), ()),
+                turns=ends[0].turns if ends else (),
+                own_turns=ends[0].own_turns if ends else None,
             ),
         )
 

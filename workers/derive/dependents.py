@@ -13,6 +13,14 @@ MODEL_SETTINGS: Mapping[str, ModelKind] = {
     "embedding": ModelKind.EMBEDDING,
     "language": ModelKind.LANGUAGE,
     "model": ModelKind.LANGUAGE,
+    "model_context_window": ModelKind.LANGUAGE,
+    "model_language": ModelKind.LANGUAGE,
+    "model_max_output": ModelKind.LANGUAGE,
+    "model_reasoning_effort": ModelKind.LANGUAGE,
+    "model_seed": ModelKind.LANGUAGE,
+    "model_temperature": ModelKind.LANGUAGE,
+    "model_thinking_tokens": ModelKind.LANGUAGE,
+    "models": ModelKind.LANGUAGE,
 }
 """Settings of the models → the model that they choose."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eunoe.schemas.decisions import Collection, Scope
-from eunoe.schemas.ports import ParkingLot, StateStore, VectorIndex
+from eunoe.schemas.ports import ParkingLot, StateStore, Tables, VectorIndex
 from eunoe.workers.stage import ApplyOrder, IndexEntry, StageSpec
 
 
@@ -32,16 +32,42 @@ class Finding:
     detail: str
 
 
+async def expected_entries(store: Tables, key: str, spec: StageSpec) -> dict[Collection, dict[str, IndexEntry]]:
+    """The entries that a stage's documents of a conversation need, by collection and id; raises `Unavailable`."""
+    expected: dict[Collection, dict[str, IndexEntry]] = {}
+    for indexed in spec.tables.indexed:
+        documents = await store.scan(spec.name, key, indexed.table)
+        entries = (indexed.entry(text) for text in documents.values())
+        expected[indexed.collection] = {entry.id: entry for entry in entries if entry is not None}
+    return expected
+
+
+async def missing_entries(
+    store: StateStore, index: VectorIndex, key: str, specs: Mapping[str, StageSpec]
+) -> list[IndexEntry]:
+    """The entries of a conversation that have no point; those of an unsent outbox are not missing yet.
+
+    May run while workers write: documents are read first, and points are sent before their outbox is marked. Raises
+    `Unavailable`.
+    """
+    missing: list[IndexEntry] = []
+    for spec in specs.values():
+        expected = await expected_entries(store, key, spec)
+        if not any(expected.values()) or (await store.ledger(Scope(spec.name, key))).outbox is not None:
+            continue
+        for collection, entries in expected.items():
+            there = await index.seqs(collection, key)
+            missing += [entry for id_, entry in entries.items() if id_ not in there]
+    return missing
+
+
 async def compare_index(
     store: StateStore, index: VectorIndex, key: str, specs: Mapping[str, StageSpec]
 ) -> list[Finding]:
     """Every disagreement about a conversation, by collection and id; raises `Unavailable` when a server is."""
     expected: dict[Collection, dict[str, IndexEntry]] = {collection: {} for collection in Collection}
     for spec in specs.values():
-        for indexed in spec.tables.indexed:
-            documents = await store.scan(spec.name, key, indexed.table)
-            entries = (indexed.entry(text) for text in documents.values())
-            expected[indexed.collection] |= {entry.id: entry for entry in entries if entry is not None}
+        expected |= await expected_entries(store, key, spec)
     found: list[Finding] = []
     for collection, entries_of in expected.items():
         texts = await index.texts(collection, key)

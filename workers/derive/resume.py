@@ -13,7 +13,8 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.dependents import made_again, number_of, producer_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
-from eunoe.workers.intake.sessions import HEAD, Head
+from eunoe.workers.intake.head import Head
+from eunoe.workers.intake.sessions import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stage import ApplyOrder
 
@@ -58,7 +59,7 @@ class Kept:
             return 0
         if STAGES[stage].reads_log:
             head = self.head
-            return head.turn if topic is Topic.REPLY_REQUESTS else head.session - int(head.is_open)
+            return head.turn if topic is Topic.REPLY_REQUESTS else head.closed
         return self.standing.ledgers[stage].applied
 
 
@@ -155,7 +156,7 @@ def _in_order(head: Head, kept: KeptMessages) -> Iterator[Record]:
             event = _event(record)
             by_session[getattr(event, "session", 0)].append(record)
     order = tuple(topic for topic in READ_TOPICS if topic is not Topic.REPLY_REQUESTS)
-    for session in range(1, head.session + 1):
+    for session in range(1, head.closed + 2):
         yield from by_session[session]
         for topic in order:
             yield from kept.records.get((topic, session), ())

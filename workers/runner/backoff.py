@@ -63,6 +63,11 @@ class Outages:
         """Current waits by server, without the servers that answer."""
         return {server: outage.waiting for server, outage in self._servers.items() if outage.waiting}
 
+    def expect(self, *servers: str) -> None:
+        """Name servers before the first wait for them, so that their counters begin at 0."""
+        for server in servers:
+            self._waits[server] += 0
+
     def enter(self, server: str) -> None:
         """Count a wait for a server."""
         self._waits[server] += 1

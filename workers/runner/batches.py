@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Write
+from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Work, Write
 from eunoe.streams.record import Record
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider
@@ -104,8 +105,9 @@ class BatchApplier:
         ledger = await self._committer.flushed(scope)
         news = [arrived for arrived in batch if arrived.ordered.number > ledger.applied]
         if news:
-            decisions = await self._decide(news)
-            commit = None if decisions is None else self._commit(ledger, news, decisions)
+            works = await self._works(news)
+            decisions = None if works is None else await self._decider.decide_batch(works)
+            commit = None if works is None or decisions is None else self._commit(ledger, news, works, decisions)
             if commit is None or (commit.outbox is not None and excess_in(commit.outbox)):
                 return False
             await self._committer.commit(scope, commit)
@@ -114,19 +116,22 @@ class BatchApplier:
         meter.ignored += len(batch) - len(news)
         return True
 
-    async def _decide(self, news: Sequence[Arrived]) -> Sequence[Decision] | None:
+    async def _works(self, news: Sequence[Arrived]) -> Sequence[Work[Any]] | None:
+        """The inputs of the stage's decisions; `None` where the outcome of one is recorded."""
         numbers = [(arrived.ordered.scope, arrived.ordered.number) for arrived in news]
         outcomes = await asyncio.gather(*(self._outcomes.recall(*number) for number in numbers))
         if any(outcome is not None for outcome in outcomes):
             return None
         asked = [(arrived.ordered, (arrived.ordered.event,), arrived.record) for arrived in news]
-        return await self._decider.decide_batch([await self._committer.work(*request) for request in asked])
+        return [await self._committer.work(*request) for request in asked]
 
-    def _commit(self, ledger: Ledger, news: Sequence[Arrived], decisions: Sequence[Decision]) -> Commit:
+    def _commit(
+        self, ledger: Ledger, news: Sequence[Arrived], works: Sequence[Work[Any]], decisions: Sequence[Decision]
+    ) -> Commit:
         outbox = join_outboxes(
             [
-                compose_outbox(self._spec, decision, arrived.record, DecisionStamp(arrived.ordered.number))
-                for arrived, decision in zip(news, decisions, strict=True)
+                compose_outbox(self._spec, decision, arrived.record, DecisionStamp(work.number, replayed=work.replayed))
+                for arrived, work, decision in zip(news, works, decisions, strict=True)
             ]
         )
         return Commit(
@@ -135,4 +140,5 @@ class BatchApplier:
             lates=ledger.lates,
             writes=fold_writes(decisions),
             outbox=None if outbox.empty else outbox,
+            server=ledger.server,
         )

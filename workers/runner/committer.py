@@ -8,6 +8,7 @@ from typing import Any
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
 from eunoe.streams.record import Record
+from eunoe.workers.runner.continuity import Continuity, WentBack
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
 from eunoe.workers.runner.metrics import Part
@@ -22,15 +23,26 @@ class Committer:
 
     sender: Sender
     place: LogPlace
+    continuity: Continuity | None = None
+    """`None` means that nothing is noticed of a state store that goes back."""
 
     async def flushed(self, scope: Scope) -> Ledger:
-        """The ledger, after an unsent outbox has been sent. Raises `Unavailable`."""
+        """The ledger, after an unsent outbox has been sent.
+
+        Raises `Unavailable`, and `eunoe.workers.runner.continuity.WentBack` where it shows less than before.
+        """
         while True:
-            with self.sender.meter.timed(Part.APPLYING):
-                ledger = await self.sender.store.ledger(scope)
+            ledger = await self._ledger(scope)
             if ledger.outbox is None:
                 return ledger
             await self.sender.send(scope, ledger.outbox)
+
+    async def _ledger(self, scope: Scope) -> Ledger:
+        with self.sender.meter.timed(Part.APPLYING):
+            ledger = await self.sender.store.ledger(scope)
+            if self.continuity is not None:
+                await self.continuity.check(scope, ledger)
+            return ledger
 
     async def work(self, ordered: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
         """The input of the stage's decision. Raises `Unavailable`."""
@@ -52,13 +64,25 @@ class Committer:
     async def commit(self, scope: Scope, commit: Commit) -> None:
         """Run the transaction and send its outbox.
 
-        Raises `Fenced`, with nothing done, where another process has committed; `Unavailable`.
+        Raises `Fenced`, with nothing done, where another process has committed; `WentBack` where the store lost what
+        was read; `Unavailable`.
         """
         with self.sender.meter.timed(Part.APPLYING):
             committed = await self.sender.store.commit(scope, commit)
         if not committed:
+            ledger = await self._ledger(scope)
+            if _as_read(ledger, commit):
+                raise WentBack(f"{scope.stage}: the state store was started again during a decision on {scope.key}")
             self.sender.meter.fenced += 1
             raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
         self.sender.meter.commits += 1
+        if self.continuity is not None:
+            lates = commit.lates + (commit.late is not None)
+            self.continuity.note(scope, commit.applied, lates)
         if commit.outbox is not None:
             await self.sender.send(scope, commit.outbox)
+
+
+def _as_read(ledger: Ledger, commit: Commit) -> bool:
+    """Whether nothing was committed since the decision's ledger was read."""
+    return (ledger.applied, ledger.lates, ledger.outbox) == (commit.expect, commit.lates, None)

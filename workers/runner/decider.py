@@ -1,11 +1,13 @@
 """Asks a stage for its decision: waits, retries, gives up, and stops the process when too much fails."""
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
-from eunoe.schemas.decisions import Decision, Outcome, Park, Rejection, Wait, Work
+from eunoe.schemas.decisions import Decision, Hold, Outcome, Park, Rejection, Wait, Work
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionSkipped
 from eunoe.streams.record import Lease, Revoked
@@ -13,10 +15,16 @@ from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.faults import describe_fault, fault_frames
 from eunoe.workers.runner.metrics import Part, StageMeter
+from eunoe.workers.runner.ordinary import is_ordinary
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
-from eunoe.workers.stage import BatchStage, FailureAwareStage, Stage, StageSpec
+from eunoe.workers.stage import BatchStage, FailureAwareStage, LossAwareStage, Stage, StageSpec
 
 log = logging.getLogger(__name__)
+
+SelfTest = Callable[[], Awaitable[bool]]
+"""Decides known-good events without side effects; returns whether the stage passed."""
+SELF_TEST_EVERY_S = 60.0
+"""Seconds for which the result of a self-test counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,8 @@ class RunnerSettings:
     """Attempts of a decision that raises, before the event is dead-lettered."""
     retry_limit_s: float = 600.0
     """Seconds to wait for a server before the process ends."""
+    request_age_s: float = math.inf
+    """Seconds after which a request is dropped unanswered; less than its ledger is kept (`REQUEST_TTL_S`)."""
     max_parked: int = 64
     """Sessions per conversation that may wait for an earlier one."""
     backoff: Backoff = field(default_factory=Backoff)
@@ -53,15 +63,27 @@ class DecisionResult:
 class Decider:
     """Asks one stage until it has decided or failed."""
 
-    def __init__(self, spec: StageSpec, stage: Stage, settings: RunnerSettings, meter: StageMeter) -> None:
+    def __init__(
+        self,
+        spec: StageSpec,
+        stage: Stage,
+        settings: RunnerSettings,
+        meter: StageMeter,
+        self_test: SelfTest | None = None,
+    ) -> None:
         self._spec = spec
         self._stage = stage
         self._settings = settings
         self._meter = meter
         self._window = FailureWindow(settings.failures)
+        self._self_test = self_test
+        self._tested_at: float | None = None
+        self._passed = False
 
-    async def decide(self, work: Work[Any], lease: Lease, recorded: RecordedOutcome) -> DecisionResult | Park:
+    async def decide(self, work: Work[Any], lease: Lease, recorded: RecordedOutcome) -> DecisionResult | Park | Hold:
         """The stage's decision, or the decision of its failure; ``recorded`` is the outcome to repeat.
+
+        `Hold` where a `Wait` that holds lasted for as long as a server is waited for.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
         stage fails more often than its limit allows: then this event is not dead-lettered.
@@ -70,12 +92,24 @@ class Decider:
             return DecisionResult(Decision(events=work.events, skipped=True))
         if recorded.failed is not None:
             return self._given_up(work, recorded.failed, recorded.attempts)
+        waited = 0.0
         while isinstance(outcome := await self._tried(work, lease), Wait):
+            if outcome.holds and waited >= self._settings.retry_limit_s:
+                return Hold(f"{outcome.reason}, after {waited:.0f} s: it was lost, or the event is forged")
             await self.pause(outcome.seconds, lease)
+            waited += outcome.seconds
         if not isinstance(outcome, Decision):
             return outcome
         self._window.note(work.key, failed=False)
         return DecisionResult(outcome)
+
+    async def lost(self, key: str, events: Sequence[Any]) -> str | None:
+        """The reason why events that a parked session waits for will not come; `None` where they may.
+
+        Raises `Unavailable`.
+        """
+        stage = self._stage
+        return await stage.lost(key, events) if isinstance(stage, LossAwareStage) else None
 
     def too_large(self, work: Work[Any], result: DecisionResult, excess: str) -> DecisionResult:
         """The decision of a failure, in place of one with messages over their topics' limits.
@@ -122,7 +156,7 @@ class Decider:
                 attempt += 1
                 self._log(work, error, f"{work.number}, attempt {attempt}")
                 if attempt >= self._settings.attempts:
-                    return self._failed(work, describe_fault(error), attempt)
+                    return await self._failed(work, describe_fault(error), attempt)
             await self.pause(self._settings.backoff.pause(attempt), lease)
 
     def _log(self, work: Work[Any], error: Exception, number: str) -> None:
@@ -136,9 +170,9 @@ class Decider:
         with self._meter.timed(Part.WAITING):
             await lease.pause(seconds)
 
-    def _failed(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
-        self._window.note(work.key, failed=True)
-        if self._window.is_over:
+    async def _failed(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
+        self._window.note(work.key, failed=True, ordinary=is_ordinary(work.events, work.log_time))
+        if self._window.is_over and (self._window.is_over_ordinary or not await self._passes_self_test()):
             raise TooManyFailures(
                 f"{self._spec.name} failed at {self._window.failures} of its last {self._window.conversations}"
                 f" conversations, the last time with {error:.300}: it stops before more become dead letters"
@@ -147,6 +181,17 @@ class Decider:
                 " Retry the dead letters before it with `eunoe dead-letters retry`"
             )
         return self._given_up(work, error, attempts)
+
+    async def _passes_self_test(self) -> bool:
+        """Whether the stage decides a known-good conversation: then the odd events are at fault, not the stage."""
+        if self._self_test is None:
+            return False
+        now = monotonic()
+        if self._tested_at is None or now - self._tested_at >= SELF_TEST_EVERY_S:
+            self._tested_at, self._passed = now, await self._self_test()
+            if self._passed:
+                log.error("%s fails at odd events of many conversations, and passes its self-test", self._spec.name)
+        return self._passed
 
     def _given_up(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
         aware = self._stage if isinstance(self._stage, FailureAwareStage) else None

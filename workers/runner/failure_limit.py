@@ -30,23 +30,36 @@ class FailureWindow:
 
     def __init__(self, limit: FailureLimit) -> None:
         self._limit = limit
-        self._last: deque[tuple[str, bool]] = deque(maxlen=max(1, limit.window))
+        self._last: deque[tuple[str, bool, bool]] = deque(maxlen=max(1, limit.window))
 
-    def note(self, key: str, *, failed: bool) -> None:
-        """Count a decision about the conversation ``key``."""
-        self._last.append((key, failed))
+    def note(self, key: str, *, failed: bool, ordinary: bool = True) -> None:
+        """Count a decision about the conversation ``key``; ``ordinary``: see `eunoe.workers.runner.ordinary`."""
+        self._last.append((key, failed, ordinary))
 
     @property
     def failures(self) -> int:
         """The number of conversations with a failed decision."""
-        return len({key for key, failed in self._last if failed})
+        return len({key for key, failed, _ in self._last if failed})
+
+    @property
+    def ordinary_failures(self) -> int:
+        """The number of conversations with a failed decision on ordinary events."""
+        return len({key for key, failed, ordinary in self._last if failed and ordinary})
 
     @property
     def conversations(self) -> int:
         """The number of conversations among the last decisions."""
-        return len({key for key, _ in self._last})
+        return len({key for key, _, _ in self._last})
 
     @property
     def is_over(self) -> bool:
         """Whether more conversations failed than the limit's share."""
-        return self.failures > self._limit.share * max(self.conversations, self._limit.least)
+        return self._exceeds(self.failures)
+
+    @property
+    def is_over_ordinary(self) -> bool:
+        """Whether more conversations failed at ordinary events than the limit's share: the stage is at fault."""
+        return self._exceeds(self.ordinary_failures)
+
+    def _exceeds(self, failures: int) -> bool:
+        return failures > self._limit.share * max(self.conversations, self._limit.least)

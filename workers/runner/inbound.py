@@ -47,6 +47,8 @@ class OrderedEvent:
     replayed: bool
     late: bool = False
     """Whether it is a skipped session that is retried, or comes from such a session."""
+    passed_over: str | None = None
+    """The reason why an operator passes over it undecided; `None` means that it is decided."""
 
     @property
     def asks(self) -> bool:
@@ -165,7 +167,7 @@ def _order(event: ConversationEvent, record: Record, spec: StageSpec, place: Log
     if spec.order is ApplyOrder.POSITION:
         return "", record_position(record, place.epoch)
     if spec.order is ApplyOrder.REQUEST and isinstance(event, ReplyContext):
-        return event.request.request_id, 1
+        return event.ask_id, 1
     if spec.order is ApplyOrder.TURN and isinstance(event, ReplyRequested):
         return "", _turn(event)
     if isinstance(event, SessionEvent):

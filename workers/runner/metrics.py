@@ -37,10 +37,14 @@ class StageMeter:
     """Records handled completely, with those that the stage does not consume."""
     ignored: int = 0
     """Of these, the records that were applied before: redelivered, or sent twice."""
+    expired: int = 0
+    """Of these, requests dropped unanswered: they are older than their ledgers are kept."""
     commits: int = 0
     """Decisions committed."""
     fenced: int = 0
     """Commits refused because another process had applied a later event."""
+    went_back: int = 0
+    """Partitions of which the state store was found to have lost acknowledged writes."""
     waiting_s: float = 0.0
     deciding_s: float = 0.0
     applying_s: float = 0.0

@@ -15,6 +15,7 @@ from eunoe.streams.retries import LATE_HEADER
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.recording import Answers
 from eunoe.workers.runner.metrics import Part, StageMeter
+from eunoe.workers.runner.refused_asks import error_answers
 from eunoe.workers.stage import StageSpec
 
 
@@ -27,23 +28,27 @@ class DecisionStamp:
     attempts: int = 1
     late: int | None = None
     """For a late session, the count of late sessions with it; `None` means that it is not late."""
+    replayed: bool = False
+    """Whether its asks are not to be answered."""
 
 
 def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
     """The outbox of a decision: its points, its events by topic, its dead letter, its timer.
 
-    The events of a late session are marked as late.
+    The events of a late session are marked as late. An ask of a client that is dead-lettered gets the error.
     """
     headers = () if stamp.late is None else ((LATE_HEADER, "1"),)
     messages = [message for event in decision.events for message in _event_messages(spec, event, headers)]
     if decision.rejection is not None:
         messages.append(_letter_message(spec, decision.rejection, record, stamp))
+        if spec.reads_log and not stamp.replayed:
+            messages += map(_out_message, error_answers(record, decision.rejection.error))
     return Outbox(
         number=stamp.number if stamp.late is None else -stamp.late,
         partition=record.partition,
         points=decision.points,
         messages=tuple(messages),
-        timer=decision.timer,
+        timer=None if decision.timer is None else decision.timer.model_copy(update={"number": stamp.number}),
     )
 
 
@@ -63,6 +68,11 @@ def _letter_message(spec: StageSpec, rejection: Rejection, record: Record, stamp
         raw=letter.value,
         headers=tuple((name, value.decode("latin-1")) for name, value in letter.headers),
     )
+
+
+def _out_message(answer: Message) -> OutMessage:
+    key = None if answer.key is None else answer.key.decode()
+    return OutMessage(topic=answer.topic, key=key, text=answer.value.decode())
 
 
 def _message(out: OutMessage) -> Message:

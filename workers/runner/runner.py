@@ -7,32 +7,47 @@ that nothing is unsent: that fences a process that slept through a rebalance.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.decisions import Commit, Ledger, Park, Rejection, Scope
+from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.position import is_copy, record_position
 from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
-from eunoe.workers.runner.decider import Decider, RunnerSettings
-from eunoe.workers.runner.inbound import LogPlace, OrderedEvent, Promotion, read_record
+from eunoe.workers.runner.continuity import Continuity
+from eunoe.workers.runner.decider import Decider, RunnerSettings, SelfTest
+from eunoe.workers.runner.faults import describe_fault
+from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox, excess_in
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
-from eunoe.workers.stage import Stage, StageSpec
+from eunoe.workers.runner.refused_asks import error_answers
+from eunoe.workers.runner.skips import PassedOver, Skips, WatchfulLease
+from eunoe.workers.runner.standing import StandingConversations
+from eunoe.workers.runner.steady_time import steady_now
+from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+_EXPIRED_PER_LINE = 1000
+"""Requests dropped for each line of the log."""
+
+
+LOST_AFTER_S = 30.0
+"""Seconds that a conversation is parked before its stage is asked whether what it waits for is lost."""
 
 
 class Runner:
@@ -49,8 +64,13 @@ class Runner:
         *,
         outcomes: RecordedOutcomes | None = None,
         outages: Outages | None = None,
+        now: Callable[[], datetime] = steady_now,
+        skips: Skips | None = None,
+        standing: StandingConversations | None = None,
+        self_test: SelfTest | None = None,
+        continuity: Continuity | None = None,
     ) -> None:
-        """``outages``: shared by all runners of a process."""
+        """``outages``, ``skips``: shared by all runners of a process. ``now``: the time by which requests grow old."""
         self._spec = spec
         self._sender = sender
         self._meter = sender.meter
@@ -59,17 +79,29 @@ class Runner:
         self._settings = settings
         self._outcomes = outcomes or RecordedOutcomes()
         self._outages = outages or Outages()
-        self._decider = Decider(spec, stage, settings, sender.meter)
-        self._committer = Committer(sender, place)
+        self._now = now
+        self._skips = skips or Skips()
+        self._standing = standing or StandingConversations()
+        self._suspects: dict[str, int] = {}
+        self._decider = Decider(spec, stage, settings, sender.meter, self_test)
+        self._continuity = continuity
+        self._committer = Committer(sender, place, continuity)
         self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes)
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Handle a record completely; when this returns, the record may be acknowledged.
 
-        Raises `Revoked` when a rebalance comes first, `Fenced` when another process has committed, `Unavailable`
-        when a server stays away: none of them may be acknowledged.
+        An event of a newer schema is waited for as long as for a server; then it is a dead letter, because anybody who
+        can produce into the topic can claim a version.
+
+        Raises `Revoked` when a rebalance comes first or the state store went back, `Fenced` when another process has
+        committed, `Unavailable` when a server stays away: none of them may be acknowledged.
         """
-        await self._retried(lambda lease: self._handle(record, lease), lease)
+        try:
+            await self._retried(lambda lease: self._handle(record, lease), lease)
+        except NewerSchema as fault:
+            rejection = Rejection(reason=DeadLetterReason.NEWER_VERSION, error=str(fault))
+            await self._retried(lambda _: self._dead_letter(record, rejection), lease)
         self._meter.events += 1
 
     async def handle_batch(self, records: Sequence[Record], lease: Lease) -> None:
@@ -79,7 +111,7 @@ class Runner:
         """
         batches: list[tuple[Arrived, ...]] = [() for _ in records]
         if len(records) > 1 and self._decider.decides_batches:
-            batches = split_batch(records, self._spec, lambda record: read_record(record, self._spec, self._place))
+            batches = split_batch(records, self._spec, self._read)
         left = iter(records)
         for before, batch in enumerate(batches):
             of_batch = [next(left) for _ in batch or (None,)]
@@ -104,15 +136,57 @@ class Runner:
                         await retry.wait(fault)
 
     async def _handle(self, record: Record, lease: Lease) -> None:
-        ordered = read_record(record, self._spec, self._place)
+        try:
+            await self._handle_once(record, WatchfulLease(lease, self._skips, record))
+        except PassedOver:
+            await self._handle_once(record, lease)
+
+    async def _handle_once(self, record: Record, lease: Lease) -> None:
+        ordered = self._read(record)
         if isinstance(ordered, Rejection):
             await self._dead_letter(record, ordered)
         elif isinstance(ordered, Promotion):
             await self._promote(ordered, record)
         elif ordered is not None and self._spec.gathers:
             await self._gather(ordered, record, lease)
+        elif ordered is not None and self._is_expired(ordered):
+            self._drop(record)
         elif ordered is not None:
             await self._apply(ordered, record, lease)
+
+    def _is_expired(self, ordered: OrderedEvent) -> bool:
+        """Whether the ledger of this request may be gone, so that nothing tells whether it was answered."""
+        if self._spec.order is not ApplyOrder.REQUEST:
+            return False
+        return (self._now() - ordered.log_time).total_seconds() > self._settings.request_age_s
+
+    def _drop(self, record: Record) -> None:
+        self._meter.expired += 1
+        if self._meter.expired % _EXPIRED_PER_LINE == 1:
+            log.warning(
+                "%s: %d requests dropped so far, each over %.0f s old, the last one %s/%d@%d",
+                self._spec.name,
+                self._meter.expired,
+                self._settings.request_age_s,
+                record.topic,
+                record.partition,
+                record.offset,
+            )
+
+    def _read(self, record: Record) -> OrderedEvent | Promotion | Rejection | None:
+        """The event of a record; one that an operator passes over is not decided, nor waited for."""
+        reason = self._skips.reason(record)
+        if reason is None:
+            return read_record(record, self._spec, self._place)
+        rejection = Rejection(reason=DeadLetterReason.FAILED, error=reason)
+        try:
+            ordered = read_record(record, self._spec, self._place)
+        except Exception as error:
+            log.warning("%s: not readable: %s", self._spec.name, describe_fault(error))
+            return rejection
+        if isinstance(ordered, Promotion):
+            return rejection
+        return replace(ordered, passed_over=reason) if isinstance(ordered, OrderedEvent) else ordered
 
     async def _promote(self, found: Promotion, record: Record) -> None:
         """Let another generation answer from here on, if it was announced: anybody can produce such a record."""
@@ -144,12 +218,18 @@ class Runner:
             return
         if ordered.number > ledger.applied:
             with self._meter.timed(Part.APPLYING):
-                text = encode(ordered.event).decode()
-                await self._parking.park(ordered.scope, ordered.number, _slot(ordered.event), text)
+                await self._park(ordered)
+            self._standing.park(ordered, record)
         elif ordered.late:
             await self._apply_late(ordered, ledger, record, lease)
         while await self._apply_parked(ordered, record, lease):
             pass
+
+    async def _park(self, ordered: OrderedEvent) -> None:
+        slot = _slot(ordered.event)
+        await self._parking.park(ordered.scope, ordered.number, slot, encode(ordered.event).decode())
+        if self._continuity is not None:
+            self._continuity.note_parked(ordered.scope, ordered.number, slot)
 
     async def _is_beyond(self, ordered: OrderedEvent, ledger: Ledger) -> bool:
         """Whether a session before it is missing: too many would wait, or its predecessor never came."""
@@ -169,7 +249,8 @@ class Runner:
         if not parked:
             # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
             return (await self._committer.flushed(ordered.scope)).applied > ledger.applied
-        next_up = replace(ordered, number=ledger.applied + 1)
+        number = ledger.applied + 1
+        next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
         return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
 
     async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
@@ -195,9 +276,11 @@ class Runner:
     async def _decide_and_commit(
         self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
     ) -> bool:
-        """Decide, commit and send; returns false where the stage parked the events instead."""
+        """Decide, commit and send; returns false where the events were parked or held instead."""
         late = ordered.number <= ledger.applied
         outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
+        if ordered.passed_over is not None:
+            outcome = RecordedOutcome(failed=ordered.passed_over, attempts=1)
         work = replace(
             await self._committer.work(ordered, events, record),
             recorded=None if outcome is None else outcome.recorded,
@@ -205,8 +288,14 @@ class Runner:
         )
         result = await self._decider.decide(work, lease, outcome or RecordedOutcome())
         if isinstance(result, Park):
+            self._standing.park(ordered, record)
             return False
-        stamp = DecisionStamp(ordered.number, result.attempts, ledger.lates + 1 if late else None)
+        if isinstance(result, Hold):
+            await self._hold_because(result.reason, ordered, record)
+            return False
+        stamp = DecisionStamp(
+            ordered.number, result.attempts, ledger.lates + 1 if late else None, replayed=work.replayed
+        )
         outbox = compose_outbox(self._spec, result.decision, record, stamp)
         if excess := excess_in(outbox):
             result = self._decider.too_large(work, result, excess)
@@ -225,9 +314,30 @@ class Runner:
                 skip=result.decision.skipped,
                 # the events of a failed decision stay parked, for a retry
                 unpark=ordered.number if self._spec.gathers and not result.failed else None,
+                server=ledger.server,
             ),
         )
+        self._standing.go_on(ordered.scope.key)
         return True
+
+    async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
+        """Hold conversations that wait for an event that was sent and never came; call it every few seconds.
+
+        ``caught_up``: the partitions that were read to their ends since the last call. A loss must be seen by two calls
+        in a row: the event may have been sent between them. Raises `Unavailable`.
+        """
+        suspects = {}
+        for ordered, record in self._standing.parked_for(LOST_AFTER_S):
+            ledger = await self._committer.flushed(ordered.scope)
+            parked = await self._parked(ordered.scope, ledger.applied + 1)
+            lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
+            if lost is None:
+                continue
+            suspects[ordered.scope.key] = ledger.applied
+            is_read = (str(record.topic), record.partition) in caught_up
+            if is_read and self._suspects.get(ordered.scope.key) == ledger.applied:
+                await self._hold_because(lost, ordered, record)
+        self._suspects = suspects
 
     async def _hold(self, ordered: OrderedEvent, ledger: Ledger, record: Record) -> None:
         unit = self._spec.order.value
@@ -235,14 +345,31 @@ class Runner:
             f"{unit} {ordered.number} came, but {self._spec.name} has applied only {ledger.applied}:"
             " the state store lost acknowledged writes; the conversation is held until it is repaired"
         )
+        await self._hold_because(error, ordered, record)
+
+    async def _hold_because(self, error: str, ordered: OrderedEvent, record: Record) -> None:
+        if self._continuity is not None:
+            await self._continuity.confirm(ordered.scope)
         log.error("HELD %s: %s", ordered.scope.key, error)
+        self._standing.hold(ordered.scope.key)
         await self._dead_letter(record, Rejection(reason=DeadLetterReason.HELD, error=error))
 
     async def _dead_letter(self, record: Record, rejection: Rejection) -> None:
         where = f"{record.topic}/{record.partition}@{record.offset}"
         log.warning("%s: dead letter of %s: %s: %s", self._spec.name, where, rejection.reason, rejection.error)
         letter = dead_letter(record, self._spec.name, rejection.reason, rejection.error)
-        await self._sender.publisher.publish([letter])
+        answers = error_answers(record, rejection.error) if await self._answers(record) else ()
+        await self._sender.publisher.publish([letter, *answers])
+
+    async def _answers(self, record: Record) -> bool:
+        """Whether whoever asked by a record that cannot be read is answered here, and may still be waiting."""
+        if not self._spec.reads_log or is_copy(record):
+            return False
+        age_s = self._now().timestamp() - record.timestamp_ms / 1000
+        if age_s > self._settings.request_age_s:
+            return False
+        number = record_position(record, self._place.epoch)
+        return self._place.answers(await self._sender.log_positions.answering(record.partition, number))
 
 
 def _check_lease(lease: Lease, done: int) -> None:

@@ -1,6 +1,7 @@
 """Connection to Redis: commands, Lua scripts, and faults that mean an unavailable server."""
 
 import hashlib
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +12,12 @@ from redis import exceptions as faults
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.workers.stores.together import CommandPipeline
 
 RedisClient = Redis | RedisCluster
 
-# ConnectionErrors also cover a refused password and "max number of clients": such a server is unavailable to us
+# ConnectionErrors also cover "max number of clients": such a server is unavailable to us
 _AWAY = (
     faults.ConnectionError,
     faults.TimeoutError,
@@ -28,6 +29,7 @@ _AWAY = (
     faults.SlotNotCoveredError,
 )
 _AWAY_CODES = ("LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN", "BUSY")
+_LOGIN_REFUSED = ("invalid username-password pair", "WRONGPASS", "NOAUTH", "Authentication required")
 _AWAY_CLUSTER = ("cannot be connected", "not covered", "could not agree")
 
 
@@ -43,6 +45,32 @@ def is_away(fault: Exception) -> bool:
 def is_closed(fault: Exception) -> bool:
     """Whether uvloop reports a connection that closed during a request; asyncio's own loops raise ``OSError``."""
     return isinstance(fault, RuntimeError) and "handler is closed" in str(fault)
+
+
+def _refusal(fault: BaseException) -> str | None:
+    """The refusal of a server, and the setting to change; `None` for any other fault."""
+    # clusters and sentinels give the faults of their nodes as text
+    text = str(fault)
+    if isinstance(fault, faults.AuthenticationError) or any(sign in text for sign in _LOGIN_REFUSED):
+        return "refuses the login: set user and password in EUNOE_REDIS_URL"
+    if isinstance(fault, faults.NoPermissionError):
+        return f"does not let this user do everything ({text:.200}): grant ~PREFIX* and the commands to it"
+    if isinstance(fault, faults.ResponseError) and "DB index" in text:
+        return "has no such database: change the number at the end of EUNOE_REDIS_URL"
+    return tls_refusal(fault, "add ?ssl_ca_certs=FILE to EUNOE_REDIS_URL, or use redis:// for a port without TLS")
+
+
+def tls_refusal(fault: BaseException | None, advice: str) -> str | None:
+    """The fault of TLS among the causes of a fault, followed by ``advice``; `None` where there is none."""
+    for _ in range(8):
+        if fault is None:
+            return None
+        if isinstance(fault, ssl.SSLCertVerificationError):
+            return f"has a certificate that is not trusted ({fault.verify_message}): {advice}"
+        if isinstance(fault, ssl.SSLError):
+            return f"refuses TLS ({fault.reason or fault}): {advice}"
+        fault = fault.__cause__ or fault.__context__
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +115,13 @@ class RedisConnection:
         try:
             yield
         except (faults.RedisError, faults.RedisClusterException, RuntimeError) as fault:
+            server = f"Redis at {self.host}"
+            if (advice := _refusal(fault)) is not None:
+                raise Misconfigured(f"{server} {advice}", server) from fault
             if not is_away(fault):
                 raise
-            server = f"Redis at {self.host}"
-            raise Unavailable(f"{server}: {type(fault).__name__}: {fault!s:.300}", server) from fault
+            text = str(fault).partition(" : <")[0]  # sentinels add the settings of their connections
+            raise Unavailable(f"{server}: {type(fault).__name__}: {text:.300}", server) from fault
 
     async def command(self, *words: str | int) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""

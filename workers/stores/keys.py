@@ -55,9 +55,25 @@ class Keys:
         """The hash slot → event of one parked session."""
         return f"{self.ledger(scope)}!parked/{number}"
 
-    def positions(self) -> str:
-        """The hash partition → handled position. Its tag has no slash and so belongs to no conversation."""
-        return f"{self._tagged('log')}:positions"
+    def positions(self, stage: str, number: int = 0) -> str:
+        """The hash partition → handled position of a stage; for another ``number`` it lies in another slot.
+
+        Its tag has no slash and so belongs to no conversation. Intake's was the only one at first.
+        """
+        tag = self._tagged(f"log~{number}" if number else "log")
+        return f"{tag}:positions" if stage == "intake" else f"{tag}:positions/{_part(stage)}"
+
+    def index_record(self) -> str:
+        """The hash collection → identity of the vector index that this generation has filled."""
+        return f"{self._tagged('log')}:index"
+
+    def skips(self) -> str:
+        """The hash of records to pass over → reason."""
+        return f"{self._tagged('log')}:skips"
+
+    def standing(self, stage: str, kind: str) -> str:
+        """The sorted set of a stage's conversations that stand still, by the time since which they do."""
+        return f"{self._tagged('log')}:{kind}/{_part(stage)}"
 
     def timers(self, partition: int) -> str:
         """The sorted set of a partition's timers: conversation keys by the microseconds of ``since``."""
@@ -66,6 +82,10 @@ class Keys:
     def timer_documents(self, partition: int) -> str:
         """The hash conversation key → timer of a partition."""
         return f"{self._tagged(f'log-{partition}')}:timers/documents"
+
+    def conversations(self, tenant: str) -> str:
+        """The sorted set of a tenant's conversation ids by the microseconds of their last event."""
+        return f"{self._tagged(f'tenant-{_part(tenant)}')}:conversations"
 
     def promotions(self, partition: int) -> str:
         """The hash position → generation that answers after that position."""
@@ -84,9 +104,10 @@ class Keys:
         return f"{self.prefix}:{self.generation}:*"
 
     def conversation_of(self, key: str) -> str | None:
-        """The conversation of a Redis key of this generation; `None` for a key of the log."""
-        tag = key.removeprefix(f"{self.prefix}:{self.generation}:{{").partition("}")[0]
-        return tag if "/" in tag and key.startswith(self._tagged(tag)) else None
+        """The conversation of a Redis key of this generation; `None` for a key of the log and for any other key."""
+        begin = f"{self.prefix}:{self.generation}:{{"
+        tag, closed, _ = key.removeprefix(begin).partition("}")
+        return tag if key.startswith(begin) and closed and "/" in tag else None
 
     def collection(self, collection: Collection) -> str:
         """The Qdrant collection of one kind of points."""
@@ -108,9 +129,24 @@ def announcements_key(prefix: str) -> str:
     return f"{prefix}:_announcements"
 
 
+def model_profiles_key(prefix: str) -> str:
+    """The hash name of an endpoint and model → what is known of its limits."""
+    return f"{prefix}:_models"
+
+
 def closed_logs_key(prefix: str) -> str:
     """The hash number of a log → the ends of its partitions, once the log is retired."""
     return f"{prefix}:_closed-logs"
+
+
+def rate_key(prefix: str, caller: str) -> str:
+    """The arrival time of a caller's next request at the gateway, for its rate limit."""
+    return f"{prefix}:_gateway:{{rate-{_part(caller)}}}"
+
+
+def note_key(prefix: str, key: str, kind: str, id_: str) -> str:
+    """The note that the gateway keeps of a request about a conversation."""
+    return f"{prefix}:_gateway:{{{key}}}:{_part(kind)}/{_part(id_)}"
 
 
 def _part(text: str) -> str:

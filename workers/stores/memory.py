@@ -8,9 +8,22 @@ from time import monotonic
 
 import numpy as np
 
-from eunoe.schemas.decisions import Clear, Collection, Commit, Drop, Ledger, Outbox, Point, Put, Scope, Timer
+from eunoe.schemas.decisions import (
+    REQUEST_TTL_S,
+    Clear,
+    Collection,
+    Commit,
+    Drop,
+    Ledger,
+    Outbox,
+    Point,
+    Put,
+    Scope,
+    Timer,
+)
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.ports import DueTimer, Hit, Search, StoredConversation
+from eunoe.schemas.identity import split_key
+from eunoe.schemas.ports import ActiveConversation, DueTimer, Hit, Search, StoredConversation
 from eunoe.workers.stores.hits import best_hits
 from eunoe.workers.stores.promotions import last_promoted
 
@@ -34,19 +47,27 @@ class MemoryStore:
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
     """
 
-    def __init__(self, *, request_ttl_s: float = 86_400, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, *, request_ttl_s: float = REQUEST_TTL_S, clock: Callable[[], float] = monotonic) -> None:
         self._request_ttl_s = request_ttl_s
         self._clock = clock
         self._ledgers: dict[Scope, _StoredLedger] = {}
         self._expiry: OrderedDict[Scope, float] = OrderedDict()
         self._tables: defaultdict[tuple[str, str, str], Table] = defaultdict(dict)
         self._parked: defaultdict[Scope, dict[int, Table]] = defaultdict(dict)
+        self.server = "memory"
+        """Id of the server's process: one that is started again has another."""
 
     async def ledger(self, scope: Scope) -> Ledger:
         """The ledger of a stage; an empty one before its first commit."""
         stored = self._stored(scope)
         outbox = None if stored.outbox is None else Outbox.from_json(stored.outbox)
-        return Ledger(applied=stored.applied, skipped=frozenset(stored.skipped), outbox=outbox, lates=stored.lates)
+        return Ledger(
+            applied=stored.applied,
+            skipped=frozenset(stored.skipped),
+            outbox=outbox,
+            lates=stored.lates,
+            server=self.server,
+        )
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
         """Run the transaction; returns whether the fence let it pass."""
@@ -54,6 +75,8 @@ class MemoryStore:
         if (stored.applied, stored.lates) != (commit.expect, commit.lates) or stored.outbox is not None:
             return False
         if commit.late is not None and commit.late not in stored.skipped:
+            return False
+        if commit.server not in ("", self.server):
             return False
         self._write(scope, commit)
         stored.applied = commit.applied
@@ -157,35 +180,46 @@ class MemoryStore:
 
 
 class MemoryLogPositions:
-    """In-memory `LogPositions`."""
+    """In-memory `LogPositions` and `ActivityList`."""
 
     def __init__(self) -> None:
-        self._positions: dict[int, int] = {}
         self._timers: defaultdict[int, dict[str, Timer]] = defaultdict(dict)
+        self._active: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._promotions: defaultdict[int, dict[int, str]] = defaultdict(dict)
         self._used: dict[tuple[int, str], int] = {}
         self.announced: dict[str, str] = {}
         """Nonce → generation; with Redis `eunoe.workers.stores.generations.RedisGenerations` writes it."""
 
-    async def position(self, partition: int) -> int | None:
-        """The position that was handled last; `None` means none yet."""
-        return self._positions.get(partition)
-
-    async def remember(self, partition: int, position: int) -> None:
-        """Record the handled position; a smaller one is ignored."""
-        self._positions[partition] = max(position, self._positions.get(partition, position))
-
     async def schedule(self, partition: int, key: str, timer: Timer) -> None:
-        """Set, move or (with no utterance) cancel a conversation's timer."""
-        if timer.after_utterance_id is None:
-            self._timers[partition].pop(key, None)
-        else:
+        """Set, move or (with no utterance) cancel a conversation's timer, and list the conversation as active.
+
+        A timer with a smaller number than the last one is ignored.
+        """
+        tenant, conversation_id = split_key(key)
+        known = self._active[tenant]
+        active = timer.active or timer.since
+        known[conversation_id] = max(active, known.get(conversation_id, active))
+        last = self._timers[partition].get(key)
+        if last is None or last.number <= timer.number:
             self._timers[partition][key] = timer
 
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
         """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
-        quiet = (DueTimer(key, timer) for key, timer in self._timers[partition].items() if timer.since <= since)
+        quiet = (
+            DueTimer(key, timer)
+            for key, timer in self._timers[partition].items()
+            if timer.after_utterance_id is not None and timer.since <= since
+        )
         return sorted(quiet, key=lambda due: (due.timer.since, due.key))[: max(0, limit)]
+
+    async def active(
+        self, tenant: str, limit: int, after: ActiveConversation | None = None
+    ) -> list[ActiveConversation]:
+        """The conversations of a tenant, the last active first, equal ones by id descending; those behind ``after``."""
+        known = sorted(((at, id_.encode()) for id_, at in self._active[tenant].items()), reverse=True)
+        last = None if after is None else (after.active, after.conversation_id.encode())
+        behind = [ActiveConversation(id_.decode(), at) for at, id_ in known if last is None or (at, id_) < last]
+        return behind[:limit]
 
     async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
         """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""

@@ -9,6 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,8 +20,9 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from eunoe.schemas.decisions import Collection, Point, SparseVector
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
+from eunoe.workers.stores.connection import tls_refusal
 from eunoe.workers.stores.hits import best_hits, cut_is_tied
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, QdrantRest
@@ -34,8 +36,13 @@ SPARE = 8
 MAX_FETCHED = 100_000
 """Hits fetched at most; among more equal scores the server's order decides."""
 
-# a wrong key, a missing collection, a full or failing server: not the fault of a record
+# a key revoked under way, a missing collection, a full or failing server: not the fault of a record
 _AWAY_STATUS = frozenset({401, 403, 404, 408, 429})
+_GRPC_PORT = 6334
+_GRPC_HINT = " (is it the port of Qdrant's gRPC, 6334? EUNOE_QDRANT_URL takes that of its REST API, 6333)"
+_NO_HTTP = "illegal request line"
+"""The words of httpx for a server that answers in another protocol, such as HTTP/2."""
+_IDENTITY = "identity"
 _PER_TENANT = models.HnswConfigDiff(m=0, payload_m=16)
 _RANGED = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False)
 _PAYLOAD_INDEXES: Mapping[str, models.PayloadSchemaParams] = {
@@ -51,13 +58,31 @@ class QdrantIndex:
     def __init__(self, client: QdrantRest, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self._host = urlsplit(client.address).netloc.rpartition("@")[2]
+        address = urlsplit(client.address)
+        self._host = address.netloc.rpartition("@")[2]
+        self._hint = _GRPC_HINT if address.port == _GRPC_PORT else ""
+
+    @property
+    def server(self) -> str:
+        """The server's name in faults and metrics."""
+        return f"Qdrant at {self._host}"
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
         """Create missing collections; raises `Refused` where one was made with another embedder."""
         with self._translating_faults():
             for collection in Collection:
                 await self._prepare(self._keys.collection(collection), embedder, dimensions)
+
+    async def identities(self) -> Mapping[str, str]:
+        """The collections of this generation that exist, with their identities; an old one has the identity ""."""
+        found: dict[str, str] = {}
+        with self._translating_faults():
+            for collection in Collection:
+                name = self._keys.collection(collection)
+                if await self._client.collection_exists(name):
+                    metadata = (await self._client.get_collection(name)).config.metadata or {}
+                    found[name] = str(metadata.get(_IDENTITY, ""))
+        return found
 
     async def upsert(self, points: Sequence[Point]) -> None:
         """Write points and wait; one with a smaller ``seq`` than the stored one is ignored."""
@@ -186,7 +211,7 @@ class QdrantIndex:
                 vectors_config={DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)},
                 sparse_vectors_config={SPARSE: models.SparseVectorParams()},
                 hnsw_config=_PER_TENANT,
-                metadata={"embedder": embedder, "dimensions": dimensions},
+                metadata={"embedder": embedder, "dimensions": dimensions, _IDENTITY: token_urlsafe(12)},
             )
         except (UnexpectedResponse, ValueError):
             if not await self._client.collection_exists(name):  # otherwise another process created it
@@ -219,10 +244,23 @@ class QdrantIndex:
         try:
             yield
         except (UnexpectedResponse, ResponseHandlingException, ResourceExhaustedResponse) as fault:
+            server = self.server
+            if (advice := _refusal(fault)) is not None:
+                raise Misconfigured(f"{server} {advice}", server) from fault
             if not is_away(fault):
                 raise
-            server = f"Qdrant at {self._host}"
-            raise Unavailable(f"{server}: {_describe(fault)}", server) from fault
+            said = _describe(fault)
+            hint = _GRPC_HINT if _NO_HTTP in said else self._hint
+            raise Unavailable(f"{server}: {said}{hint}", server) from fault
+
+
+def _refusal(fault: Exception) -> str | None:
+    """The refusal of a server, and the setting to change; `None` for any other fault."""
+    if isinstance(fault, UnexpectedResponse) and fault.status_code in (401, 403):
+        return f"refuses the API key ({fault.status_code}): set EUNOE_QDRANT_API_KEY"
+    source = fault.source if isinstance(fault, ResponseHandlingException) else None
+    advice = "set EUNOE_QDRANT_URL to https:// or http://, as the port has it, and SSL_CERT_FILE to your own authority"
+    return tls_refusal(source, advice)
 
 
 def is_away(fault: Exception) -> bool:

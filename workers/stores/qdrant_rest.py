@@ -28,8 +28,10 @@ class QdrantRest(AsyncQdrantClient):
     """The client of qdrant-client over REST, with faster `write_points` and `search_points`."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
-        super().__init__(url=url, api_key=api_key, timeout=timeout_s, check_compatibility=False)
-        address, headers = str(self.http.client.host), {} if api_key is None else {"api-key": api_key}
+        headers = {} if api_key is None else {"api-key": api_key}
+        # as `api_key` it would be a warning of Python for each http:// URL, also on loopback
+        super().__init__(url=url, metadata=headers, timeout=timeout_s, check_compatibility=False)
+        address = str(self.http.client.host)
         self._wire = JsonHttpClient(address, headers, Bounds(connect_s=timeout_s, read_s=timeout_s))
 
     @property

@@ -1,17 +1,21 @@
-"""State store, parking lot and log positions on Redis or Valkey, standalone or clustered.
+"""State store, parking lot and index of the log on Redis or Valkey, standalone or clustered.
 
 Each write is one script that touches keys of one hash tag only. The client repeats a request whose answer was lost;
 that is safe: a commit is recognized by its token, and all other scripts are idempotent.
 """
 
+import asyncio
 import itertools
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
-from eunoe.schemas.ports import DueTimer, StoredConversation
+from redis.asyncio import RedisCluster
+
+from eunoe.schemas.decisions import REQUEST_TTL_S, Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
+from eunoe.schemas.identity import split_key
+from eunoe.schemas.ports import ActiveConversation, DueTimer, StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
 from eunoe.workers.stores.keys import Keys, announcements_key
 from eunoe.workers.stores.promotions import last_promoted
@@ -22,9 +26,9 @@ SCAN_COUNT = 1_000
 """The COUNT of one SCAN step."""
 
 _COMMIT = Script.load("commit")
+_LEDGER = Script.load("ledger")
 _MARK_SENT = Script.load("mark_sent")
 _PARK = Script.load("park")
-_REMEMBER = Script.load("remember")
 _SCHEDULE = Script.load("schedule")
 _DUE = Script.load("due")
 _SWAP = Script.load("swap")
@@ -39,7 +43,7 @@ class RedisStore:
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
     """
 
-    def __init__(self, client: RedisClient, keys: Keys, *, request_ttl_s: int = 86_400) -> None:
+    def __init__(self, client: RedisClient, keys: Keys, *, request_ttl_s: int = REQUEST_TTL_S) -> None:
         self._redis = RedisConnection(client)
         self._keys = keys
         self._request_ttl_ms = request_ttl_s * 1000
@@ -48,7 +52,8 @@ class RedisStore:
 
     async def ledger(self, scope: Scope) -> Ledger:
         """The ledger of a stage; takes one round trip."""
-        return _ledger(as_table(await self._redis.command("HGETALL", self._keys.ledger(scope))))
+        server, fields = await self._redis.run(_LEDGER, [self._keys.ledger(scope)], [])
+        return _ledger(as_table(dict(zip(fields[::2], fields[1::2], strict=True))), as_text(server))
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
         """Run the transaction; returns whether the fence let it pass."""
@@ -61,7 +66,7 @@ class RedisStore:
         ]
         places = {table: place for place, table in enumerate(tables, start=4)}
         ttl = self._request_ttl_ms if scope.request_id else ""
-        fence = (commit.lates, "" if commit.late is None else commit.late)
+        fence = (commit.lates, "" if commit.late is None else commit.late, commit.server)
         arguments = [*_commit_words(commit, next(self._tokens)), ttl, *fence, *_write_words(commit.writes, places)]
         return bool(await self._redis.run(_COMMIT, keys, arguments))
 
@@ -90,6 +95,18 @@ class RedisStore:
                 if key is not None:
                     found.add(key)
         return sorted(found)
+
+    async def sample(self, count: int) -> set[str]:
+        """Keys of at most ``count`` conversations of this generation, chosen at random; raises `Unavailable`."""
+        client = self._redis.client
+        with self._redis.translating_faults():
+            if isinstance(client, RedisCluster):
+                asked = [client.execute_command("RANDOMKEY", target_nodes=client.RANDOM) for _ in range(count)]
+            else:
+                asked = [self._redis.command("RANDOMKEY") for _ in range(count)]
+            names = await asyncio.gather(*asked)
+        found = (self._keys.conversation_of(as_text(name)) for name in names if name is not None)
+        return {key for key in found if key is not None}
 
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
         """Store an event once; returns whether its session is still to be applied."""
@@ -185,19 +202,20 @@ class RedisLogPositions:
         self._redis = RedisConnection(client)
         self._keys = keys
 
-    async def position(self, partition: int) -> int | None:
-        """The position that was handled last; `None` means none yet."""
-        found = await self._redis.command("HGET", self._keys.positions(), str(partition))
-        return None if found is None else int(found)
-
-    async def remember(self, partition: int, position: int) -> None:
-        """Record the handled position; a smaller one is ignored."""
-        await self._redis.run(_REMEMBER, [self._keys.positions()], [partition, position])
-
     async def schedule(self, partition: int, key: str, timer: Timer) -> None:
-        """Set, move or (with no utterance) cancel a conversation's timer."""
-        document = "" if timer.after_utterance_id is None else timer.model_dump_json()
-        await self._redis.run(_SCHEDULE, self._timer_keys(partition), [key, _microseconds(timer.since), document])
+        """Set, move or (with no utterance) cancel a conversation's timer, and list the conversation as active.
+
+        A timer with a smaller number than the last one is ignored.
+        """
+        active = _microseconds(timer.active or timer.since)
+        since = "" if timer.after_utterance_id is None else _microseconds(timer.since)
+        tenant, conversation_id = split_key(key)
+        await asyncio.gather(
+            self._redis.run(
+                _SCHEDULE, self._timer_keys(partition), [key, since, timer.model_dump_json(), timer.number]
+            ),
+            self._redis.command("ZADD", self._keys.conversations(tenant), "GT", active, conversation_id),
+        )
 
     async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
         """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
@@ -233,6 +251,44 @@ class RedisLogPositions:
         return [self._keys.timers(partition), self._keys.timer_documents(partition)]
 
 
+class RedisActivityList:
+    """`ActivityList`, as `RedisLogPositions.schedule` writes it."""
+
+    def __init__(self, client: RedisClient, keys: Keys) -> None:
+        self._redis = RedisConnection(client)
+        self._keys = keys
+
+    async def active(
+        self, tenant: str, limit: int, after: ActiveConversation | None = None
+    ) -> list[ActiveConversation]:
+        """The conversations of a tenant, the last active first, equal ones by id descending; those behind ``after``."""
+        newest = "+inf" if after is None else str(_microseconds(after.active))
+        found: list[ActiveConversation] = []
+        passed = 0
+        while len(found) < limit:
+            page = await self._page(tenant, newest, passed, limit)
+            passed += len(page)
+            found += [one for one in page if after is None or _is_behind(one, after)]
+            if len(page) < limit:
+                break
+        return found[:limit]
+
+    async def _page(self, tenant: str, newest: str, passed: int, limit: int) -> list[ActiveConversation]:
+        words = (self._keys.conversations(tenant), newest, "-inf", "WITHSCORES", "LIMIT", passed, limit)
+        reply = await self._redis.command("ZREVRANGEBYSCORE", *words)
+        pairs = (
+            reply if reply and isinstance(reply[0], list | tuple) else list(zip(reply[::2], reply[1::2], strict=True))
+        )
+        return [
+            ActiveConversation(as_text(member), _EPOCH + timedelta(microseconds=int(float(as_text(score)))))
+            for member, score in pairs
+        ]
+
+
+def _is_behind(one: ActiveConversation, other: ActiveConversation) -> bool:
+    return (one.active, one.conversation_id.encode()) < (other.active, other.conversation_id.encode())
+
+
 async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500) -> int:
     """Delete every key of a generation, ``batch`` at a time, and return their number.
 
@@ -252,13 +308,14 @@ async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500
     return removed
 
 
-def _ledger(fields: dict[str, str]) -> Ledger:
+def _ledger(fields: dict[str, str], server: str) -> Ledger:
     outbox = fields.get("outbox")
     return Ledger(
         applied=int(fields.get("applied", 0)),
         skipped=frozenset(int(name.removeprefix(_SKIPPED)) for name in fields if name.startswith(_SKIPPED)),
         outbox=None if outbox is None else Outbox.from_json(outbox),
         lates=int(fields.get("lates", 0)),
+        server=server,
     )
 
 

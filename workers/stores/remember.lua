@@ -1,12 +1,38 @@
--- Records the handled position of a partition; a smaller position is ignored.
--- KEYS: 1 positions. ARGV: 1 partition, 2 position
+-- Records the handled position of a partition, unless writes were lost or another process owns the partition.
+-- KEYS: 1 positions or a key that is not used, then for each witness a ledger and the parked events of a session
+-- ARGV: 1 partition or '' to look at witnesses only, 2 owner, 3 position, 4 expected position or '0', 5 expected number
+--       of writes or '0', then for each witness the least 'applied', the least 'lates', the number of that session, a
+--       slot or ''
+-- Returns the position stored before or '0', the number of writes before, '1' where the owner is right, then the places
+-- of the witnesses of which less is stored, from 1 on. A smaller position than the stored one is a write of that.
 -- Integers are compared as text: the longer one is the greater.
 local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
-local now = redis.call('HGET', KEYS[1], ARGV[1])
-if now and not less(now, ARGV[2]) then
-  return 0
+local found = {'0', '0', '1'}
+for place = 1, (#KEYS - 1) / 2 do
+  local ledger, parked, at = KEYS[2 * place], KEYS[2 * place + 1], 4 * place + 2
+  local now = redis.call('HMGET', ledger, 'applied', 'lates')
+  local applied, lates = now[1] or '0', now[2] or '0'
+  local left = less(applied, ARGV[at]) or less(lates, ARGV[at + 1])
+  if ARGV[at + 3] ~= '' and less(applied, ARGV[at + 2]) and redis.call('HEXISTS', parked, ARGV[at + 3]) == 0 then
+    left = true
+  end
+  if left then
+    found[#found + 1] = tostring(place)
+  end
 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-return 1
+if ARGV[1] == '' then
+  return found
+end
+local now = redis.call('HGET', KEYS[1], ARGV[1]) or '0'
+local writes = redis.call('HGET', KEYS[1], ARGV[1] .. '#') or '0'
+local owner = redis.call('HGET', KEYS[1], ARGV[1] .. '@')
+found[1], found[2] = now, writes
+if owner and owner ~= ARGV[2] then
+  found[3] = '0'
+elseif #found == 3 and not less(now, ARGV[4]) and not less(writes, ARGV[5]) then
+  redis.call('HSET', KEYS[1], ARGV[1], less(now, ARGV[3]) and ARGV[3] or now)
+  redis.call('HINCRBY', KEYS[1], ARGV[1] .. '#', 1)
+end
+return found

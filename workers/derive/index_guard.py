@@ -1,0 +1,188 @@
+"""Guards searches against a vector index that has lost its points: they wait until `eunoe reindex` restores it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from eunoe.schemas.decisions import Collection, Point
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.workers.derive.index_audit import missing_entries
+from eunoe.workers.stage import StageSpec
+from eunoe.workers.stores.index_record import IndexRecord, lost_reason
+
+SERVER = "the vector index"
+"""The name that waits for it have in logs and metrics."""
+SAMPLE = 16
+"""Conversations whose points are counted in each round of `IndexGuard.check`."""
+FIRST_SAMPLE = 256
+"""Conversations looked at before an index without a record is taken for a new one."""
+ROUNDS = 2
+"""Rounds in a row in which a conversation must lack points: a repair writes its points after its documents."""
+MAX_SUSPECTS = 64
+_BEFORE = "before"
+
+
+class Register(Protocol):
+    """The record of the index. Every method raises `Unavailable`."""
+
+    async def read(self) -> IndexRecord:
+        """The record; an empty one where there is none."""
+        ...
+
+    async def adopt(self, identities: Mapping[str, str]) -> None:
+        """Record collections that are not recorded yet."""
+        ...
+
+
+class IdentifiedIndex(VectorIndex, Protocol):
+    """A vector index whose collections have identities."""
+
+    async def identities(self) -> Mapping[str, str]:
+        """The collections that exist, with their identities. Raises `Unavailable`."""
+        ...
+
+
+class SampledStore(StateStore, Protocol):
+    """A state store that can choose conversations at random."""
+
+    async def sample(self, count: int) -> set[str]:
+        """Keys of at most ``count`` conversations. Raises `Unavailable`."""
+        ...
+
+
+@dataclass(slots=True)
+class IndexGuard:
+    """Compares the index with its record and with samples of the state store."""
+
+    index: IdentifiedIndex
+    register: Register
+    store: SampledStore
+    embedder: Embedder
+    specs: Mapping[str, StageSpec]
+    """The stages, by name."""
+    name: Callable[[Collection], str]
+    """The name of a collection in Qdrant."""
+    lost: str | None = None
+    """The reason why no search may be answered; `None` means that the index is the one that was filled."""
+    _record: IndexRecord = field(default_factory=IndexRecord)
+    _suspects: Counter[str] = field(default_factory=Counter)
+
+    async def open(self) -> None:
+        """Check the index at the start of a process, and create missing collections unless the index was lost.
+
+        Raises `Refused` where a collection was made with another embedder, `Unavailable`.
+        """
+        await self.check()
+        if self.lost is None:
+            await self.index.prepare(self.embedder.name, self.embedder.dimensions)
+
+    async def check(self) -> None:
+        """Compare the collections with their record; raises `Unavailable` when a server is."""
+        record, found = await self.register.read(), await self.index.identities()
+        if not record.identities:
+            record = await self._first(found)
+            found = await self.index.identities()
+        self._record, self.lost = record, lost_reason(record, found)
+
+    async def _first(self, found: Mapping[str, str]) -> IndexRecord:
+        """Record the collections of a generation for the first time; missing ones that had points count as lost."""
+        names = [self.name(collection) for collection in Collection]
+        if set(names) - found.keys() and await self._has_documents():
+            await self.register.adopt({name: found.get(name, _BEFORE) for name in names})
+        else:
+            await self.index.prepare(self.embedder.name, self.embedder.dimensions)
+            await self.register.adopt(await self.index.identities())
+        return await self.register.read()
+
+    async def _has_documents(self) -> bool:
+        for key in await self.store.sample(FIRST_SAMPLE):
+            for spec in self.specs.values():
+                for indexed in spec.tables.indexed:
+                    if any(map(indexed.entry, (await self.store.scan(spec.name, key, indexed.table)).values())):
+                        return True
+        return False
+
+    async def sample(self) -> str | None:
+        """Count the points of some conversations; the reason why the index is incomplete, or `None`.
+
+        Raises `Unavailable`.
+        """
+        if self.lost is not None:
+            return None
+        for key in {*self._suspects, *await self.store.sample(SAMPLE)}:
+            if not await missing_entries(self.store, self.index, key, self.specs):
+                del self._suspects[key]
+            elif key in self._suspects or len(self._suspects) < MAX_SUSPECTS:
+                self._suspects[key] += 1
+        confirmed = [key for key, rounds in self._suspects.items() if rounds >= ROUNDS]
+        if not confirmed:
+            return None
+        more = "at least " if len(confirmed) == MAX_SUSPECTS else ""
+        return f"Qdrant lacks points of {more}{len(confirmed)} conversations: run `eunoe reindex`"
+
+    async def confirm(self) -> None:
+        """Confirm that searches before this call saw the whole index; raises `Unavailable` where they may not have."""
+        if self.lost is None and await self.register.read() == self._record:
+            return
+        await self.check()
+        raise Unavailable(f"{SERVER}: {self.lost or 'it was restored meanwhile'}", SERVER)
+
+    async def confirm_nothing(self, search: Search) -> None:
+        """Confirm that a search found nothing because there is nothing; raises `Unavailable` where points are missing.
+
+        Only the conversation of the search waits then.
+        """
+        limit = search.born_before
+        for spec in self.specs.values():
+            if not any(indexed.collection is search.collection for indexed in spec.tables.indexed):
+                continue
+            missing = await missing_entries(self.store, self.index, search.key, {spec.name: spec})
+            if any(limit is None or entry.oldest < limit for entry in missing):
+                self._suspects[search.key] = ROUNDS
+                lacks = f"Qdrant lacks points of {search.key}: run `eunoe reindex`"
+                raise Unavailable(f"{SERVER}: {lacks}", SERVER)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedIndex:
+    """`VectorIndex` whose searches wait while the index is incomplete: nothing is decided from missing points."""
+
+    index: VectorIndex
+    guard: IndexGuard
+
+    async def prepare(self, embedder: str, dimensions: int) -> None:
+        """Create missing collections; raises `Refused` where one was made with another embedder."""
+        await self.index.prepare(embedder, dimensions)
+
+    async def upsert(self, points: Sequence[Point]) -> None:
+        """Write points and wait until searches find them."""
+        await self.index.upsert(points)
+
+    async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
+        """The best hits of each search; raises `Unavailable` while points are missing."""
+        if self.guard.lost is not None:
+            await self.guard.confirm()
+        found = await self.index.search(searches)
+        await self.guard.confirm()
+        for search, hits in zip(searches, found, strict=True):
+            if not hits and search.dense is not None and search.limit > 0:
+                await self.guard.confirm_nothing(search)
+        return found
+
+    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
+        """All points of a conversation: id → seq."""
+        return await self.index.seqs(collection, key)
+
+    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """All points of a conversation: id → text."""
+        return await self.index.texts(collection, key)
+
+    async def points(self, collection: Collection, key: str) -> list[Point]:
+        """All points of a conversation, by id."""
+        return await self.index.points(collection, key)
+
+    async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
+        """Remove points of a conversation and wait."""
+        await self.index.remove(collection, key, ids)

@@ -1,0 +1,209 @@
+"""Notices that the state store went back: after a failover, or over an older copy, it shows less than it acknowledged.
+
+A server of the store loses writes from its end only. So whoever finds there what a process wrote last finds all that
+the process wrote before. Four looks rest on that:
+
+- A ledger must not show less than this process has seen of it.
+- Intake's numbers have gaps. Before it decides on a ledger that it has not seen yet, its position must stand beside.
+- Before an acknowledgement the handled position is written to every server, each of which must show the last write, and
+  the ledgers must show what is acknowledged. What is lost later is lost together with that write; a position that did
+  not move is written all the same, and counted.
+- A partition that is assigned is read again from the lowest position of all servers.
+
+A decision that was being made meanwhile may have read what is lost. A server that goes back is another process, and the
+state store commits no decision that was begun on another one (`eunoe.schemas.decisions.Commit.server`).
+
+Only the process that began to read a partition last writes its position.
+"""
+
+import logging
+import secrets
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.ports import Handled, HandledPositions, Positions, ReadPartition, Witness
+from eunoe.streams.record import Revoked
+from eunoe.streams.settings import partition_of
+from eunoe.workers.runner.metrics import StageMeter
+from eunoe.workers.stage import StageSpec
+
+log = logging.getLogger(__name__)
+
+MAX_KNOWN = 2_000
+"""Ledgers of a partition that a process remembers; of those that it forgot, it looks at the position beside."""
+
+
+class WentBack(Revoked):
+    """The state store lost acknowledged writes: nothing more may be acknowledged before the stage reads them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Progress of a ledger."""
+
+    applied: int
+    lates: int
+
+
+@dataclass(slots=True)
+class _State:
+    """Progress of the state behind one partition, as a process knows it."""
+
+    known: OrderedDict[Scope, _Seen] = field(default_factory=OrderedDict)
+    witnesses: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
+    """Progress to be shown before the next acknowledgement; by scope, session and slot of a parked event."""
+    reported: bool = False
+
+
+class Continuity:
+    """Progress that one stage of a process has seen in the store; every look that finds less raises `WentBack`."""
+
+    def __init__(self, spec: StageSpec, positions: HandledPositions, partitions: int, meter: StageMeter) -> None:
+        self._stage = spec.name
+        self._has_gaps = not spec.order.is_gapless
+        self._input = spec.inputs[0].value
+        self._positions = positions
+        self._partitions = partitions
+        self._meter = meter
+        self._owner = secrets.token_hex(8)
+        self._expected: dict[ReadPartition, Positions] = {}
+        self._states: defaultdict[int, _State] = defaultdict(_State)
+
+    # ---- partitions
+
+    async def stored(self, topic: str, partition: int) -> Positions:
+        """The handled position of a partition by server. Raises `Unavailable`."""
+        return await self._positions.stored(ReadPartition(self._stage, topic, partition))
+
+    async def begin(self, topic: str, partition: int, shown: Positions, position: int) -> None:
+        """Forget what was seen of a partition, which is read from behind ``position`` on. Raises `Unavailable`.
+
+        ``shown``: what `stored` returned. What is lost from then on is noticed.
+        """
+        reader = ReadPartition(self._stage, topic, partition)
+        taken = await self._positions.take(reader, self._owner, position)
+        self._expected[reader] = {
+            server: Handled(min(before.position, position), taken.get(server, Handled()).writes)
+            for server, before in shown.items()
+        }
+        self._states[partition] = _State()
+
+    async def advance(self, topic: str, partition: int, position: int) -> None:
+        """Record a handled position before its acknowledgement; may be repeated.
+
+        Raises `WentBack` where the store lost writes, `Revoked` where another process has begun to read the partition,
+        `Unavailable`.
+        """
+        state = self._states[partition]
+        witnesses = dict(state.witnesses)
+        await self._store(ReadPartition(self._stage, topic, partition), position, witnesses)
+        for place, witness in witnesses.items():
+            if state.witnesses.get(place) is witness:
+                del state.witnesses[place]
+
+    async def confirm(self, scope: Scope) -> None:
+        """Look for all that is not acknowledged yet, before a conversation is held for a gap. Raises as `advance`."""
+        partition = partition_of(scope.key.encode(), self._partitions)
+        reader = ReadPartition(self._stage, self._input, partition)
+        if reader in self._expected:
+            await self._store(reader, 0, self._states[partition].witnesses)
+
+    async def _store(
+        self, reader: ReadPartition, position: int, witnesses: Mapping[tuple[Scope, int, str | None], Witness]
+    ) -> None:
+        expected: Positions = self._expected.get(reader, {})
+        looked_for = list(witnesses.values())
+        stored = await self._positions.store(reader, self._owner, position, expected, looked_for)
+        self._compare(reader, expected, stored.before)
+        if stored.missing:
+            raise self._went_back(reader.partition, _in_words(stored.missing[0]))
+        if not stored.owned:
+            raise Revoked(f"another process has begun to read {reader.topic}/{reader.partition}")
+        self._expected[reader] = {
+            server: _most(self._expected.get(reader, {}).get(server), before, position)
+            for server, before in stored.before.items()
+        }
+
+    async def holds(self, partitions: Iterable[tuple[str, int]]) -> bool:
+        """Whether the store shows the positions of these partitions (topic and number) still."""
+        for topic, partition in partitions:
+            reader = ReadPartition(self._stage, topic, partition)
+            expected = self._expected.get(reader)
+            if expected is None:
+                continue
+            try:
+                self._compare(reader, expected, await self._positions.stored(reader))
+            except WentBack:
+                return False
+        return True
+
+    # ---- ledgers
+
+    async def check(self, scope: Scope, ledger: Ledger) -> None:
+        """Compare a ledger with what was seen of it before, and note it. Raises `WentBack`, `Unavailable`."""
+        partition = partition_of(scope.key.encode(), self._partitions)
+        known = self._states[partition].known.get(scope)
+        if known is not None and (ledger.applied < known.applied or ledger.lates < known.lates):
+            raise self._went_back(partition, _in_words(Witness(scope, known.applied, known.lates)))
+        if known is None and self._has_gaps:
+            await self._look_beside(scope)
+        self.note(scope, ledger.applied, ledger.lates)
+
+    def note(self, scope: Scope, applied: int, lates: int) -> None:
+        """Note the progress of a ledger: the next acknowledgement of its partition needs it."""
+        state = self._states[partition_of(scope.key.encode(), self._partitions)]
+        seen = _Seen(applied, lates)
+        if state.known.get(scope) == seen and (scope, 0, None) in state.witnesses:
+            return
+        state.known[scope] = seen
+        state.known.move_to_end(scope)
+        if len(state.known) > MAX_KNOWN:
+            state.known.popitem(last=False)
+        state.witnesses[scope, 0, None] = Witness(scope, applied, lates)
+
+    def note_parked(self, scope: Scope, number: int, slot: str) -> None:
+        """Note a parked event: the next acknowledgement of its partition needs it."""
+        state = self._states[partition_of(scope.key.encode(), self._partitions)]
+        state.witnesses[scope, number, slot] = Witness(scope, number=number, slot=slot)
+
+    async def _look_beside(self, scope: Scope) -> None:
+        """Compare the position on the server that holds a ledger. Raises `WentBack`, `Unavailable`."""
+        reader = ReadPartition(self._stage, self._input, partition_of(scope.key.encode(), self._partitions))
+        expected = self._expected.get(reader)
+        if expected is not None:
+            server, at = await self._positions.beside(reader, scope.key)
+            self._compare(reader, expected, {server: at})
+
+    # ---- findings
+
+    def _compare(self, reader: ReadPartition, expected: Positions, shown: Positions) -> None:
+        for server, now in shown.items():
+            least = expected.get(server, Handled())
+            if now.position < least.position or now.writes < least.writes:
+                raise self._went_back(
+                    reader.partition,
+                    f"server {server} shows position {now.position} of {reader.topic}/{reader.partition} after"
+                    f" {now.writes} writes, and had {least.position} after {least.writes}",
+                )
+
+    def _went_back(self, partition: int, found: str) -> WentBack:
+        state = self._states[partition]
+        if not state.reported:
+            state.reported = True
+            self._meter.went_back += 1
+            log.error("STATE STORE WENT BACK: %s: %s: it lost acknowledged writes; reading again", self._stage, found)
+        return WentBack(f"{self._stage}: the state store went back: {found}")
+
+
+def _most(known: Handled | None, before: Handled, position: int) -> Handled:
+    """The most that a server is known to have: another write may have come between."""
+    known = known or Handled()
+    return Handled(max(known.position, before.position, position), max(known.writes, before.writes + 1))
+
+
+def _in_words(witness: Witness) -> str:
+    if witness.slot is not None:
+        return f"{witness.scope.key}: the parked {witness.slot} of session {witness.number} is gone"
+    return f"{witness.scope.key}: applied is below {witness.applied} (late: {witness.lates})"
