@@ -1,72 +1,104 @@
-"""Checks of a model's answer, and the insights of a valid one."""
+"""Checks of a model's insights, and the good ones."""
 
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Insight, InsightKind, Line
-from eunoe.workers.blend.prompt import BlendAnswer, BlendContext, BlendedInsight
+from eunoe.workers.blend.prompt import MAX_CITES, BlendContext
 from eunoe.workers.blend.turn import LATEST
+from eunoe.workers.models.answer_forms import InsightRow, InsightsForm
 from eunoe.workers.models.prompt_lines import speakers_in
 from eunoe.workers.text.drafts import clip
 
 
-def fault_of(answer: BlendAnswer, context: BlendContext) -> str | None:
-    """The first fault of an answer, in words for a model; `None` if there is none."""
-    if len(answer.insights) > context.max_insights:
-        return f"there are {len(answer.insights)} insights; at most {context.max_insights} are taken"
-    for place, insight in enumerate(answer.insights, start=1):
-        fault = _citing_fault(insight, context) or _replacing_fault(insight, context)
-        if fault is not None:
-            return f"insight {place}: {fault}"
-    replaced = [number for insight in answer.insights for number in set(insight.replaces)]
-    twice = sorted({number for number in replaced if replaced.count(number) > 1})
-    return f"memory {twice[0]} is replaced by two insights" if twice else None
+def fault_of(answer: InsightsForm, context: BlendContext) -> str | None:
+    """The faults of an answer, in words for a model; `None` if there is none.
+
+    Insights beyond the maximum are ignored.
+    """
+    named = [
+        f"insight {place}: {fault}"
+        for place, (_, fault) in enumerate(_judged(answer, context), start=1)
+        if fault is not None
+    ]
+    return "; ".join(named) or None
 
 
-def _citing_fault(insight: BlendedInsight, context: BlendContext) -> str | None:
+def good_part(answer: InsightsForm, context: BlendContext) -> InsightsForm | None:
+    """The answer without faulty insights; `None` if nothing is left."""
+    good = tuple(row for row, fault in _judged(answer, context) if fault is None)
+    return InsightsForm(insights=good) if good else None
+
+
+def _judged(answer: InsightsForm, context: BlendContext) -> list[tuple[InsightRow, str | None]]:
+    """Each insight with its fault; a memory that an earlier one replaces is a fault of the later."""
+    judged: list[tuple[InsightRow, str | None]] = []
+    taken: set[int] = set()
+    for row in answer.insights[: context.max_insights]:
+        fault = _citing_fault(row, context) or _replacing_fault(row, context, taken)
+        judged.append((row, fault))
+        taken |= set(row.replaces) if fault is None else set()
+    return judged
+
+
+def _citing_fault(row: InsightRow, context: BlendContext) -> str | None:
     count = len(context.lines)
-    unknown = [number for number in insight.cites if not 1 <= number <= count]
+    unknown = [number for number in row.lines if not 1 <= number <= count]
     if unknown:
-        return f"it cites {unknown[0]}, but the lines are 1 to {count}"
-    if not insight.text.strip():
+        return f"it names line {unknown[0]}, but the lines are 1 to {count}"
+    if not row.text.strip():
         return "its text is blank"
-    if insight.speaker not in speakers_in(context.lines):
-        return "its speaker is none of the speakers listed; spell the name as it is there"
-    evidence = evidence_of(insight, context.lines)
-    if insight.speaker not in {line.speaker for line in evidence}:
-        return f"{insight.speaker} said none of the lines that it cites as evidence"
+    speaker = speaker_of(row, context.lines)
+    if speaker is None:
+        return f"its speaker is none of the numbers 1 to {len(speakers_in(context.lines))} of the list"
+    evidence = evidence_of(row, context.lines)
+    if speaker not in {line.speaker for line in evidence}:
+        return f"speaker {row.speaker} said none of the lines that it names as evidence"
     if not any(line in context.lines[-LATEST:] for line in evidence):
-        return "it cites none of the last two lines as evidence"
+        return "it names none of the last two lines as evidence"
     return None
 
 
-def _replacing_fault(insight: BlendedInsight, context: BlendContext) -> str | None:
+def _replacing_fault(row: InsightRow, context: BlendContext, taken: set[int]) -> str | None:
     count = len(context.memories)
-    unknown = [number for number in insight.replaces if not 1 <= number <= count]
+    unknown = [number for number in row.replaces if not 1 <= number <= count]
     if unknown:
         return f"it replaces memory {unknown[0]}, but {f'the memories are 1 to {count}' if count else 'there is none'}"
-    if insight.kind == "New" and insight.replaces:
+    if row.kind == "New" and row.replaces:
         return "it is New, so it replaces nothing; or else it is Redundant or Updated"
-    if insight.kind != "New" and not insight.replaces:
-        return f"it is {insight.kind}, so it must name the memories that it replaces; or else it is New"
-    others = [n for n in insight.replaces if context.memories[n - 1].speaker != insight.speaker]
-    return f"memory {others[0]} is about another speaker" if others else None
+    if row.kind != "New" and not row.replaces:
+        return f"it is {row.kind}, so it must name the memories that it replaces; or else it is New"
+    speaker = speaker_of(row, context.lines)
+    others = [number for number in row.replaces if context.memories[number - 1].speaker != speaker]
+    if others:
+        return f"memory {others[0]} is about another speaker"
+    twice = sorted(taken.intersection(row.replaces))
+    return f"memory {twice[0]} is replaced by two insights" if twice else None
 
 
-def evidence_of(insight: BlendedInsight, lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The cited evidence lines, in order, without duplicates; the numbers must be those shown."""
-    cited = [lines[number - 1] for number in sorted(set(insight.cites))]
-    return tuple(line for line in cited if line.is_evidence)
+def speaker_of(row: InsightRow, lines: Sequence[Line]) -> str | None:
+    """The speaker of an insight; `None` if the number is none of the list."""
+    speakers = speakers_in(lines)
+    return speakers[row.speaker - 1] if 1 <= row.speaker <= len(speakers) else None
 
 
-def insights_of(answer: BlendAnswer, context: BlendContext) -> tuple[Insight, ...]:
+def evidence_of(row: InsightRow, lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The evidence lines, in order, without duplicates; the numbers must be those shown.
+
+    Of too many the latest stay.
+    """
+    named = [lines[number - 1] for number in sorted(set(row.lines))]
+    return tuple(line for line in named if line.is_evidence)[-MAX_CITES:]
+
+
+def insights_of(answer: InsightsForm, context: BlendContext) -> tuple[Insight, ...]:
     """The insights of a valid answer."""
     return tuple(
         Insight(
-            kind=InsightKind(insight.kind.lower()),
-            speaker=insight.speaker,
-            text=clip(insight.text),
-            evidence=evidence_of(insight, context.lines),
-            replaces=tuple(context.memories[number - 1].memory_id for number in sorted(set(insight.replaces))),
+            kind=InsightKind(row.kind.lower()),
+            speaker=speaker_of(row, context.lines) or "",
+            text=clip(row.text),
+            evidence=evidence_of(row, context.lines),
+            replaces=tuple(context.memories[number - 1].memory_id for number in sorted(set(row.replaces))),
         )
-        for insight in answer.insights
+        for row in answer.insights[: context.max_insights]
     )

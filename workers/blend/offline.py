@@ -7,13 +7,12 @@ from eunoe.schemas.events import Insight, InsightKind, Line, Provenance
 from eunoe.schemas.memory import Memory, MemoryDraft
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import CODE, Blend, BlendInput, speakers_of
-from eunoe.workers.text.drafts import without_repeats
+from eunoe.workers.text.drafts import plain_words, without_repeats
 from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, draft_of
 from eunoe.workers.text.statements import statements_in
 from eunoe.workers.text.terms import STOPWORDS
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
-_FILLERS = frozenset(["a", "an", "the", "really", "just", "very", "also", "too", "now", "and", "so", "well"])
 
 
 class OfflineBlender:
@@ -67,9 +66,4 @@ def _insight(draft: MemoryDraft, memories: Sequence[Memory]) -> Insight:
 
 def is_near_identical(draft: MemoryDraft, memory: Memory) -> bool:
     """Whether both have the same speaker and words, except for case, punctuation and fillers (not negations)."""
-    return draft.speaker == memory.speaker and _plain(draft.text) == _plain(memory.text)
-
-
-def _plain(text: str) -> list[str]:
-    words = (word.casefold().replace("’", "'") for word in _WORD.findall(text))
-    return [word for word in words if word not in _FILLERS]
+    return draft.speaker == memory.speaker and plain_words(draft.text) == plain_words(memory.text)

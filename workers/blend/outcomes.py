@@ -5,7 +5,7 @@ from typing import Any
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.events import Insight, ReplyContext, ReplyRequested
+from eunoe.schemas.events import Insight, LookedUp, ReplyContext, ReplyRequested
 from eunoe.schemas.memory import InsightsProposed
 from eunoe.workers.blend.turn import NO_PROVENANCE, Blend
 
@@ -34,7 +34,7 @@ def empty_proposal(event: ReplyRequested, known: int, because: str) -> InsightsP
 
 
 def reply_contexts(
-    event: ReplyRequested, insights: Sequence[Insight] = (), *, infused: bool
+    event: ReplyRequested, insights: Sequence[Insight] = (), looked_up: LookedUp | None = None, *, infused: bool
 ) -> tuple[ReplyContext, ...]:
     """The context for `respond`; empty if no reply is wanted."""
     if not event.reply_wanted or event.request is None:
@@ -48,6 +48,7 @@ def reply_contexts(
         dialogue=event.dialogue,
         insights=tuple(insights),
         infused=infused,
+        looked_up=looked_up,
     )
     return (context,)
 

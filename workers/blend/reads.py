@@ -23,13 +23,14 @@ class TurnInsights(Value):
     """The insights proposed by one turn of a session."""
 
     session: int
+    """The place of the session among all that were opened."""
     insights: tuple[Insight, ...]
 
 
-async def read_proposals(store: StateStore, key: str) -> list[TurnInsights]:
-    """The proposals of the last session that has any, in the order of turns."""
+async def read_proposals(store: StateStore, key: str) -> dict[str, TurnInsights]:
+    """The proposals of open sessions by row, in the order of turns; perhaps also of sessions that have closed."""
     rows = await store.scan(NAME, key, TURNS)
-    return [TurnInsights.from_json(text) for _, text in sorted(rows.items())]
+    return {row: TurnInsights.from_json(text) for row, text in sorted(rows.items())}
 
 
 def was_current_before(memory: Memory, session: int) -> bool:

@@ -1,14 +1,15 @@
 """Stage `blend`: makes insights from past memories and the present dialogue, turn by turn (CREEM, section 3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
-from eunoe.schemas.decisions import Clear, Decision, Put, Wait, Work, Write
-from eunoe.schemas.events import Insight, ReplyRequested
+from eunoe.schemas.decisions import Decision, Drop, Put, Wait, Work, Write
+from eunoe.schemas.events import Insight, LookedUp, ReplyRequested
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.sizes import latest_that_fit
 from eunoe.workers.blend.blender import Blender
 from eunoe.workers.blend.outcomes import NO_EVIDENCE, NO_INSIGHT, NOT_READY, empty_proposal, proposal, reply_contexts
+from eunoe.workers.blend.prompt import MAX_QUESTION_CHARS
 from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, read_proposals
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import NO_PROVENANCE, Blend, BlendInput
@@ -57,14 +58,18 @@ class BlendStage:
 
     async def _blended(self, work: Work[ReplyRequested], known: int) -> Decision:
         event = work.event
-        rows = await read_proposals(self._store, work.key)
-        earlier = tuple(insight for row in rows if row.session == event.session for insight in row.insights)
+        rows, own = await read_proposals(self._store, work.key), _opened(event)
+        earlier = tuple(insight for row in rows.values() if row.session == own for insight in row.insights)
         blend, because = await self._blend(work, earlier)
-        is_stale = any(row.session != event.session for row in rows)
+        still_open = {own, *(event.open_sessions or ())}
+        stale = [row for row, proposed in rows.items() if proposed.session not in still_open]
         shared = latest_that_fit((*earlier, *blend.insights), self._settings.max_insight_bytes)
         return Decision(
-            writes=_writes(work, blend, clear=is_stale),
-            events=(proposal(event, known, blend, because), *reply_contexts(event, shared, infused=True)),
+            writes=_writes(work, blend, stale),
+            events=(
+                proposal(event, known, blend, because),
+                *reply_contexts(event, shared, blend.looked_up, infused=True),
+            ),
         )
 
     async def _blend(self, work: Work[ReplyRequested], earlier: tuple[Insight, ...]) -> tuple[Blend, str]:
@@ -77,14 +82,17 @@ class BlendStage:
             turn = await self._with_past(work, turn)
         blend = await self._blender.blend(turn, urgent=event.reply_wanted)
         fitting = latest_that_fit(blend.insights, self._settings.max_insight_bytes)
-        return Blend(fitting, blend.made_by), NO_INSIGHT
+        return Blend(fitting, blend.made_by, turn.looked_up), NO_INSIGHT
 
     async def _with_past(self, work: Work[ReplyRequested], turn: BlendInput) -> BlendInput:
         """The turn with memories retrieved for it, without those that this session has replaced."""
         question = await self._blender.question(turn.lines, urgent=work.event.reply_wanted)
         spent = {id_ for insight in turn.earlier for id_ in insight.replaces}
         memories = await self._recall.past(work.key, work.event.session, question, turn.lines, spent)
-        return BlendInput(turn.lines, memories, turn.earlier)
+        looked_up = LookedUp(
+            question=question[:MAX_QUESTION_CHARS], memory_ids=tuple(memory.memory_id for memory in memories)
+        )
+        return BlendInput(turn.lines, memories, turn.earlier, looked_up)
 
 
 def _without_memory(event: ReplyRequested, known: int) -> Decision:
@@ -93,10 +101,15 @@ def _without_memory(event: ReplyRequested, known: int) -> Decision:
     return Decision(events=events, recorded=str(known))
 
 
-def _writes(work: Work[ReplyRequested], blend: Blend, *, clear: bool) -> tuple[Write, ...]:
-    """The write of the proposal; proposals of an earlier session are cleared."""
-    writes: list[Write] = [Clear(table=TURNS)] if clear else []
+def _opened(event: ReplyRequested) -> int:
+    """The place of the turn's session among all that were opened: the number that closes next, unless it says else."""
+    return event.session if event.opened is None else event.opened
+
+
+def _writes(work: Work[ReplyRequested], blend: Blend, stale: Sequence[str]) -> tuple[Write, ...]:
+    """The write of the proposal; the rows ``stale`` of sessions that have closed are dropped."""
+    writes: list[Write] = [Drop(TURNS, row) for row in stale]
     if blend.insights:
-        row = TurnInsights(session=work.event.session, insights=blend.insights)
+        row = TurnInsights(session=_opened(work.event), insights=blend.insights)
         writes.append(Put.of(TURNS, f"{work.number:09d}", row))
     return tuple(writes)

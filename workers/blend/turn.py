@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eunoe.schemas.events import Insight, Line, Provenance
+from eunoe.schemas.events import Insight, Line, LookedUp, Provenance
 from eunoe.schemas.memory import Memory
 
 CODE = "blend/1"
@@ -26,6 +26,8 @@ class BlendInput:
     """Retrieved memories of earlier sessions that were current before this one, oldest first."""
     earlier: tuple[Insight, ...] = ()
     """Insights of this session's earlier turns, in order."""
+    looked_up: LookedUp | None = None
+    """The question that the memories were retrieved for; `None` in a first session."""
 
     @property
     def latest(self) -> tuple[Line, ...]:
@@ -39,6 +41,8 @@ class Blend:
 
     insights: tuple[Insight, ...]
     made_by: Provenance
+    looked_up: LookedUp | None = None
+    """The question asked of memory; `None` if none was."""
 
 
 def speakers_of(lines: Iterable[Line]) -> list[str]:

@@ -25,7 +25,7 @@ class LineFeatures(Value):
     worth: tuple[float, ...]
     """The salience of each line (`line_salience`); 0 for the responder's own lines."""
     vectors: str
-    """Base64 of little-endian 16-bit floats, shape (lines, dimensions); zeros for the responder's own lines."""
+    """Base64 of little-endian 16-bit floats, shape (lines, dimensions)."""
 
     def unpacked(self) -> NDArray[np.float32]:
         """The vectors, shape (lines, dimensions)."""
@@ -45,14 +45,12 @@ def quantized(vectors: Vectors) -> NDArray[np.float32]:
 
 
 def build_features(
-    lines: Sequence[Line], vectors: Vectors, saliences: Sequence[float], embedder: str, speakers: tuple[str, ...]
+    vectors: Vectors, saliences: Sequence[float], embedder: str, speakers: tuple[str, ...]
 ) -> LineFeatures:
-    """The features of a segment; ``vectors`` has a row for each of its evidence lines."""
-    wide = np.zeros((len(lines), vectors.shape[1]), dtype="<f2")
-    wide[[place for place, line in enumerate(lines) if line.is_evidence]] = vectors.astype("<f2")
+    """The features of a segment; ``vectors`` has a row for each of its lines."""
     return LineFeatures(
         embedder=embedder,
         speakers=speakers,
         worth=tuple(saliences),
-        vectors=base64.b64encode(wide.tobytes()).decode(),
+        vectors=base64.b64encode(vectors.astype("<f2").tobytes()).decode(),
     )

@@ -1,6 +1,7 @@
 """Reads of segments, for other stages too."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.memory import Segment
@@ -11,15 +12,21 @@ from eunoe.workers.stores.term_counts import read_numbers
 
 __all__ = [
     "LineFeatures",
+    "SegmentStats",
     "compressed_session",
     "line_saliences",
     "quantized",
     "read_frequencies",
     "read_line_features",
     "read_segments",
+    "read_session_segments",
     "read_stats",
     "segment_id",
 ]
+
+
+SEGMENT_PAGE: Final = 32
+"""Segments read at once where their number is not known."""
 
 
 async def compressed_session(store: StateStore, key: str) -> int:
@@ -49,6 +56,18 @@ async def read_segments(
         return []
     rows = await store.fetch(NAME, key, SEGMENTS, ids)
     return [parse(row) for row in rows if row is not None]
+
+
+async def read_session_segments(store: StateStore, key: str, session: int) -> list[Segment]:
+    """The stored segments of a session, in order; empty where it has none."""
+    found: list[Segment] = []
+    while True:
+        page = await read_segments(
+            store, key, [segment_id(key, session, len(found) + place) for place in range(SEGMENT_PAGE)]
+        )
+        found += page
+        if len(page) < SEGMENT_PAGE:
+            return found
 
 
 async def read_line_features(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, LineFeatures]:

@@ -33,11 +33,6 @@ class SegmentStats(Value):
     speakers: tuple[str, ...] = ()
 
 
-def evidence(lines: Iterable[Line]) -> list[Line]:
-    """The evidence lines: all except the responder's own."""
-    return [line for line in lines if line.is_evidence]
-
-
 def cut(event: SessionSegmented) -> list[tuple[Line, ...]]:
     """The lines of each segment of a session."""
     return [event.lines[span.first : span.last + 1] for span in event.spans]
@@ -51,16 +46,14 @@ def segment_id(key: str, session: int, index: int) -> str:
 def build_segments(
     event: SessionSegmented, parts: Sequence[tuple[Line, ...]], denoised: Sequence[Sequence[str]], made_by: Provenance
 ) -> list[Segment]:
-    """The session's segments; ``denoised[i]`` are the compressed texts of the evidence lines of part i."""
+    """The session's segments; ``denoised[i]`` are the compressed texts of the lines of part i."""
     return [
         Segment(
             segment_id=segment_id(event.key, event.session, index),
             session=event.session,
             index=index,
             lines=lines,
-            denoised="\n".join(
-                f"{line.speaker}: {text}" for line, text in zip(evidence(lines), texts, strict=True) if text
-            ),
+            denoised="\n".join(f"{line.speaker}: {text}" for line, text in zip(lines, texts, strict=True) if text),
             known_from=event.known_from,
             made_by=made_by,
         )

@@ -1,6 +1,7 @@
 """Spec of stage compress."""
 
 from eunoe.schemas.events import SessionSegmented
+from eunoe.workers.compress.restore import restore_points
 from eunoe.workers.compress.segments import NAME, TABLES
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.compress.stage import CompressStage
@@ -23,4 +24,5 @@ SPEC = StageSpec(
     models=(ModelKind.EMBEDDING, ModelKind.COMPRESSION),
     tables=TABLES,
     on_failure=skip_session(NAME),
+    restore_points=restore_points,
 )

@@ -18,7 +18,6 @@ from eunoe.workers.compress.segments import (
     build_point,
     build_segments,
     cut,
-    evidence,
     plain_text,
     speakers_of,
     term_lists,
@@ -73,13 +72,13 @@ class CompressStage:
         self, parts: Sequence[tuple[Line, ...]], texts: Sequence[str], speakers: tuple[str, ...]
     ) -> tuple[Vectors, list[LineFeatures]]:
         """The vectors of ``texts`` and each part's line features, with one call for the whole session."""
-        said = [[without_names(line.text, speakers) for line in evidence(lines)] for lines in parts]
+        said = [[without_names(line.text, speakers) for line in lines] for lines in parts]
         vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
         saliences = await offload(sum(map(len, parts)), _saliences, parts, speakers)
         readings, start = [], len(texts)
-        for lines, own, weights in zip(parts, said, saliences, strict=True):
+        for own, weights in zip(said, saliences, strict=True):
             rows = vectors[start : start + len(own)]
-            readings.append(build_features(lines, rows, weights, self._embedder.name, speakers))
+            readings.append(build_features(rows, weights, self._embedder.name, speakers))
             start += len(own)
         return vectors[: len(texts)], readings
 
@@ -87,11 +86,10 @@ class CompressStage:
         return Provenance(code=CODE, model=f"{self._compressor.name} + {self._embedder.name}")
 
     async def _denoise(self, parts: Sequence[tuple[Line, ...]]) -> list[list[str]]:
-        """The compressed texts of each part's evidence lines, with one call for the whole session."""
-        proofs = [evidence(lines) for lines in parts]
-        texts = [line.text for lines in proofs for line in lines]
+        """The compressed texts of each part's lines, with one call for the whole session."""
+        texts = [line.text for lines in parts for line in lines]
         compressed = iter(await self._compressor.compress(texts, self._settings.keep) if texts else [])
-        return [[next(compressed) for _ in lines] for lines in proofs]
+        return [[next(compressed) for _ in lines] for lines in parts]
 
 
 def _saliences(parts: Sequence[tuple[Line, ...]], speakers: Sequence[str]) -> list[list[float]]:

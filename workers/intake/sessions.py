@@ -1,11 +1,15 @@
-"""The session state of a conversation, and the decision that each event leads to."""
+"""The decision that each event of a conversation leads to: sessions open, take in lines, close and are numbered.
 
-from collections.abc import Sequence
+Sessions with different ids are open side by side, one per id. A session gets its number when it closes, so that the
+stages behind never wait for one that stays open.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from eunoe.schemas.base import Time, Value
-from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Timer, Write
+from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Write
 from eunoe.schemas.events import (
     CloseReason,
     DeadLetterReason,
@@ -14,50 +18,28 @@ from eunoe.schemas.events import (
     SessionClosed,
     SessionEnded,
     Utterance,
+    Wants,
 )
 from eunoe.schemas.identity import content_digest
+from eunoe.workers.intake.head import Head, OpenSession, own_turns, rows_of
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, turn_events
+from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, needs_lines, turn_events
 from eunoe.workers.stage import StageTables
 
 LAST_END = "last-end"
 """The row of the ring's table for the last end without a session id; the others are numbers."""
 
 HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
+NAMES = "names"
 
 TABLES = StageTables(
     digested=(HEAD, LINES, CLOSED, ERASURES),
     left_out={
         SEEN: "a window for detecting repeated utterances; nothing is derived from it",
         RING: "the order of that window",
+        NAMES: "the same as the table of closed sessions, by number; for those who look",
     },
 )
-
-
-class Head(Value):
-    """The state of a conversation."""
-
-    session: int = 0
-    """The number of the last opened session."""
-    is_open: bool = False
-    session_id: str | None = None
-    continues: int | None = None
-    lines: int = 0
-    size: int = 0
-    """Bytes of the open session's lines as JSON."""
-    last_utterance_id: str | None = None
-    last_log_time: Time | None = None
-    remembered: int = 0
-    """Number of utterance ids ever recorded; gives the place in the ring."""
-    turn: int = 0
-    """The number of the last turn passed to `blend`: 1, 2, 3 … over all sessions."""
-    turn_before: int = 0
-    """``turn`` at the opening of the open session."""
-
-    @property
-    def turns(self) -> tuple[int, ...]:
-        """The numbers of the open session's turns passed to `blend`."""
-        return tuple(range(self.turn_before + 1, self.turn + 1))
 
 
 class SeenUtterance(Value):
@@ -72,6 +54,12 @@ class ClosedSession(Value):
     session: int
 
 
+class SessionName(Value):
+    """The client's id of the closed session with a number."""
+
+    session_id: str
+
+
 class RingSlot(Value):
     """The utterance id at a place of the ring."""
 
@@ -83,8 +71,8 @@ class IntakeState:
     """The stored state read for one event."""
 
     head: Head = field(default_factory=Head)
-    lines: Sequence[Line] = ()
-    """The open session's lines; read only if the event needs them."""
+    lines: Mapping[int, Sequence[Line]] = field(default_factory=dict)
+    """The lines of open sessions, by `OpenSession.opened`; only of those that `sessions_read` names."""
     seen: str | None = None
     """The digest recorded for the event's utterance id."""
     evicted: str | None = None
@@ -124,15 +112,36 @@ def end_digest(event: SessionEnded) -> str:
     return content_digest(event.model_dump_json(exclude={"schema_version"}).encode())
 
 
-def closing_reason(head: Head, incoming: IncomingLine, settings: IntakeSettings) -> CloseReason | None:
-    """The reason to close the open session before this utterance; `None` if there is none, or no open session."""
-    if not head.is_open:
-        return None
-    if incoming.utterance.session_id is not None and incoming.utterance.session_id != head.session_id:
-        return CloseReason.SUCCEEDED
-    if head.lines + 1 > settings.max_utterances or head.size + incoming.size > settings.max_session_bytes:
-        return CloseReason.BOUNDS
-    return None
+@dataclass(frozen=True, slots=True)
+class SessionToClose:
+    """An open session that an event closes."""
+
+    session: OpenSession
+    reason: CloseReason
+
+
+def closings(head: Head, incoming: IncomingLine, settings: IntakeSettings) -> tuple[SessionToClose, ...]:
+    """The sessions to close before an utterance is added to its own.
+
+    Its own one, if it is full. If the utterance opens one: one without an id, which nobody could name any more, and
+    those that were quiet for the longest time, as far as there are too many.
+    """
+    session_id = incoming.utterance.session_id
+    own = head.find(session_id)
+    if own is not None:
+        is_full = own.lines + 1 > settings.max_utterances or own.size + incoming.size > settings.max_session_bytes
+        return (SessionToClose(own, CloseReason.BOUNDS),) if is_full else ()
+    unnamed = [session for session in head.open if session.session_id is None]
+    named = [session for session in head.open if session.session_id is not None]
+    surplus = max(len(named) + 1 - settings.max_open_sessions, 0)
+    return tuple(SessionToClose(session, CloseReason.SUCCEEDED) for session in (*unnamed, *named[:surplus]))
+
+
+def sessions_read(head: Head, incoming: IncomingLine, settings: IntakeSettings) -> tuple[OpenSession, ...]:
+    """The open sessions whose lines an utterance needs: those that it closes, and its own for an ask."""
+    closed = tuple(closing.session for closing in closings(head, incoming, settings))
+    own = head.find(incoming.utterance.session_id)
+    return (*closed, own) if own is not None and needs_lines(incoming.utterance, settings) else closed
 
 
 def on_utterance(
@@ -145,6 +154,9 @@ def on_utterance(
         return _rejected(
             DeadLetterReason.TOO_LONG, f"text of {size} bytes; at most {settings.max_text_bytes} are taken"
         )
+    if utterance.ask is not None and utterance.ask.wants is Wants.MEMORY:
+        # kept out of the window of known ids, which recalls would empty of utterances; respond answers a request once
+        return Decision(events=turn_events(utterance, _aside(known, utterance), settings, replayed=replayed))
     if known.seen is not None:
         if known.seen == digest_of(utterance):
             return Decision()
@@ -162,59 +174,69 @@ def _rejected(reason: DeadLetterReason, error: str) -> Decision:
 
 def _unrecorded(known: IntakeState, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
     head, writes = _remember(known, known.head, utterance, settings)
-    session = head.session if head.is_open else head.session + 1
-    events = turn_events(utterance, TurnPosition(session, known.lines), settings, replayed=replayed)
+    events = turn_events(utterance, _aside(known, utterance), settings, replayed=replayed)
     return Decision(writes=(*writes, Put.of(HEAD, HEAD, head)), events=events)
+
+
+def _aside(known: IntakeState, utterance: Utterance) -> TurnPosition:
+    """The place of an ask that is not recorded: behind the lines of its session, if that is open."""
+    session = known.head.find(utterance.session_id)
+    before = known.lines.get(session.opened, ()) if session is not None else ()
+    return TurnPosition(known.head.closed + 1, before)
 
 
 def _recorded(
     known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool
 ) -> Decision:
     utterance = incoming.utterance
-    reason = closing_reason(known.head, incoming, settings)
-    closing = _closing(known, utterance, reason, log_time) if reason else Decision()
-    open_head = _opened(known, utterance, reason)
-    before = known.lines if known.head.is_open and not reason else ()
-    head = open_head.model_copy(
+    closing = _close_all(known, closings(known.head, incoming, settings), utterance, log_time)
+    after, own = closing.head, known.head.find(utterance.session_id)
+    session = own if own is not None and own in after.open else _opened(known, after, utterance, log_time)
+    before = known.lines.get(session.opened, ())
+    turn = after.turn + is_blended(utterance, settings)
+    grown = session.model_copy(
         update={
-            "lines": open_head.lines + 1,
-            "size": open_head.size + incoming.size,
+            "lines": session.lines + 1,
+            "size": session.size + incoming.size,
             "last_utterance_id": utterance.utterance_id,
             "last_log_time": log_time,
-            "turn": open_head.turn + is_blended(utterance, settings),
+            "turn_runs": session.with_turn(turn) if turn > after.turn else session.turn_runs,
         }
     )
+    others = after.without(session)
+    head = after.model_copy(
+        update={"opened": max(after.opened, session.opened), "open": (*others, grown), "turn": turn}
+    )
     head, remembering = _remember(known, head, utterance, settings)
-    asks = turn_events(utterance, TurnPosition(head.session, before, head.turn), settings, replayed=replayed)
+    position = TurnPosition(
+        head.closed + 1, before, turn, session.opened, tuple(sorted(other.opened for other in head.open))
+    )
     return Decision(
         writes=(
             *closing.writes,
             *remembering,
-            Put(LINES, f"{open_head.lines:06d}", incoming.text),
+            Put(LINES, session.row(session.lines), incoming.text),
             Put.of(HEAD, HEAD, head),
         ),
-        events=(*closing.events, *asks),
-        timer=Timer(after_utterance_id=utterance.utterance_id, since=log_time),
+        events=(*closing.events, *turn_events(utterance, position, settings, replayed=replayed)),
+        timer=head.timer(log_time),
     )
 
 
-def _opened(known: IntakeState, utterance: Utterance, reason: CloseReason | None) -> Head:
-    """The head of the utterance's session, before it is added."""
-    head = known.head
-    if head.is_open and reason is None:
-        return head
-    session_id = utterance.session_id
-    continues = known.closed
-    if reason is CloseReason.BOUNDS:
-        session_id, continues = head.session_id, head.session
-    return Head(
-        session=head.session + 1,
-        is_open=True,
-        session_id=session_id,
-        continues=continues,
-        remembered=head.remembered,
-        turn=head.turn,
-        turn_before=head.turn,
+def _opened(known: IntakeState, head: Head, utterance: Utterance, log_time: datetime) -> OpenSession:
+    """A new session for the utterance, before it is added; ``head`` is the state after the closings.
+
+    It goes on with the utterance's own session, if that was closed for being full.
+    """
+    full = known.head.find(utterance.session_id)
+    number = head.opened + 1
+    return OpenSession(
+        opened=number,
+        session_id=utterance.session_id if full is None else full.session_id,
+        continues=known.closed if full is None else head.closed,
+        prefix=f"{number}-",
+        last_utterance_id=utterance.utterance_id,
+        last_log_time=log_time,
     )
 
 
@@ -235,19 +257,28 @@ def ring_slot(head: Head, settings: IntakeSettings) -> str:
     return str(head.remembered % settings.remembered_ids)
 
 
+def sessions_ended(head: Head, event: SessionEnded) -> tuple[OpenSession, ...]:
+    """The open sessions whose lines an end may need."""
+    if event.after_utterance_id is not None:
+        return tuple(one for one in head.open if one.last_utterance_id == event.after_utterance_id)
+    session = head.find(event.session_id)
+    return () if session is None else (session,)
+
+
 def on_session_ended(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
     """Decide a session's end; a repeated or late end changes nothing.
 
-    An end without a session id closes whatever is open. The same end again, time included, is a producer's repetition:
-    it must not close the session that has begun meanwhile.
+    An end without a session id closes the open session that was spoken in last. The same end again, time included, is a
+    producer's repetition: it must not close the session that has begun meanwhile.
     """
     head = known.head
     if event.after_utterance_id is not None:
         return _closed_idle(known, event, log_time, settings)
     if event.session_id is None:
         return _closed_unnamed(known, event, log_time)
-    if head.is_open and event.session_id == head.session_id:
-        return _closing(known, event, CloseReason.ENDED, log_time)
+    session = head.find(event.session_id)
+    if session is not None:
+        return _closed(known, SessionToClose(session, CloseReason.ENDED), event, log_time)
     if known.closed is not None:
         return Decision()
     return _rejected(DeadLetterReason.UNKNOWN_SESSION, f"no session {event.session_id!r} was ever opened")
@@ -258,44 +289,72 @@ def _closed_unnamed(known: IntakeState, event: SessionEnded, log_time: datetime)
     if known.last_end == digest:
         return Decision()
     noted = Put.of(RING, LAST_END, RingSlot(utterance_id=digest))
-    if not known.head.is_open:
+    session = known.head.find(None)
+    if session is None:
         return Decision(writes=(noted,))
-    closing = _closing(known, event, CloseReason.ENDED, log_time)
+    closing = _closed(known, SessionToClose(session, CloseReason.ENDED), event, log_time)
     return replace(closing, writes=(*closing.writes, noted))
 
 
 def _closed_idle(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
-    head = known.head
-    if not head.is_open or head.last_log_time is None:
-        return Decision(timer=Timer(after_utterance_id=None, since=log_time))
-    quiet = log_time - head.last_log_time
-    if head.last_utterance_id == event.after_utterance_id and quiet >= timedelta(seconds=settings.idle_seconds):
-        return _closing(known, event, CloseReason.IDLE, log_time)
+    named = (session for session in known.head.open if session.last_utterance_id == event.after_utterance_id)
+    session = next(named, None)
+    if session is not None and log_time - session.last_log_time >= timedelta(seconds=settings.idle_seconds):
+        return _closed(known, SessionToClose(session, CloseReason.IDLE), event, log_time)
     # the timer was stale, or the clock that read it is ahead of the log's: set it again
-    return Decision(timer=Timer(after_utterance_id=head.last_utterance_id, since=head.last_log_time))
+    return Decision(timer=known.head.timer(log_time))
 
 
-def _closing(known: IntakeState, event: Utterance | SessionEnded, reason: CloseReason, log_time: datetime) -> Decision:
-    head = known.head
-    writes: list[Write] = [Clear(table=LINES)]
-    if head.session_id is not None:
-        writes.append(Put.of(CLOSED, head.session_id, ClosedSession(session=head.session)))
-    closed = head.model_copy(update={"is_open": False, "session_id": None, "continues": None, "lines": 0, "size": 0})
-    session = SessionClosed(
+@dataclass(frozen=True, slots=True)
+class _Closings:
+    """The effect of closing sessions."""
+
+    head: Head
+    writes: tuple[Write, ...] = ()
+    events: tuple[SessionClosed, ...] = ()
+
+
+def _closed(known: IntakeState, closing: SessionToClose, event: SessionEnded, log_time: datetime) -> Decision:
+    done = _close_all(known, (closing,), event, log_time)
+    return Decision(
+        writes=(*done.writes, Put.of(HEAD, HEAD, done.head)), events=done.events, timer=done.head.timer(log_time)
+    )
+
+
+def _close_all(
+    known: IntakeState, closed: Sequence[SessionToClose], event: Utterance | SessionEnded, log_time: datetime
+) -> _Closings:
+    done = _Closings(known.head)
+    for closing in closed:
+        done = _close(done, closing, known.lines[closing.session.opened], event, log_time)
+    return done
+
+
+def _close(
+    done: _Closings, closing: SessionToClose, lines: Sequence[Line], event: Utterance | SessionEnded, log_time: datetime
+) -> _Closings:
+    head, session = done.head, closing.session
+    others, number = head.without(session), head.closed + 1
+    writes: list[Write] = [*(Drop(LINES, row) for row in rows_of(session))] if others else [Clear(table=LINES)]
+    if session.session_id is not None:
+        writes.append(Put.of(CLOSED, session.session_id, ClosedSession(session=number)))
+        writes.append(Put.of(NAMES, str(number), SessionName(session_id=session.session_id)))
+    said = SessionClosed(
         tenant=event.tenant,
         conversation_id=event.conversation_id,
-        session=head.session,
-        session_id=head.session_id,
-        lines=tuple(known.lines),
+        session=number,
+        session_id=session.session_id,
+        lines=tuple(lines),
         known_from=log_time,
-        reason=reason,
-        continues=head.continues,
+        reason=closing.reason,
+        continues=session.continues,
         turns=head.turns,
+        own_turns=own_turns(session, head.turns),
     )
-    return Decision(
-        writes=(*writes, Put.of(HEAD, HEAD, closed)),
-        events=(session,),
-        timer=Timer(after_utterance_id=None, since=log_time),
+    return _Closings(
+        head.model_copy(update={"closed": number, "open": others, "turn_closed": head.turn}),
+        (*done.writes, *writes),
+        (*done.events, said),
     )
 
 

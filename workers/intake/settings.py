@@ -30,6 +30,9 @@ class IntakeSettings(Value):
     """Maximum of utterances in one session; further ones open the next session."""
     max_session_bytes: int = Field(default=524_288, ge=1024)
     """Maximum of bytes of one session's lines as JSON."""
+    max_open_sessions: Annotated[int, Tier.TUNE] = Field(default=8, ge=1, le=64)
+    """Sessions of a conversation that may be open at once; one more closes the one that was quiet for the longest time.
+    With 1, a new session id closes the open session."""
     remembered_ids: int = Field(default=10_000, ge=1)
     """Utterance ids per conversation that are checked for repetitions."""
     max_dialogue_bytes: int = Field(default=131_072, ge=1024)

@@ -9,6 +9,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import Erase, Line, SessionEnded, Utterance
 from eunoe.schemas.ports import Tables
+from eunoe.workers.intake.head import Head, OpenSession, rows_of
 from eunoe.workers.intake.overlay import TableOverlay
 from eunoe.workers.intake.sessions import (
     CLOSED,
@@ -18,19 +19,18 @@ from eunoe.workers.intake.sessions import (
     RING,
     SEEN,
     ClosedSession,
-    Head,
     IncomingLine,
     IntakeState,
     RingSlot,
     SeenUtterance,
-    closing_reason,
     on_erase,
     on_session_ended,
     on_utterance,
     ring_slot,
+    sessions_ended,
+    sessions_read,
 )
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.intake.turns import needs_lines
 
 NAME = "intake"
 
@@ -68,12 +68,11 @@ class IntakeStage:
             return on_erase(event)
         if isinstance(event, SessionEnded):
             known = await reader.with_last_end(await reader.known(event.session_id, None))
-            known = await reader.with_lines(known, needed=known.head.is_open)
+            known = await reader.with_lines(known, sessions_ended(known.head, event))
             return on_session_ended(known, event, work.log_time, self._settings)
         incoming = IncomingLine.of(event)
         known = await reader.known(event.session_id, event.utterance_id)
-        carried = needs_lines(event, self._settings) or closing_reason(known.head, incoming, self._settings) is not None
-        known = await reader.with_lines(known, needed=carried and known.head.is_open)
+        known = await reader.with_lines(known, sessions_read(known.head, incoming, self._settings))
         return on_utterance(known, incoming, work.log_time, self._settings, replayed=work.replayed)
 
 
@@ -110,11 +109,11 @@ class _Reader:
         last = await self._one(RING, LAST_END, RingSlot)
         return known if last is None else replace(known, last_end=last.utterance_id)
 
-    async def with_lines(self, known: IntakeState, *, needed: bool) -> IntakeState:
-        if not needed:
+    async def with_lines(self, known: IntakeState, sessions: Sequence[OpenSession]) -> IntakeState:
+        if not sessions:
             return known
         rows = await self.overlay.scan(NAME, self.key, LINES)
-        lines = tuple(Line.from_json(text) for _, text in sorted(rows.items()))
+        lines = {one.opened: tuple(Line.from_json(rows[id_]) for id_ in rows_of(one)) for one in sessions}
         return replace(known, lines=lines)
 
 

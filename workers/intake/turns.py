@@ -14,10 +14,15 @@ class TurnPosition:
     """The position of an utterance."""
 
     session: int
+    """The number of the session that closes next."""
     before: Sequence[Line]
-    """The open session's lines before it."""
+    """The lines of its session before it."""
     number: int | None = None
     """Its number among the blended turns; that of the last one if it is not blended itself."""
+    opened: int = 0
+    """The place of its session among all that were opened."""
+    open_sessions: tuple[int, ...] = ()
+    """The places of all open sessions."""
 
 
 def line_of(utterance: Utterance) -> Line:
@@ -84,4 +89,6 @@ def _reply_requested(utterance: Utterance, turn: TurnPosition, *, reply_wanted: 
         question=line_of(utterance),
         dialogue=tuple(turn.before),
         reply_wanted=reply_wanted,
+        opened=None if turn.opened == turn.session else turn.opened,
+        open_sessions=turn.open_sessions if len(turn.open_sessions) > 1 else None,
     )

@@ -14,6 +14,7 @@ from eunoe.schemas.relations import Relation
 from eunoe.workers.link.judge import RelationPair, RelationVerdict
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS
+from eunoe.workers.text.caches import cached_by_length, total_chars
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
 
@@ -21,6 +22,8 @@ WINDOW = 5
 """Maximum of words between a cue of change and the word it is about."""
 _MIN_SHARED = 2
 _MIN_WEIGHT = 3
+_MAX_CACHED_CHARS, _MAX_CACHED_NAMES = 40, 8
+"""Length of a word, and number of names of at most 100 characters, up to which its stems are cached."""
 
 _SENTENCE = re.compile(rf"[^.!?;\n]{{1,{MAX_SENTENCE_CHARS}}}")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
@@ -129,7 +132,9 @@ def _same_topic(common: frozenset[str], similarity: float, settings: LinkSetting
     return RelationVerdict(None)
 
 
-@lru_cache(maxsize=32)  # the memories of a session come one after the other, and cite the same lines
+@cached_by_length(
+    lambda text, names: len(text) + total_chars(names), (70_000, 32)
+)  # the memories of a session come one after the other, and cite the same lines
 def read_cues(text: str, names: tuple[str, ...]) -> TextCues:
     """The words and cues of a text, those of ``names`` ignored; a sentence over 1,000 characters is cut."""
     sentences = [found.group() for found in _SENTENCE.finditer(text)]
@@ -177,8 +182,17 @@ def _words(sentence: str, names: tuple[str, ...]) -> tuple[list[int], list[froze
     return [start for start, _ in words], [stems for _, stems in words]
 
 
-@lru_cache(maxsize=65_536)
 def _stems_of(word: str, names: tuple[str, ...]) -> frozenset[str]:
+    is_short = len(word) <= _MAX_CACHED_CHARS and len(names) <= _MAX_CACHED_NAMES
+    return _cached_stems(word, names) if is_short else _read_stems(word, names)
+
+
+@lru_cache(maxsize=32_768)
+def _cached_stems(word: str, names: tuple[str, ...]) -> frozenset[str]:
+    return _read_stems(word, names)
+
+
+def _read_stems(word: str, names: tuple[str, ...]) -> frozenset[str]:
     bare = word.casefold().replace("’", "'").removesuffix("'s")
     if weight(bare) < _MIN_WEIGHT or bare in _GENERIC or bare.isdecimal() or (bare.isascii() and len(bare) < 3):
         return frozenset()

@@ -30,11 +30,14 @@ from eunoe.workers.link.timelines import Neighbourhood, Timeline, single_memory,
 from eunoe.workers.link.writes import StoredNeighbours
 
 __all__ = [
+    "Component",
+    "Edge",
     "Timeline",
     "TimelineSettings",
     "all_edges",
     "linked_session",
     "read_children",
+    "read_components",
     "read_edges",
     "read_link_stats",
     "read_neighbours",
@@ -70,6 +73,14 @@ async def read_stored_neighbours(store: StateStore, key: str, ids: Sequence[str]
         vertices=vertices,
         pages={last[place]: page for place, page in pages.items()},
     )
+
+
+async def read_components(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, Component]:
+    """Memory id → its component, for the memories in the graph."""
+    parents = await _read_parents(store, key, ids)
+    roots = {id_: find(id_, parents) for id_ in ids if id_ in parents}
+    found = await _read(store, key, COMPONENTS, Component, sorted(set(roots.values())))
+    return {id_: found[root] for id_, root in roots.items() if root in found}
 
 
 async def read_edges(store: StateStore, key: str, newer_ids: Sequence[str]) -> list[Edge]:
@@ -148,7 +159,10 @@ class _GraphReader:
     async def _oldest(self, id_: str) -> str | None:
         """The oldest memory of the component; read again if the component was just merged into another."""
         for _ in range(_TRIES):
-            root = find(id_, await _read_parents(self._store, self._key, [id_]))
+            parents = await _read_parents(self._store, self._key, [id_])
+            if id_ not in parents:  # a state store that went back between two reads shows the vertex no more
+                return None
+            root = find(id_, parents)
             found = await _read(self._store, self._key, COMPONENTS, Component, [root])
             if root in found:
                 return found[root].oldest.memory_id

@@ -10,7 +10,7 @@ class LinkSettings(Value):
 
     associative: int = Field(default=3, ge=1, le=10)
     """j: the number of most similar earlier memories that each new memory is judged against."""
-    prompt_budget_tokens: int = Field(default=32_000, ge=500)
+    prompt_budget_tokens: int = Field(default=6_000, ge=500)
     """Tokens of memories in one prompt; a session with more is split into several."""
     max_evidence_chars: int = Field(default=500, ge=50)
     """Characters of cited utterances shown to the model for each memory."""

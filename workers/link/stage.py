@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from eunoe.schemas.decisions import Collection, Decision, Put, Work
+from eunoe.schemas.decisions import Collection, Decision, Put, Wait, Work
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.memory import MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
@@ -13,7 +13,7 @@ from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.suspicions import suspected_pairs, with_suspicions
 from eunoe.workers.link.writes import add_speakers, age_key, graph_writes, related_pairs, stats_after
 from eunoe.workers.text.names import without_names
-from eunoe.workers.update.reads import read_memories
+from eunoe.workers.update.reads import read_memories, updated_session
 
 
 class LinkStage:
@@ -32,9 +32,16 @@ class LinkStage:
         self._judge = judge
         self._settings = settings
 
-    async def decide(self, work: Work[MemoriesChanged]) -> Decision:
-        """Decide the graph documents that change; raises `Unavailable` as its ports do."""
+    async def decide(self, work: Work[MemoriesChanged]) -> Decision | Wait:
+        """Decide the graph documents that change; raises `Unavailable` as its ports do.
+
+        `Wait` where the store lost the session's memories and `update` has not written them again. Somebody may have
+        forged the event: then they never come, and the conversation is held.
+        """
         event = work.event
+        updated = await updated_session(self._store, work.key)
+        if updated < event.session:
+            return Wait(f"update has applied {updated}, not yet {event.session}", holds=True)
         new = sorted(event.added, key=lambda memory: memory.order)
         stats = await read_link_stats(self._store, work.key)
         pairs = await self._pairs(work.key, event.session, new, add_speakers(stats.speakers, new))

@@ -1,16 +1,24 @@
 """The part of a prompt that shows memory: numbered rows within a token budget."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 from typing import TypeVar
 
-from eunoe.schemas.events import Line, Source
+from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.memory import Memory
+from eunoe.schemas.relations import Relation
 from eunoe.workers.text.tokens import count_tokens
 
 T = TypeVar("T")
+
+MIN_ROWS = 4
+"""Lines below which a context or a dialogue is not halved."""
+REPLY_MARK = " (a reply from memory)"
+"""Behind the speaker of an earlier reply of the responder."""
+NOTED = "Noted in this session"
+"""Heading of the insights of the open session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,10 @@ class Row:
     """Whether the text is a memory instead of an utterance."""
     is_current: bool = True
     """Whether it is not a memory that was superseded or retired."""
+    in_timeline: bool = False
+    """Whether it stands in a timeline."""
+    is_noted: bool = False
+    """Whether it is an insight of the open session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,43 @@ class Context:
     tokens: int = 0
     sources: tuple[Source, ...] = ()
     rows: tuple[Row, ...] = ()
+    plain: str = ""
+    """The text without its timelines, where it has any."""
+
+    @property
+    def has_timelines(self) -> bool:
+        """Whether it shows timelines."""
+        return any(source.kind is Strategy.TIMELINE for source in self.sources)
+
+    @property
+    def relations(self) -> frozenset[Relation]:
+        """The relations that its timelines show."""
+        return frozenset(relation for source in self.sources for relation in source.relations)
+
+    def latest_half(self) -> "Context | None":
+        """The latest half of its printed lines, with the rows that these show; `None` if it has hardly any."""
+        lines = self.text.splitlines()
+        if len(lines) < MIN_ROWS:
+            return None
+        kept = lines[len(lines) // 2 :]
+        numbers = {line.partition(" ")[0] for line in kept}
+        text = "\n".join(kept)
+        rows = tuple(row for row in self.rows if str(row.number) in numbers)
+        return replace(self, text=text, tokens=count_tokens(text), rows=rows)
+
+    def without_timelines(self, notes: str = "") -> "Context":
+        """The context with ``notes`` in place of its timelines.
+
+        Rows of timelines stay, to be cited through the notes; without notes they go.
+        """
+        text = "\n".join(part for part in (self.plain, notes) if part)
+        return Context(
+            text=text,
+            tokens=count_tokens(text),
+            sources=tuple(source for source in self.sources if source.kind is not Strategy.TIMELINE),
+            rows=tuple(row for row in self.rows if notes or not row.in_timeline),
+            plain=self.plain,
+        )
 
 
 def line_row(number: int, line: Line) -> Row:
@@ -50,6 +99,11 @@ def memory_row(number: int, memory: Memory) -> Row:
     """The row of a memory."""
     cites = tuple(line.utterance_id for line in memory.evidence)
     return Row(number, memory.speaker, memory.text, memory.at, cites, is_memory=True, is_current=memory.ending is None)
+
+
+def heading_of(row: Row) -> str:
+    """The heading of a row: its day, or that it was noted in the open session."""
+    return NOTED if row.is_noted else write_day(row.at)
 
 
 def write_day(time: datetime) -> str:
@@ -68,14 +122,23 @@ def fold(text: str) -> str:
 
 
 def write_row(row: Row) -> str:
-    """``12 Ann: I moved to Lyon.``, or for a memory ``12 Ann moved to Lyon.``"""
-    return f"{row.number} {fold(row.text)}" if row.is_memory else f"{row.number} {row.speaker}: {fold(row.text)}"
+    """``12 Ann: I moved to Lyon.``, or for a memory ``12 Ann moved to Lyon.``; an earlier reply is marked as one."""
+    if row.is_memory:
+        return f"{row.number} {fold(row.text)}"
+    return f"{row.number} {row.speaker}{REPLY_MARK if row.reply_id is not None else ''}: {fold(row.text)}"
 
 
-def make_context(printed: Sequence[str], sources: Sequence[Source], rows: Sequence[Row]) -> Context:
-    """The context with these printed lines; tokens are counted over the joined text."""
+def make_context(
+    printed: Sequence[str], sources: Sequence[Source], rows: Sequence[Row], plain: Sequence[str] = ()
+) -> Context:
+    """The context with these printed lines; tokens are counted over the joined text.
+
+    ``plain``: the lines that do not belong to timelines, where there are any.
+    """
     text = "\n".join(printed)
-    return Context(text=text, tokens=count_tokens(text), sources=tuple(sources), rows=tuple(rows))
+    return Context(
+        text=text, tokens=count_tokens(text), sources=tuple(sources), rows=tuple(rows), plain="\n".join(plain)
+    )
 
 
 def pack(

@@ -1,7 +1,6 @@
 """Caches features and vectors of texts and segments, which do not depend on the question."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,12 +11,17 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.compress.reads import LineFeatures, line_saliences, quantized
 from eunoe.workers.respond.turns import CandidateTurn, TextFeatures, feature_matrix, line_turns, text_features
+from eunoe.workers.text.caches import CacheBySize, total_chars
 from eunoe.workers.text.names import without_names
 
-MAX_TEXTS = 16_384
-"""Maximum of cached texts; about 25 MB."""
-MAX_SEGMENTS = 4096
-"""Maximum of cached segments; about 100 MB, mostly vectors."""
+MAX_TEXT_BYTES = 32 << 20
+"""Bytes of the readings of texts; about 16,000 utterances."""
+MAX_SEGMENT_BYTES = 128 << 20
+"""Bytes of the features of segments, mostly vectors; about 4,000 segments."""
+_TERM_BYTES = 150
+"""Of a term and its count."""
+_OBJECT_BYTES = 400
+"""Of everything else of a text."""
 
 TextReading = tuple[TextFeatures, NDArray[np.float32]]
 
@@ -29,7 +33,7 @@ class SegmentFeatures:
     segment: Segment
     turns: tuple[CandidateTurn, ...]
     vectors: NDArray[np.float32]
-    """Shape (turns, dimensions), unit rows; zeros for the responder's own utterances."""
+    """Shape (turns, dimensions), unit rows."""
     features: NDArray[np.float64]
     """See `eunoe.workers.respond.turns.feature_matrix`."""
 
@@ -39,8 +43,10 @@ class FeatureCache:
     """A least-recently-used cache, keyed by text and speakers' names."""
 
     embedder: Embedder
-    _texts: OrderedDict[bytes, TextReading] = field(default_factory=OrderedDict)
-    _segments: OrderedDict[tuple[str, tuple[str, ...]], SegmentFeatures] = field(default_factory=OrderedDict)
+    _texts: CacheBySize[bytes, TextReading] = field(default_factory=lambda: CacheBySize(MAX_TEXT_BYTES))
+    _segments: CacheBySize[tuple[str, tuple[str, ...]], SegmentFeatures] = field(
+        default_factory=lambda: CacheBySize(MAX_SEGMENT_BYTES)
+    )
 
     def missing(self, segments: Sequence[Segment], speakers: tuple[str, ...]) -> list[Segment]:
         """The segments not in the cache; a cached segment is recognised by object identity."""
@@ -53,21 +59,18 @@ class FeatureCache:
 
         Raises `Unavailable` if the embedder's endpoint is unavailable.
         """
-        fresh = self.missing(segments, speakers)
+        found = {segment.segment_id: self._known(segment, speakers) for segment in segments}
+        fresh = [segment for segment in segments if found[segment.segment_id] is None]
         fitting = {id_: one for id_, one in stored.items() if self._fits(one, speakers)}
         alone = [segment for segment in fresh if segment.segment_id not in fitting]
-        texts = dict.fromkeys(line.text for segment in alone for line in segment.lines if line.is_evidence)
+        texts = dict.fromkeys(line.text for segment in alone for line in segment.lines)
         read = await self.read_texts(texts, speakers) if texts else {}
         for segment in fresh:
             known = fitting.get(segment.segment_id)
             one = self._read(segment, speakers, read) if known is None else _from_stored(segment, speakers, known)
-            self._segments[segment.segment_id, speakers] = one
-        found = [self._segments[segment.segment_id, speakers] for segment in segments]
-        for segment in segments:
-            self._segments.move_to_end((segment.segment_id, speakers))
-        while len(self._segments) > MAX_SEGMENTS:
-            self._segments.popitem(last=False)
-        return found
+            found[segment.segment_id] = one
+            self._segments.put((segment.segment_id, speakers), one, _size_of_segment(one))
+        return [features for segment in segments if (features := found[segment.segment_id]) is not None]
 
     def _known(self, segment: Segment, speakers: tuple[str, ...]) -> SegmentFeatures | None:
         found = self._segments.get((segment.segment_id, speakers))
@@ -79,8 +82,7 @@ class FeatureCache:
     def _read(self, segment: Segment, speakers: Sequence[str], read: Mapping[str, TextReading]) -> SegmentFeatures:
         vectors = np.zeros((len(segment.lines), self.embedder.dimensions), dtype=np.float32)
         for place, line in enumerate(segment.lines):
-            if line.is_evidence:
-                vectors[place] = read[line.text][1]
+            vectors[place] = read[line.text][1]
         turns = line_turns(segment, {text: features for text, (features, _) in read.items()})
         return SegmentFeatures(
             segment, turns, quantized(vectors), feature_matrix(turns, line_saliences(segment.lines, speakers))
@@ -93,26 +95,28 @@ class FeatureCache:
         """
         names = hashlib.blake2b("\n".join(speakers).encode("utf-8", "surrogatepass"), digest_size=32).digest()
         digests = {text: _digest(names, text) for text in texts}
-        fresh = {digest: text for text, digest in digests.items() if digest not in self._texts}
-        known = {digest: self._texts[digest] for digest in digests.values() if digest not in fresh}
+        known = {digest: read for digest in digests.values() if (read := self._texts.get(digest)) is not None}
+        fresh = {digest: text for text, digest in digests.items() if digest not in known}
         if fresh:
             vectors = await self.embedder.embed([without_names(text, speakers) for text in fresh.values()])
             for (digest, text), vector in zip(fresh.items(), vectors, strict=True):
-                known[digest] = (text_features(text, speakers), vector)
-        self._keep(known)
+                features = text_features(text, speakers)
+                known[digest] = (features, vector.copy())  # a row of its own: a view would keep the whole batch
+                self._texts.put(digest, known[digest], _size_of_text(features) + vector.nbytes)
         return {text: known[digest] for text, digest in digests.items()}
 
-    def _keep(self, used: dict[bytes, TextReading]) -> None:
-        """Store readings as the most recently used, and evict the oldest."""
-        for digest, read in used.items():
-            self._texts[digest] = read
-            self._texts.move_to_end(digest)
-        while len(self._texts) > MAX_TEXTS:
-            self._texts.popitem(last=False)
+
+def _size_of_text(features: TextFeatures) -> int:
+    return _OBJECT_BYTES + _TERM_BYTES * len(features.counts)
+
+
+def _size_of_segment(read: SegmentFeatures) -> int:
+    chars = total_chars(turn.line.text for turn in read.turns)
+    return read.vectors.nbytes + read.features.nbytes + chars + sum(_size_of_text(turn.features) for turn in read.turns)
 
 
 def _from_stored(segment: Segment, speakers: Sequence[str], stored: LineFeatures) -> SegmentFeatures:
-    features = {line.text: text_features(line.text, speakers) for line in segment.lines if line.is_evidence}
+    features = {line.text: text_features(line.text, speakers) for line in segment.lines}
     turns = line_turns(segment, features)
     return SegmentFeatures(segment, turns, stored.unpacked(), feature_matrix(turns, stored.worth))
 

@@ -35,17 +35,37 @@ _DATE = re.compile(
 _ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d))?\b")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
-_WHEN = re.compile(r"\b(?:when|what (?:date|day|time|month|year)|how long|since|until)\b", re.IGNORECASE)
-_COUNT = re.compile(r"\bhow (?:many|much|old|often|long|far|tall|big)\b", re.IGNORECASE)
+_WHEN = re.compile(
+    r"\b(?:when|what (?:date|day|time|month|year)|how long|since|until|wann|seit|bis wann|cuándo)\b"
+    r"|언제|什么时候|几时|いつ",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(
+    r"\b(?:how (?:many|much|old|often|long|far|tall|big)|wie (?:viele?|alt|oft|lange|weit|gro(?:ß|ss))|cuánt[oa]s?)\b"
+    r"|몇|얼마나|多少|几个|いくつ|何人",
+    re.IGNORECASE,
+)
 _PRESENT = re.compile(
-    r"\b(?:now|nowadays|currently|these days|at the moment|at present|presently|right now)\b", re.IGNORECASE
+    r"\b(?:now|nowadays|currently|these days|at the moment|at present|presently|jetzt|derzeit|momentan|ahora)\b"
+    r"|지금|요즘|现在|目前|今は",
+    re.IGNORECASE,
 )
 _PAST = re.compile(
-    r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first)\b", re.IGNORECASE
+    r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first|früher|vorher|damals)\b"
+    r"|예전|以前|之前",
+    re.IGNORECASE,
+)
+_REPLIES = re.compile(
+    r"\b(?:you (?:ever )?(?:said|say|told|tell|suggest(?:ed)?|recommend(?:ed)?|mention(?:ed)?|proposed?|gave|give"
+    r"|wrote|listed|explain(?:ed)?|promised?|called|meant)|your (?:last |own )?(?:advice|suggestions?|recommendations?"
+    r"|answers?|reply|replies|lists?|plan|ideas?|words)|empfohlen|vorgeschlagen)\b|你说|你建议|你推荐|추천",
+    re.IGNORECASE,
 )
 MAX_TIMES = 100
 """Times of one question that count, the first ones: each is compared with the day of every utterance."""
-_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b", re.IGNORECASE)
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|my|me|mine|myself|ich|mir|mich|mein(?:e[mnrs]?)?|yo)\b|내가|나는|나의|제가|저는|我|私|僕", re.IGNORECASE
+)
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -71,6 +91,8 @@ class QuestionHints:
     """Whether it asks for the present state."""
     past: bool
     """Whether it asks for a past state."""
+    replies: bool
+    """Whether it asks for what the responder said."""
 
 
 def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
@@ -87,6 +109,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
         count=_COUNT.search(text) is not None,
         present=_PRESENT.search(text) is not None and not past,
         past=past,
+        replies=_REPLIES.search(text) is not None,
     )
 
 

@@ -8,9 +8,9 @@ from eunoe.schemas.events import Insight, Source, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
+from eunoe.workers.respond.context import Context, Row, heading_of, make_context, memory_row, pack, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
 
 
@@ -37,12 +37,17 @@ class MemorySearch:
         stats = await read_memory_stats(self.store, query.key)
         if not stats.memories:
             return []
-        words = terms(query.text, drop=query.speakers)
-        frequencies = await read_memory_frequencies(self.store, query.key, set(words))
-        hits = await self.search.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
+        frequencies = await read_memory_frequencies(self.store, query.key, set(query.terms))
+        hits = await self.search.find(
+            Collection.MEMORIES, query, query_vector(query.terms, frequencies, stats.memories)
+        )
         scores = {hit.id: hit.score for hit in hits}
         known = await read_memories(self.store, query.key, list(scores), self.parse)
         return [(memory, scores[memory.memory_id]) for memory in known]
+
+    async def read(self, key: str, ids: Sequence[str]) -> list[tuple[Memory, float]]:
+        """The stored memories with these ids, each with the score 1."""
+        return [(memory, 1.0) for memory in await read_memories(self.store, key, list(ids), self.parse)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,10 @@ class CurrentSource:
 
 @dataclass(frozen=True, slots=True)
 class InsightSource:
-    """The best current memories not replaced by this session's insights, and the insights."""
+    """The memories blended at this turn, the best other current ones, and this session's insights.
+
+    Memories that an insight replaces are left out.
+    """
 
     search: MemorySearch
     limit: int
@@ -70,7 +78,9 @@ class InsightSource:
         """Insights take precedence under the budget; in the text they are last, as the newest."""
         insights = unique_insights(query.insights)
         replaced = {id_ for insight in query.insights for id_ in insight.replaces}
-        found = current_only(await self.search.find(query))[: self.limit]
+        blended = await self.search.read(query.key, query.looked_up)
+        hits = {memory.memory_id: (memory, score) for memory, score in [*blended, *await self.search.find(query)]}
+        found = current_only(list(hits.values()))[: self.limit]
         refined = [pair for pair in found if pair[0].memory_id not in replaced]
         shown = [show_insight(insight, query.session, place) for place, insight in enumerate(insights)]
         shown = shown[::-1] + [show_memory(memory, score, Strategy.INSIGHT) for memory, score in refined]
@@ -115,7 +125,9 @@ def show_insight(insight: Insight, session: int, place: int) -> ShownMemory:
         utterance_ids=cites,
         score=1.0,
     )
-    return ShownMemory(Row(0, insight.speaker, insight.text, at, cites, is_memory=True), (session, place, ""), source)
+    return ShownMemory(
+        Row(0, insight.speaker, insight.text, at, cites, is_memory=True, is_noted=True), (session, place, ""), source
+    )
 
 
 def lay_out_memories(shown: Sequence[ShownMemory]) -> Context:
@@ -124,8 +136,8 @@ def lay_out_memories(shown: Sequence[ShownMemory]) -> Context:
     printed: list[str] = []
     rows: list[Row] = []
     for one in ordered:
-        day = write_day(one.row.at)
-        if not rows or write_day(rows[-1].at) != day:
+        day = heading_of(one.row)
+        if not rows or heading_of(rows[-1]) != day:
             printed.append(day)
         rows.append(replace(one.row, number=len(rows) + 1))
         printed.append(write_row(rows[-1]))

@@ -1,36 +1,37 @@
 """The replier that uses a language model."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from eunoe.schemas.events import Provenance, Strategy
-from eunoe.schemas.ports import LanguageModel
-from eunoe.workers.models.asking import ask_checked
-from eunoe.workers.respond.context import Context
+from eunoe.schemas.events import Provenance
+from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.workers.models.answer_forms import ReplyForm
+from eunoe.workers.models.asking import CheckedQuestion, ask_question, ask_unrecorded
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.prompt import (
     FUSED,
     REPLY,
-    Note,
-    RefineAnswer,
-    RefinedReplyAnswer,
-    ReplyAnswer,
+    good_notes,
+    good_reply,
     refine_fault,
     refine_prompt,
     refined_reply_prompt,
     reply_fault,
     reply_prompt,
+    write_notes,
 )
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine
-from eunoe.workers.text.tokens import count_tokens
+
+Writer = Callable[[ReplyTask], Prompt]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReplier:
     """Replies in one call, or in two if timelines are refined separately.
 
-    If an answer is invalid twice, the offline replier answers.
+    Without a valid answer the offline replier answers. A prompt that is too long for the endpoint is asked with the
+    latest half of memory and dialogue. The provenance counts the questions and those without a valid answer.
     """
 
     model: LanguageModel
@@ -39,61 +40,69 @@ class ModelReplier:
 
     async def reply(self, task: ReplyTask) -> DraftReply:
         """The model's reply and the rows it cites (THEANINE, equations 11 and 12)."""
-        if not _has_timelines(task.context) or self.refine is Refine.OFF:
-            return await self._reply(task)
+        if not task.context.has_timelines or self.refine is Refine.OFF:
+            return await self._reply(task, reply_prompt, REPLY)
         if self.refine is Refine.FUSED:
-            return await self._refined_reply(task)
-        return await self._reply(await self._refined(task))
+            return await self._reply(task, refined_reply_prompt, FUSED)
+        refined = await self._refined(task)
+        return _counted(await self._reply(refined or task, reply_prompt, REPLY), fell_back=refined is None)
 
-    async def _reply(self, task: ReplyTask) -> DraftReply:
-        rows = task.rows
-        asked = await ask_checked(
-            self.model, reply_prompt(task), ReplyAnswer, lambda answer: reply_fault(answer, rows), urgent=True
-        )
-        return await self._answer(task, asked.answer, REPLY)
-
-    async def _refined_reply(self, task: ReplyTask) -> DraftReply:
-        rows = task.rows
-        asked = await ask_checked(
-            self.model,
-            refined_reply_prompt(task),
-            RefinedReplyAnswer,
-            lambda answer: reply_fault(answer, rows),
-            urgent=True,
-        )
-        return await self._answer(task, asked.answer, FUSED)
-
-    async def _answer(
-        self, task: ReplyTask, answer: ReplyAnswer | RefinedReplyAnswer | None, prompt: str
-    ) -> DraftReply:
-        if answer is None:
+    async def _reply(self, task: ReplyTask, write: Writer, prompt: str) -> DraftReply:
+        asked = await ask_question(self.model, _reply_question(task, write))
+        if asked.answer is None:
             reply = await self.offline.reply(task)
-            return replace(reply, made_by=reply.made_by.model_copy(update={"fallback": True}))
+            update = {"fallback": True, "items": 1, "fell_back": 1}
+            return replace(reply, made_by=reply.made_by.model_copy(update=update))
         rows = task.rows
-        cited = tuple(rows[number] for number in sorted(set(answer.cited)))
-        return DraftReply(answer.text.strip(), cited, Provenance(code=CODE, model=self.model.name, prompt=prompt))
+        cited = tuple(rows[number] for number in sorted(set(asked.answer.cited)))
+        made_by = Provenance(code=CODE, model=self.model.name, prompt=prompt, items=1)
+        return DraftReply(asked.answer.text.strip(), cited, made_by)
 
-    async def _refined(self, task: ReplyTask) -> ReplyTask:
-        """The task with notes in place of raw timelines; unchanged if no refinement is valid.
+    async def _refined(self, task: ReplyTask) -> ReplyTask | None:
+        """The task with notes in place of its timelines, without them if no note helps; `None` without a valid answer.
 
-        If the context has more than timelines, its rows stay and the notes follow them.
+        What else the context shows stays before the notes.
         """
-        rows = task.rows
-        asked = await ask_checked(
-            self.model, refine_prompt(task), RefineAnswer, lambda answer: refine_fault(answer, rows), urgent=True
-        )
-        if asked.answer is None or not asked.answer.notes:
-            return task
-        notes = write_notes(asked.answer.notes)
-        alone = all(source.kind is Strategy.TIMELINE for source in task.context.sources)
-        text = notes if alone else f"{task.context.text}\n{notes}"
-        return replace(task, context=replace(task.context, text=text, tokens=count_tokens(text)))
+        asked = await ask_question(self.model, _refine_question(task))
+        if asked.answer is None:
+            return None
+        return replace(task, context=task.context.without_timelines(write_notes(asked.answer.notes)))
 
 
-def write_notes(notes: Iterable[Note]) -> str:
-    """Refined timelines as the prompt shows them: each note with the rows it cites."""
-    return "\n".join(f"- {' '.join(note.text.split())} (rows {', '.join(map(str, note.cited))})" for note in notes)
+def _counted(reply: DraftReply, *, fell_back: bool) -> DraftReply:
+    """The reply with the question for notes counted, too."""
+    made_by = reply.made_by
+    update = {"items": made_by.items + 1, "fell_back": made_by.fell_back + fell_back}
+    return replace(reply, made_by=made_by.model_copy(update=update))
 
 
-def _has_timelines(context: Context) -> bool:
-    return any(source.kind is Strategy.TIMELINE for source in context.sources)
+def _reply_question(task: ReplyTask, write: Writer) -> CheckedQuestion[ReplyForm]:
+    rows, less = task.rows, task.latest_half()
+
+    async def shorter(model: LanguageModel) -> ReplyForm | None:
+        return None if less is None else (await ask_unrecorded(model, _reply_question(less, write))).answer
+
+    return CheckedQuestion(
+        write(task),
+        ReplyForm,
+        lambda answer: reply_fault(answer, rows),
+        smaller=None if less is None else shorter,
+        repair=lambda answer: good_reply(answer, rows),
+        urgent=True,
+    )
+
+
+def _refine_question(task: ReplyTask) -> CheckedQuestion[ReplyForm]:
+    rows, less = task.rows, task.latest_half()
+
+    async def shorter(model: LanguageModel) -> ReplyForm | None:
+        return None if less is None else (await ask_unrecorded(model, _refine_question(less))).answer
+
+    return CheckedQuestion(
+        refine_prompt(task),
+        ReplyForm,
+        lambda answer: refine_fault(answer, rows),
+        smaller=None if less is None else shorter,
+        repair=lambda answer: good_notes(answer, rows),
+        urgent=True,
+    )

@@ -1,14 +1,17 @@
 """Caches parsed documents: validation costs more than all further work on them."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from eunoe.workers.text.caches import CacheBySize
+
 T = TypeVar("T")
 
-MAX_PARSED = 4096
-"""Maximum of cached documents; about 40 MB of segments."""
+MAX_BYTES = 64 << 20
+"""Bytes of cached documents, each counted as `COPIES` times its text."""
+COPIES = 4
+"""The text, and its values as objects: measured, rounded up."""
 
 
 @dataclass(slots=True)
@@ -16,14 +19,13 @@ class ParseCache(Generic[T]):
     """A least-recently-used cache of a parser: equal texts give the same frozen value."""
 
     parse: Callable[[str], T]
-    _kept: OrderedDict[str, T] = field(default_factory=OrderedDict)
+    _kept: CacheBySize[str, T] = field(default_factory=lambda: CacheBySize(MAX_BYTES))
 
     def __call__(self, text: str) -> T:
         """The parsed text; raises what the parser raises."""
-        if text in self._kept:
-            self._kept.move_to_end(text)
-            return self._kept[text]
-        value = self._kept[text] = self.parse(text)
-        if len(self._kept) > MAX_PARSED:
-            self._kept.popitem(last=False)
+        known = self._kept.get(text)
+        if known is not None:
+            return known
+        value = self.parse(text)
+        self._kept.put(text, value, COPIES * len(text))
         return value

@@ -1,10 +1,10 @@
 """The port of a replier: its task and its answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from eunoe.schemas.events import Line, Provenance
-from eunoe.workers.respond.context import Context, Row
+from eunoe.workers.respond.context import MIN_ROWS, Context, Row
 
 CODE = "respond/1"
 
@@ -19,6 +19,16 @@ class ReplyTask:
     """The current session, numbered after the rows of memory."""
     context: Context
     speakers: tuple[str, ...]
+    persona: str = ""
+    """The product's words about the speaker of the reply; empty if there are none."""
+
+    def latest_half(self) -> "ReplyTask | None":
+        """The task with the latest half of memory and dialogue; `None` if there is hardly any."""
+        context = self.context.latest_half()
+        if context is None and len(self.dialogue) < MIN_ROWS:
+            return None
+        kept = self.dialogue[len(self.dialogue) // 2 :] if len(self.dialogue) >= MIN_ROWS else self.dialogue
+        return replace(self, context=context or self.context, dialogue=kept)
 
     @property
     def rows(self) -> dict[int, Row]:

@@ -10,7 +10,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
 from eunoe.workers.respond.context import Context, Row, line_row, make_context, pack, write_day, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.terms import query_vector
 from eunoe.workers.text.tokens import count_tokens
 
 GAP = "…"
@@ -40,9 +40,10 @@ class SegmentSource:
         stats = await read_stats(self.store, query.key)
         if not stats.segments:
             return Context()
-        words = terms(query.text, drop=query.speakers)
-        frequencies = await read_frequencies(self.store, query.key, set(words))
-        hits = await self.search.find(Collection.SEGMENTS, query, query_vector(words, frequencies, stats.segments))
+        frequencies = await read_frequencies(self.store, query.key, set(query.terms))
+        hits = await self.search.find(
+            Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
+        )
         scores = {hit.id: hit.score for hit in hits}
         found = await read_segments(self.store, query.key, list(scores), self.parse)
         ranked = [Excerpt(segment, scores[segment.segment_id], len(segment.lines)) for segment in found]

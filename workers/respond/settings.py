@@ -34,6 +34,9 @@ class Refine(StrEnum):
 class RespondSettings(Value):
     """Defaults for asks that do not set them."""
 
+    persona: Annotated[str, Tier.SET] = Field(default="", max_length=8000)
+    """The product's words about the participant that replies: who it is and its manner. Part of the prompt's
+    instructions; only a language model reads it."""
     strategy: Annotated[Strategy, Tier.TUNE] = Strategy.FUSED
     """Strategy of retrieval."""
     retriever: Retriever = Retriever.RRF

@@ -1,7 +1,8 @@
 """The port of a recall source, one per strategy, and the search that most of them share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +15,10 @@ from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.settings import RespondSettings, Retriever
 from eunoe.workers.text.names import without_names
+from eunoe.workers.text.queries import WeightedText, mixed_vector, weighted_terms
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     """A question to memory, with its conversation and token budget."""
 
@@ -30,8 +32,27 @@ class Query:
     """The number of the open session, or of the next one; 0 if there is none."""
     insights: tuple[Insight, ...] = ()
     """Insights of the open session so far, in the order of turns."""
+    around: tuple[WeightedText, ...] = ()
+    """Texts to search by beside it: utterances before it, and the question asked of memory."""
+    looked_up: tuple[str, ...] = ()
+    """Ids of memories that were found for that question."""
     vector: NDArray[np.float32] | None = field(default=None, compare=False)
-    """The vector of the text without names, if already computed."""
+    """The vector of the texts without names, if already computed."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text, and those around it."""
+        return self.text, *(text for text, _ in self.around)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each of `texts`."""
+        return 1.0, *(weight for _, weight in self.around)
+
+    @cached_property
+    def terms(self) -> Mapping[str, float]:
+        """Term → weight; names of speakers are none."""
+        return weighted_terms(self.text, self.around, drop=self.speakers)
 
 
 class RecallSource(Protocol):
@@ -56,7 +77,8 @@ class HybridSearch:
         if self.settings.retriever is not Retriever.BM25:
             vector = query.vector
             if vector is None:
-                (vector,) = await self.embedder.embed([without_names(query.text, query.speakers)])
+                vectors = await self.embedder.embed([without_names(text, query.speakers) for text in query.texts])
+                vector = mixed_vector(list(vectors), query.weights)
             dense = vector.astype("<f4").tobytes()
             searches.append(Search(collection, query.key, self.settings.candidates, dense=dense))
         if self.settings.retriever is not Retriever.DENSE and sparse.indices:

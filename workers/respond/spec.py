@@ -1,19 +1,25 @@
 """Spec of stage respond."""
 
-from eunoe.schemas.events import Reply, ReplyContext
+from eunoe.schemas.events import Recalled, Reply, ReplyContext
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
+from eunoe.workers.respond.replier import Replier
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.stage import NAME, TABLES, RespondStage, error_reply
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec
 
 
+def replier_of(dependencies: Dependencies) -> Replier:
+    """The replier of the stage: the model's where one is set."""
+    settings, language = dependencies.settings.of(RespondSettings), dependencies.language_of("respond")
+    offline = OfflineReplier(dependencies.embedder)
+    return offline if language is None else ModelReplier(language, offline, settings.refine)
+
+
 def build(dependencies: Dependencies) -> Stage:
     """The stage over these ports."""
-    settings, language = dependencies.settings.of(RespondSettings), dependencies.language
-    offline = OfflineReplier(dependencies.embedder)
-    replier = offline if language is None else ModelReplier(language, offline, settings.refine)
+    settings, replier = dependencies.settings.of(RespondSettings), replier_of(dependencies)
     return RespondStage(dependencies.store, recall_sources(dependencies), replier, settings)
 
 
@@ -21,7 +27,7 @@ SPEC = StageSpec(
     name=NAME,
     purpose="Recall memory for asks, and reply",
     consumes=(ReplyContext,),
-    emits=(Reply,),
+    emits=(Reply, Recalled),
     order=ApplyOrder.REQUEST,
     build=build,
     reply_settings={"respond": RespondSettings},

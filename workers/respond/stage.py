@@ -1,18 +1,20 @@
 """Stage `respond`: recalls memory and replies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.base import Contract, Identifier, Value
 from eunoe.schemas.decisions import Decision, Put, Work
-from eunoe.schemas.events import Provenance, Reply, ReplyContext, Strategy
+from eunoe.schemas.events import Freshness, Provenance, Recalled, RecalledRow, Reply, ReplyContext, Strategy, Wants
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_stats
-from eunoe.workers.respond.context import Row, latest
+from eunoe.workers.compress.reads import SegmentStats, read_stats
+from eunoe.workers.respond.context import Context, Row, latest
+from eunoe.workers.respond.freshness import read_freshness
 from eunoe.workers.respond.replier import CODE, DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Query, RecallSource
 from eunoe.workers.stage import StageTables
+from eunoe.workers.text.queries import texts_around
 
 NAME = "respond"
 CITED = "cited"
@@ -41,7 +43,7 @@ class RespondStage:
         self._settings = settings
 
     async def decide(self, work: Work[ReplyContext]) -> Decision:
-        """Decide one `Reply` and the record of its citations."""
+        """Decide one `Reply` and the record of its citations, or one `Recalled`."""
         event = work.event
         strategy = event.request.strategy or self._settings.strategy
         stats = await read_stats(self._store, work.key)
@@ -55,14 +57,32 @@ class RespondStage:
             asker=event.question.speaker,
             session=event.session,
             insights=event.insights,
+            around=texts_around(
+                event.question.text,
+                [line.text for line in event.dialogue],
+                event.looked_up.question if event.looked_up else "",
+                stats.speakers,
+            ),
+            looked_up=event.looked_up.memory_ids if event.looked_up else (),
         )
         context = await self._sources[strategy].recall(query)
+        dialogue = latest(event.dialogue, self._settings.dialogue_tokens, len(context.rows) + 1)
+        if event.request.wants is Wants.MEMORY:
+            fresh = await read_freshness(self._store, event, stats.session)
+            return Decision(events=(recalled(event, context, dialogue, strategy, fresh),))
+        return await self._reply(work, context, dialogue, stats)
+
+    async def _reply(
+        self, work: Work[ReplyContext], context: Context, dialogue: tuple[Row, ...], stats: SegmentStats
+    ) -> Decision:
+        event = work.event
         task = ReplyTask(
             speak_as=event.request.speak_as,
             question=event.question,
-            dialogue=latest(event.dialogue, self._settings.dialogue_tokens, len(context.rows) + 1),
+            dialogue=dialogue,
             context=context,
             speakers=stats.speakers,
+            persona=self._settings.persona,
         )
         answer = await self._replier.reply(task)
         reply = Reply(
@@ -76,8 +96,9 @@ class RespondStage:
             sources=context.sources,
             context=context.text,
             context_tokens=context.tokens,
-            strategy=strategy,
+            strategy=event.request.strategy or self._settings.strategy,
             known_session=stats.session,
+            freshness=await read_freshness(self._store, event, stats.session),
             made_by=answer.made_by,
         )
         record = Put.of(CITED, reply.reply_id, Cited(utterance_ids=reply.cited))
@@ -103,7 +124,42 @@ def _evidence_of(row: Row, known: Mapping[str, Cited]) -> tuple[str, ...]:
 
 def reply_id(event: ReplyContext) -> str:
     """The id of the reply to a request."""
-    return derive_id(event.key, event.session, NAME, event.request.request_id)
+    return derive_id(event.key, event.session, NAME, event.ask_id)
+
+
+def recalled(
+    event: ReplyContext, context: Context, dialogue: Sequence[Row], strategy: Strategy, fresh: Freshness | None
+) -> Recalled:
+    """The answer to an ask that wants memory; ``dialogue``: the rows of the open session, latest last.
+
+    ``fresh`` is `None` where nothing could be recalled.
+    """
+    return Recalled(
+        tenant=event.tenant,
+        conversation_id=event.conversation_id,
+        request_id=event.request.request_id,
+        text=context.text,
+        tokens=context.tokens,
+        rows=tuple(map(_recalled_row, context.rows)),
+        sources=context.sources,
+        dialogue=event.dialogue[len(event.dialogue) - len(dialogue) :],
+        strategy=strategy,
+        session=event.session,
+        known_session=0 if fresh is None else fresh.session,
+        freshness=fresh,
+    )
+
+
+def _recalled_row(row: Row) -> RecalledRow:
+    return RecalledRow(
+        speaker=row.speaker,
+        text=row.text,
+        at=row.at,
+        cites=row.cites,
+        reply_id=row.reply_id,
+        is_memory=row.is_memory,
+        holds=row.is_current,
+    )
 
 
 def error_reply(work: Work[ReplyContext], error: str, settings: RespondSettings | None = None) -> tuple[Contract, ...]:
@@ -112,6 +168,10 @@ def error_reply(work: Work[ReplyContext], error: str, settings: RespondSettings 
     An ask that names no strategy got the one of ``settings``; `None` means the default settings.
     """
     event = work.event
+    strategy = event.request.strategy or (settings or RespondSettings()).strategy
+    if event.request.wants is Wants.MEMORY:
+        nothing = recalled(event, Context(), (), strategy, None)
+        return (nothing.model_copy(update={"error": error[:500]}),)
     return (
         Reply(
             tenant=event.tenant,
@@ -120,7 +180,7 @@ def error_reply(work: Work[ReplyContext], error: str, settings: RespondSettings 
             request_id=event.request.request_id,
             speaker=event.request.speak_as,
             text="",
-            strategy=event.request.strategy or (settings or RespondSettings()).strategy,
+            strategy=strategy,
             known_session=0,
             made_by=Provenance(code=CODE, model="none"),
             error=error[:500],

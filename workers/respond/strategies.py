@@ -25,14 +25,25 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
     search = HybridSearch(index, embedder, settings)
     parsed = ParseCache(Segment.from_json)
     memories = MemorySearch(store, search, ParseCache(Memory.from_json))
-    tree = TreeRecall(store, index, embedder, dependencies.settings.of(TreeRecallSettings))
+    recall_settings, tree_settings = (
+        dependencies.settings.of(TreeRecallSettings),
+        dependencies.settings.of(TreeSettings),
+    )
+    tree = TreeSource(store, TreeRecall(store, index, embedder, recall_settings), tree_settings.unit)
+    aggregates_stand = tree_settings.ask_model and recall_settings.aggregates_stand
     return {
         Strategy.SEGMENT: SegmentSource(store, search, parsed),
         Strategy.TIMELINE: TimelineSource(store, search, timeline),
-        Strategy.TREE: TreeSource(store, tree, dependencies.settings.of(TreeSettings).unit),
+        Strategy.TREE: tree,
         Strategy.CURRENT: CurrentSource(memories, settings.current),
         Strategy.INSIGHT: InsightSource(memories, settings.called_up),
         Strategy.FUSED: FusedSource(
-            store, search, FeatureCache(embedder), timeline, settings.max_lines, parse_segment=parsed
+            store,
+            search,
+            FeatureCache(embedder),
+            timeline,
+            settings.max_lines,
+            tree if aggregates_stand else None,
+            parse_segment=parsed,
         ),
     }

@@ -1,7 +1,7 @@
 """Strategy `timeline`: timelines of linked memories retrieved for the dialogue (THEANINE, section 2.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from eunoe.schemas.decisions import Collection
@@ -12,7 +12,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.link.reads import Timeline, TimelineSettings, read_timelines
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
 
 HEADING = "Timeline"
@@ -43,9 +43,10 @@ class TimelineSource:
     async def recall(self, query: Query) -> Context:
         """The timelines of the top-k memories that fit the budget."""
         stats = await read_memory_stats(self.store, query.key)
-        words = terms(query.text, drop=query.speakers)
-        frequencies = await read_memory_frequencies(self.store, query.key, set(words))
-        hits = await self.search.find(Collection.MEMORIES, query, query_vector(words, frequencies, stats.memories))
+        frequencies = await read_memory_frequencies(self.store, query.key, set(query.terms))
+        hits = await self.search.find(
+            Collection.MEMORIES, query, query_vector(query.terms, frequencies, stats.memories)
+        )
         known = await read_memories(self.store, query.key, [hit.id for hit in hits])
         scores = {hit.id: hit.score for hit in hits}
         retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
@@ -96,7 +97,7 @@ def lay_out_timelines(shown: Sequence[ShownTimeline]) -> Context:
 def _written(memory: Memory, rows: dict[str, Row]) -> str:
     if memory.memory_id in rows:
         return f"{rows[memory.memory_id].number}"
-    row = memory_row(len(rows) + 1, memory)
+    row = replace(memory_row(len(rows) + 1, memory), in_timeline=True)
     rows[memory.memory_id] = row
     return f"{write_row(row)} ({write_day(memory.at)})"
 

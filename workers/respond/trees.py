@@ -42,6 +42,11 @@ class ShownNode:
         """Log order; an aggregate is placed at its first entry."""
         return min((entry.session, entry.index) for entry in self.entries)
 
+    @property
+    def last_place(self) -> tuple[int, int]:
+        """Session and place in it of its last entry."""
+        return max((entry.session, entry.index) for entry in self.entries)
+
 
 @dataclass(frozen=True, slots=True)
 class TreeSource:
@@ -53,7 +58,17 @@ class TreeSource:
 
     async def recall(self, query: Query) -> Context:
         """The best nodes that fit the budget, in time order, no utterance twice."""
-        hits = await self.recall_tree.recall(query.key, without_names(query.text, query.speakers))
+        return pack(await self._nodes(query, await self._hits(query)), query.budget_tokens, lay_out_nodes, shorter)
+
+    async def aggregates(self, query: Query) -> list[ShownNode]:
+        """The aggregates among the best nodes, best first."""
+        return await self._nodes(query, [hit for hit in await self._hits(query) if hit.entry is None])
+
+    async def _hits(self, query: Query) -> list[TreeHit]:
+        return await self.recall_tree.recall(query.key, without_names(query.text, query.speakers), query.around)
+
+    async def _nodes(self, query: Query, hits: Sequence[TreeHit]) -> list[ShownNode]:
+        """The hits with their entries, those without any left out."""
         below = {
             hit.node_id: [hit.entry]
             if hit.entry
@@ -62,7 +77,7 @@ class TreeSource:
         }
         entries = await self._entries(query.key, dict.fromkeys(id_ for ids in below.values() for id_ in ids))
         shown = [_shown(hit, [entries[id_] for id_ in below[hit.node_id] if id_ in entries]) for hit in hits]
-        return pack([node for node in shown if node.entries], query.budget_tokens, lay_out_nodes, shorter)
+        return [node for node in shown if node.entries]
 
     async def _entries(self, key: str, ids: Iterable[str]) -> Mapping[str, Entry]:
         wanted = list(ids)
@@ -117,10 +132,11 @@ def lay_out_nodes(ranked: Sequence[ShownNode]) -> Context:
             printed.append(day)
         numbered.append(replace(row, number=len(numbered) + 1))
         printed.append(write_row(numbered[-1]))
-    return make_context(printed, [_source(node) for node in fresh], numbered)
+    return make_context(printed, [node_source(node) for node in fresh], numbered)
 
 
-def _source(node: ShownNode) -> Source:
+def node_source(node: ShownNode) -> Source:
+    """The source of a node, dated by its last entry."""
     last = max(node.entries, key=lambda entry: (entry.session, entry.index))
     return Source(
         kind=Strategy.TREE,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.memory import Segment
-from eunoe.workers.respond.context import Row, line_row
+from eunoe.workers.respond.context import REPLY_MARK, Row, line_row
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 
@@ -69,9 +69,6 @@ class TextFeatures:
     """Whether it begins with a reaction to the previous utterance."""
 
 
-NO_FEATURES = TextFeatures({}, 0, 0, False, False, False, 0, False, False)
-
-
 def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
     """Read the features of a text; the speakers' names are not terms."""
     counts = Counter(terms(text, drop=speakers))
@@ -100,7 +97,6 @@ class CandidateTurn:
     order: tuple[int, int, int]
     """Session, index of the segment in it, index in the segment."""
     features: TextFeatures
-    """`NO_FEATURES` for the responder's own utterances, which only keep their place."""
     tokens: int
     """Tokens of its row."""
 
@@ -129,11 +125,8 @@ class CandidateTurn:
 
 
 def line_turns(segment: Segment, features: Mapping[str, TextFeatures]) -> tuple[CandidateTurn, ...]:
-    """The utterances of a segment; ``features`` has an entry for each text of an evidence line."""
-    return tuple(
-        _turn(line, segment, place, features[line.text] if line.is_evidence else NO_FEATURES)
-        for place, line in enumerate(segment.lines)
-    )
+    """The utterances of a segment; ``features`` has an entry for each of their texts."""
+    return tuple(_turn(line, segment, place, features[line.text]) for place, line in enumerate(segment.lines))
 
 
 ASKS, TIME, NUMBER, NAMES, OWN, REACTS, SALIENCE, TOKENS, LENGTH = COLUMNS = range(9)
@@ -162,7 +155,8 @@ def feature_matrix(turns: Sequence[CandidateTurn], salience: Sequence[float]) ->
 
 
 def _turn(line: Line, segment: Segment, place: int, features: TextFeatures) -> CandidateTurn:
-    tokens = features.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON
+    mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
+    tokens = features.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON + mark
     return CandidateTurn(line, segment.segment_id, (segment.session, segment.index, place), features, tokens)
 
 

@@ -1,23 +1,30 @@
 """The segmenter that uses a language model."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.ports import LanguageModel
-from eunoe.workers.models.asking import ask_checked
+from eunoe.workers.models.answer_forms import StartRow, StartsForm
+from eunoe.workers.models.asking import CheckedQuestion, ask_unrecorded, side_by_side
+from eunoe.workers.models.parts import ask_parts
 from eunoe.workers.segment.offline import OfflineSegmenter
-from eunoe.workers.segment.prompt import NAME, SegmentContext, SegmentsAnswer, row_cost, rows_of, segment_prompt
+from eunoe.workers.segment.prompt import NAME, SegmentContext, fault_of, row_cost, rows_of, segment_prompt
 from eunoe.workers.segment.segmenter import CODE, Segmentation
 from eunoe.workers.segment.settings import SegmentSettings
-from eunoe.workers.segment.spans import stitch, units_of, windows
+from eunoe.workers.segment.spans import spans_from, stitch, units_of, windows
+
+_MIN_ROWS = 4
+"""Rows that a question is not halved below."""
+_MAX_OVERLAP = 6
+"""Rows that the halves of a question share."""
 
 
 class ModelSegmenter:
-    """Asks one question a session, or one per window of a long one.
+    """Asks one question a session, or one per window of a long one, for the first rows of the segments.
 
-    An answer is valid if it tiles its window. An invalid one is asked once more with the fault named; after that the
-    offline segmenter decides the whole session.
+    Whatever rows are answered, they tile the window. A window without a valid answer is decided by the offline
+    segmenter.
     """
 
     def __init__(self, model: LanguageModel, offline: OfflineSegmenter, settings: SegmentSettings) -> None:
@@ -33,27 +40,102 @@ class ModelSegmenter:
         units = units_of(lines, self._settings.unit)
         if len(units) <= 1:
             return await self._offline.segment(lines)
-        spans = await self._ask(lines, units)
-        if spans is None:
+        places, parts = await self._ask(lines, units)
+        fell_back = sum(part is None for part in parts)
+        counts = {"prompt": NAME, "items": len(parts), "fell_back": fell_back}
+        if fell_back == len(parts):
             found = await self._offline.segment(lines)
-            return replace(found, made_by=found.made_by.model_copy(update={"prompt": NAME, "fallback": True}))
-        return Segmentation(spans, Provenance(code=CODE, model=self._model.name, prompt=NAME))
+            made_by = found.made_by.model_copy(update={**counts, "fallback": True})
+            return Segmentation(found.spans, made_by)
+        tilings = await self._tilings(lines, units, places, parts)
+        spans = tuple(Span(first=units[s.first].first, last=units[s.last].last) for s in stitch(tilings))
+        made_by = Provenance(code=CODE, model=self._model.name).model_copy(update=counts)
+        return Segmentation(spans, made_by)
 
-    async def _ask(self, lines: Sequence[Line], units: Sequence[Span]) -> tuple[Span, ...] | None:
+    async def _ask(
+        self, lines: Sequence[Line], units: Sequence[Span]
+    ) -> tuple[Sequence[Span], list[Sequence[Span] | None]]:
+        """The windows over the units, and the tiling of each; `None` for one without a valid answer."""
         rows = rows_of(lines, units, self._settings.max_unit_chars)
         costs = [row_cost(row) for row in rows]
-        parts: list[list[Span]] = []
-        for window in windows(costs, self._settings.prompt_budget_tokens, self._settings.overlap_units):
-            part = await self._ask_window(rows[window.first : window.last + 1], window.first)
-            if part is None:
-                return None
-            parts.append(part)
-        return tuple(Span(first=units[s.first].first, last=units[s.last].last) for s in stitch(parts))
+        places = windows(costs, self._settings.prompt_budget_tokens, self._settings.overlap_units)
 
-    async def _ask_window(self, rows: tuple[str, ...], offset: int) -> list[Span] | None:
-        """The window's segments, as spans over the units of the session; `None` if no answer is valid."""
-        prompt = segment_prompt(SegmentContext(rows=rows, unit=self._settings.unit))
-        asked = await ask_checked(self._model, prompt, SegmentsAnswer, lambda answer: answer.fault(len(rows)))
-        if asked.answer is None:
+        def question(place: Span) -> CheckedQuestion[StartsForm]:
+            return _Window(tuple(rows[place.first : place.last + 1]), self._settings).question()
+
+        asked = await ask_parts(self._model, places, question, _halves)
+        return [place for place, _ in asked], [None if form is None else _tiling(form, place) for place, form in asked]
+
+    async def _tilings(
+        self,
+        lines: Sequence[Line],
+        units: Sequence[Span],
+        places: Sequence[Span],
+        parts: Sequence[Sequence[Span] | None],
+    ) -> list[Sequence[Span]]:
+        """The tilings of all windows, those without an answer by the offline segmenter."""
+        if None not in parts:
+            return [part for part in parts if part is not None]
+        offline = {span.first for span in (await self._offline.segment(lines)).spans}
+        starts = [number for number, unit in enumerate(units) if unit.first in offline]
+        return [_shifted(starts, place) if part is None else part for place, part in zip(places, parts, strict=True)]
+
+
+def _tiling(answer: StartsForm, place: Span) -> list[Span]:
+    """The tiling of a window by the rows that an answer names, numbered from 1 in the window."""
+    return _shifted([place.first + start.row - 1 for start in answer.starts], place)
+
+
+def _shifted(starts: Sequence[int], place: Span) -> list[Span]:
+    """The tiling of a window that begins at those of the session's ``starts`` that lie in it."""
+    tiling = spans_from((start - place.first for start in starts), place.last - place.first + 1)
+    return [Span(first=place.first + span.first, last=place.first + span.last) for span in tiling]
+
+
+def _halves(place: Span) -> tuple[Span, ...]:
+    """The two halves of a window, which share some units; none of one that is too short."""
+    n = place.last - place.first + 1
+    if n < 2 * _MIN_ROWS:
+        return ()
+    first, second = _cut(n)
+    return (
+        Span(first=place.first, last=place.first + first - 1),
+        Span(first=place.first + second, last=place.last),
+    )
+
+
+def _cut(n: int) -> tuple[int, int]:
+    """Where the first half of ``n`` rows ends, and where the second begins: they share some rows."""
+    shared = min(_MAX_OVERLAP, n // 4) // 2
+    return n // 2 + shared, n // 2 - shared
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The rows of one question, or of a part of it."""
+
+    rows: tuple[str, ...]
+    settings: SegmentSettings
+
+    def question(self) -> CheckedQuestion[StartsForm]:
+        """The question for the first rows of segments; too large a one is asked in two parts."""
+        n = len(self.rows)
+        return CheckedQuestion(
+            segment_prompt(SegmentContext(rows=self.rows, unit=self.settings.unit)),
+            StartsForm,
+            lambda answer: fault_of(answer, n),
+            smaller=self._in_halves if n >= 2 * _MIN_ROWS else None,
+        )
+
+    async def _in_halves(self, model: LanguageModel) -> StartsForm | None:
+        """The starts of both halves, which share some rows; `None` where one of them has no answer."""
+        n = len(self.rows)
+        first, second = _cut(n)
+        parts = (_Window(self.rows[:first], self.settings), _Window(self.rows[second:], self.settings))
+        asked = await side_by_side(ask_unrecorded(model, part.question()) for part in parts)
+        if asked[0].answer is None or asked[1].answer is None:
             return None
-        return [Span(first=offset + s.start - 1, last=offset + s.end - 1) for s in asked.answer.segments]
+        left = spans_from((start.row - 1 for start in asked[0].answer.starts), first)
+        right = spans_from((start.row - 1 for start in asked[1].answer.starts), n - second)
+        moved = [Span(first=second + span.first, last=second + span.last) for span in right]
+        return StartsForm(starts=tuple(StartRow(row=span.first + 1) for span in stitch([left, moved])))

@@ -1,59 +1,9 @@
-"""Spans over a session's units: checks of a tiling, windows of a long session, and their joining."""
+"""Spans over a session's units: tilings, windows of a long session, and their joining."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from eunoe.schemas.events import Line, Span
 from eunoe.workers.segment.settings import Unit
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedSpan:
-    """A segment in a model's answer: numbers from 1, both ends included."""
-
-    start: int
-    end: int
-    count: int
-
-
-def check_tiling(segments: Sequence[NumberedSpan], n: int) -> str | None:
-    """Check that the segments cover the numbers 1 to ``n`` in order, each once (SeCom, section 2.2, equation 1).
-
-    Returns the first fault in words for a model, or `None`.
-    """
-    if not segments:
-        return f"there is no segment; the segments must cover 1 to {n}" if n else None
-    expected = 1
-    for place, segment in enumerate(segments, start=1):
-        fault = _segment_fault(segment, n) or _seam_fault(segment, expected)
-        if fault is not None:
-            return f"segment {place} ({segment.start} to {segment.end}, count {segment.count}): {fault}"
-        expected = segment.end + 1
-    if expected <= n:
-        return f"the last segment ends at {expected - 1}, so {expected} to {n} are missing"
-    return None
-
-
-def _segment_fault(segment: NumberedSpan, n: int) -> str | None:
-    if segment.end < segment.start:
-        return "it ends before it starts"
-    if segment.start < 1:
-        return "numbers start at 1"
-    if segment.end > n:
-        return f"it goes beyond the end, the last number is {n}"
-    if segment.count != segment.end - segment.start + 1:
-        return f"the count is wrong, {segment.start} to {segment.end} are {segment.end - segment.start + 1}"
-    return None
-
-
-def _seam_fault(segment: NumberedSpan, expected: int) -> str | None:
-    if segment.start > expected:
-        return f"{expected} to {segment.start - 1} are missing before it"
-    if segment.end < expected - 1:
-        return f"it is out of order, the segments before it already reach {expected - 1}"
-    if segment.start < expected:
-        return f"it overlaps, {segment.start} to {expected - 1} are in an earlier segment"
-    return None
 
 
 def spans_from(starts: Iterable[int], n: int) -> tuple[Span, ...]:

@@ -3,16 +3,22 @@
 from eunoe.schemas.events import SessionClosed, SessionSegmented
 from eunoe.workers.segment.model import ModelSegmenter
 from eunoe.workers.segment.offline import OfflineSegmenter
+from eunoe.workers.segment.segmenter import Segmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.stage import NAME, SegmentStage
 from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
 
 
+def segmenter_of(dependencies: Dependencies) -> Segmenter:
+    """The segmenter of the stage: the model's where one is set."""
+    settings, language = dependencies.settings.of(SegmentSettings), dependencies.language_of("segment")
+    offline = OfflineSegmenter(dependencies.embedder, settings)
+    return offline if language is None else ModelSegmenter(language, offline, settings)
+
+
 def build(dependencies: Dependencies) -> Stage:
     """The stage over these ports."""
-    settings, language = dependencies.settings.of(SegmentSettings), dependencies.language
-    offline = OfflineSegmenter(dependencies.embedder, settings)
-    return SegmentStage(offline if language is None else ModelSegmenter(language, offline, settings))
+    return SegmentStage(segmenter_of(dependencies))
 
 
 SPEC = StageSpec(

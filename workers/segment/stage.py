@@ -27,6 +27,7 @@ class SegmentStage:
                     lines=event.lines,
                     known_from=event.known_from,
                     turns=event.turns,
+                    own_turns=event.own_turns,
                     spans=found.spans,
                     made_by=found.made_by,
                 ),

@@ -1,33 +1,28 @@
 """The summarizer that uses a language model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 from eunoe.schemas.ports import LanguageModel
-from eunoe.workers.models.asking import ask_checked
+from eunoe.workers.models.answer_forms import MemoriesForm, MemoryRow
+from eunoe.workers.models.asking import CheckedQuestion, ask_unrecorded, side_by_side
+from eunoe.workers.models.parts import ask_parts
 from eunoe.workers.models.prompt_lines import line_cost, speakers_in
-from eunoe.workers.summarize.form import memories_form
+from eunoe.workers.summarize.answer import Window, drafts_of, fault_of, good_part, renumbered
 from eunoe.workers.summarize.offline import OfflineSummarizer
-from eunoe.workers.summarize.prompt import (
-    NAME,
-    FormedMemory,
-    MemoriesAnswer,
-    SummarizeContext,
-    summarize_prompt,
-)
+from eunoe.workers.summarize.prompt import NAME, SummarizeContext, summarize_prompt
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
 from eunoe.workers.summarize.windows import windows
-from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
+from eunoe.workers.text.drafts import limit_bytes, without_repeats
 
 
 class ModelSummarizer:
-    """Asks one question a session, or one per window of a long one.
+    """Asks one question a session, or one per window of a long one, side by side.
 
-    An answer is valid if its citations are. An invalid one is asked once more with the fault named; after that the
-    offline summarizer decides the whole session.
+    A faulty memory is asked for once more; after that the good ones are kept. A window without any valid answer is
+    decided by the offline summarizer.
     """
 
     def __init__(self, model: LanguageModel, offline: OfflineSummarizer, settings: SummarizeSettings) -> None:
@@ -42,100 +37,70 @@ class ModelSummarizer:
         """
         if not speakers_in(lines):
             return await self._offline.summarize(lines, spans)
-        drafts = await self._ask(lines, spans)
-        if drafts is None:
-            found = await self._offline.summarize(lines, spans)
-            return replace(found, made_by=found.made_by.model_copy(update={"prompt": NAME, "fallback": True}))
-        kept = limit_bytes(without_repeats(drafts), self._settings.max_evidence_bytes)
-        return Summary(kept, Provenance(code=CODE, model=self._model.name, prompt=NAME))
-
-    async def _ask(self, lines: Sequence[Line], spans: Sequence[Span]) -> list[MemoryDraft] | None:
-        costs = [line_cost(line, self._settings.max_line_chars) for line in lines]
+        asked = await ask_parts(self._model, self._windows(lines, spans), self._question, _halves)
+        found = [answer for _, answer in asked]
+        counts = {"prompt": NAME, "items": len(found), "fell_back": found.count(None)}
+        if found.count(None) == len(found):
+            summary = await self._offline.summarize(lines, spans)
+            made_by = summary.made_by.model_copy(update={**counts, "fallback": True})
+            return Summary(summary.drafts, made_by)
         drafts: list[MemoryDraft] = []
-        for span in windows(costs, spans, self._settings.prompt_budget_tokens):
-            window = Window(tuple(lines[span.first : span.last + 1]), span.first + 1)
-            if not speakers_in(window.lines):
-                continue
-            answer = await self._ask_window(window)
-            if answer is None:
-                return None
-            drafts += drafts_of(answer, window)
-        return drafts
+        for window, answer in asked:
+            drafts += await self._drafts(answer, window)
+        kept = limit_bytes(without_repeats(drafts), self._settings.max_evidence_bytes)
+        return Summary(kept, Provenance(code=CODE, model=self._model.name).model_copy(update=counts))
 
-    async def _ask_window(self, window: "Window") -> MemoriesAnswer | None:
+    def _windows(self, lines: Sequence[Line], spans: Sequence[Span]) -> list[Window]:
+        """The windows that hold evidence."""
+        costs = [line_cost(line, self._settings.max_line_chars) for line in lines]
+        found = [
+            Window(tuple(lines[span.first : span.last + 1]), span.first + 1)
+            for span in windows(costs, spans, self._settings.prompt_budget_tokens)
+        ]
+        return _with_evidence(found)
+
+    async def _drafts(self, answer: MemoriesForm | None, window: Window) -> Sequence[MemoryDraft]:
+        if answer is None:
+            alone = (Span(first=0, last=len(window.lines) - 1),)
+            return (await self._offline.summarize(window.lines, alone)).drafts
+        return drafts_of(answer, window, self._settings.max_memories)
+
+    def _question(self, window: Window) -> CheckedQuestion[MemoriesForm]:
         context = SummarizeContext(
             lines=window.lines,
             first=window.first,
             max_line_chars=self._settings.max_line_chars,
             max_memories=self._settings.max_memories,
         )
-        prompt = summarize_prompt(context)
-        form: type[MemoriesAnswer] = memories_form(window.lines_by_speaker)
-        asked = await ask_checked(self._model, prompt, form, lambda answer: fault_of(answer, window))
-        return asked.answer
+
+        async def in_halves(model: LanguageModel) -> MemoriesForm | None:
+            """The memories of both halves; `None` where one of them has no answer."""
+            parts = _with_evidence(window.halves())
+            asked = await side_by_side(ask_unrecorded(model, self._question(part)) for part in parts)
+            rows: list[MemoryRow] = []
+            for part, one in zip(parts, asked, strict=True):
+                if one.answer is None:
+                    return None
+                rows += [renumbered(row, part, window) for row in one.answer.memories]
+            return MemoriesForm(memories=tuple(rows))
+
+        return CheckedQuestion(
+            summarize_prompt(context),
+            MemoriesForm,
+            lambda answer: fault_of(answer, window),
+            smaller=in_halves if len(window.lines) > 1 else None,
+            repair=lambda answer: good_part(answer, window),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The lines of one prompt; ``first`` is the number of the first."""
-
-    lines: tuple[Line, ...]
-    first: int
-
-    @property
-    def last(self) -> int:
-        """The number of the last line."""
-        return self.first + len(self.lines) - 1
-
-    @property
-    def lines_by_speaker(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """(speaker, numbers of their evidence lines), in order of appearance."""
-        found: dict[str, list[int]] = {}
-        for number, line in enumerate(self.lines, self.first):
-            if line.is_evidence:
-                found.setdefault(line.speaker, []).append(number)
-        return tuple((speaker, tuple(numbers)) for speaker, numbers in found.items())
-
-    def evidence(self, cites: Sequence[int]) -> tuple[Line, ...]:
-        """The cited evidence lines, in order, without duplicates; the numbers must be in the window."""
-        cited = [self.lines[number - self.first] for number in sorted(set(cites))]
-        return tuple(line for line in cited if line.is_evidence)
+_MIN_LINES = 4
+"""Lines that a refused window is not halved below: alone they say too little."""
 
 
-def fault_of(answer: MemoriesAnswer, window: Window) -> str | None:
-    """The first fault of an answer, in words for a model; `None` if there is none."""
-    for place, memory in enumerate(answer.memories, start=1):
-        fault = _fault(memory, window)
-        if fault is not None:
-            return f"memory {place}: {fault}"
-    return None
+def _halves(window: Window) -> list[Window]:
+    """The halves of a window that hold evidence; none of one that is too short."""
+    return _with_evidence(window.halves()) if len(window.lines) >= 2 * _MIN_LINES else []
 
 
-def _fault(memory: FormedMemory, window: Window) -> str | None:
-    unknown = [number for number in memory.cites if not window.first <= number <= window.last]
-    if unknown:
-        return f"it cites {unknown[0]}, but the lines are {window.first} to {window.last}"
-    if not memory.text.strip():
-        return "its text is blank"
-    if memory.speaker not in speakers_in(window.lines):
-        return "its speaker is none of the speakers listed; spell the name as it is there"
-    evidence = window.evidence(memory.cites)
-    if evidence and memory.speaker not in {line.speaker for line in evidence}:
-        return f"{memory.speaker} said none of the lines that it cites"
-    return None
-
-
-def drafts_of(answer: MemoriesAnswer, window: Window) -> list[MemoryDraft]:
-    """The memories of a valid answer; one without evidence is left out."""
-    return [
-        MemoryDraft(speaker=memory.speaker, text=_named(memory), evidence=evidence)
-        for memory in answer.memories
-        if (evidence := window.evidence(memory.cites))
-    ]
-
-
-def _named(memory: FormedMemory) -> str:
-    """The text, prefixed with the speaker if it does not name them."""
-    names = {part.casefold() for part in memory.speaker.split()}
-    named = any(name in memory.text.casefold() for name in names)
-    return clip(memory.text if named else f"{memory.speaker}: {memory.text}")
+def _with_evidence(parts: Sequence[Window]) -> list[Window]:
+    return [part for part in parts if speakers_in(part.lines)]

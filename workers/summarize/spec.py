@@ -7,13 +7,19 @@ from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import NAME, SummarizeStage
+from eunoe.workers.summarize.summarizer import Summarizer
+
+
+def summarizer_of(dependencies: Dependencies) -> Summarizer:
+    """The summarizer of the stage: the model's where one is set."""
+    settings, language = dependencies.settings.of(SummarizeSettings), dependencies.language_of("summarize")
+    offline = OfflineSummarizer(settings)
+    return offline if language is None else ModelSummarizer(language, offline, settings)
 
 
 def build(dependencies: Dependencies) -> Stage:
     """The stage over these ports."""
-    settings, language = dependencies.settings.of(SummarizeSettings), dependencies.language
-    offline = OfflineSummarizer(settings)
-    return SummarizeStage(offline if language is None else ModelSummarizer(language, offline, settings))
+    return SummarizeStage(summarizer_of(dependencies))
 
 
 SPEC = StageSpec(

@@ -27,6 +27,7 @@ class SummarizeStage:
                     drafts=summary.drafts,
                     known_from=event.known_from,
                     turns=event.turns,
+                    own_turns=event.own_turns,
                     made_by=summary.made_by,
                 ),
             )

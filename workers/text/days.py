@@ -61,7 +61,7 @@ def _meant(found: re.Match[str], said: date) -> str:
         return write_day(said + timedelta(days=_DAY_WORDS[parts["word"]]))
     if "count" in parts:
         count = parts["count"]
-        return _BACK[parts["many"]](said, int(count) if count.isdigit() else _NUMBERS[count])
+        return _BACK[parts["many"]](said, int(count) if count.isdecimal() else _NUMBERS[count])
     return _near(said, parts["unit"], {"last": -1, "this": 0, "next": 1}[parts["way"]])
 
 

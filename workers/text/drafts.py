@@ -1,6 +1,7 @@
 """Bounds for a set of memory drafts: no repetitions, a limited size."""
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 
 from eunoe.schemas.memory import MemoryDraft
@@ -12,6 +13,8 @@ MAX_TEXT_CHARS = 400
 """Characters of one memory."""
 
 _ALIKE = 0.6
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_FILLERS = frozenset(["a", "an", "the", "really", "just", "very", "also", "too", "now", "and", "so", "well"])
 
 
 def without_repeats(drafts: Iterable[MemoryDraft]) -> list[MemoryDraft]:
@@ -39,6 +42,12 @@ def _same(
 
 def _plain(text: str) -> str:
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
+
+
+def plain_words(text: str) -> list[str]:
+    """The words in order, case folded, without punctuation and fillers; negations stay."""
+    words = (word.casefold().replace("’", "'") for word in _WORD.findall(text))
+    return [word for word in words if word not in _FILLERS]
 
 
 def _source(draft: MemoryDraft) -> tuple[object, ...]:

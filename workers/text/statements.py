@@ -3,12 +3,12 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 
 from eunoe.schemas.events import Line
 from eunoe.workers.text.bounds import MAX_SENTENCES, without_middle
 from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.caches import cached_by_length, total_chars
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
 from eunoe.workers.text.language import is_english
 from eunoe.workers.text.salience import (
@@ -37,6 +37,7 @@ _INTERJECTION = re.compile(
 )
 _MOST_SENTENCES = 3
 _SHORT_WORDS = 6
+_MOST_ADDRESSED = 32
 _LEAST_COMMON = 0.15
 _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tell|ask|worry|laugh|judge)\b[^.!?]*")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -89,7 +90,7 @@ def line_salience(line: Line, speakers: Collection[str], english: bool) -> float
     return min(max([MIN_SALIENCE, *(group.salience for group in groups)]), MAX_SALIENCE)
 
 
-@lru_cache(maxsize=4096)
+@cached_by_length(lambda text, speakers, english: len(text) + total_chars(speakers), (400, 4096), (70_000, 32))
 def _groups_of(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
     """The statements of a text, and whether it is English. Cached: two stages read a text at about the same time."""
     bare = " ".join(without_brackets(text).split())
@@ -159,10 +160,11 @@ def _without_address(sentence: str, speakers: Collection[str]) -> str:
     return bare
 
 
-@lru_cache(maxsize=1024)
+@cached_by_length(total_chars, (500, 256), (20_000, 8))
 def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Pairs of a pattern that finds an address by name and its replacement."""
-    names = "|".join(sorted({re.escape(form) for name in speakers for form in _forms(name)}, key=len, reverse=True))
+    """Pairs of a pattern that finds an address by name and its replacement; the first 32 names are looked for."""
+    forms = {re.escape(form) for name in speakers[:_MOST_ADDRESSED] for form in _forms(name)}
+    names = "|".join(sorted(forms, key=len, reverse=True))
     if not names:
         return ()
     return (

@@ -12,6 +12,7 @@ from functools import lru_cache
 import Stemmer
 
 from eunoe.schemas.decisions import SparseVector
+from eunoe.workers.text.caches import cached_by_length, total_chars
 
 K1 = 1.2
 B = 0.75
@@ -21,12 +22,12 @@ _MARKS = "".join(chr(code) for code in range(0x300, 0x1100) if unicodedata.categ
 _LETTERS = f"(?:[^\\W_]|[{_MARKS}])+"
 _WORD = re.compile(f"{_LETTERS}(?:'{_LETTERS})*")
 # scripts that are written without spaces, Hangul too: its words carry their particles
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3130-\u318f"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 _STOPWORDS = (
@@ -84,7 +85,7 @@ def _stacked() -> re.Pattern[str]:
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
 
-@lru_cache(maxsize=1024)
+@cached_by_length(total_chars, (500, 1024))
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_bare(word) for name in names for word in _words(name))
 
@@ -116,10 +117,20 @@ class _Stemmers(threading.local):
 
 
 _STEMMERS = _Stemmers()
+_MAX_CACHED_CHARS = 40
+"""Length up to which a word's stem is cached."""
+
+
+def _stem(word: str) -> str:
+    return _cached_stem(word) if len(word) <= _MAX_CACHED_CHARS else _read_stem(word)
 
 
 @lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
+def _cached_stem(word: str) -> str:
+    return _read_stem(word)
+
+
+def _read_stem(word: str) -> str:
     return str(_STEMMERS.english.stemWord(word)) if word.isascii() else word
 
 
@@ -141,13 +152,17 @@ def document_vector(found: Iterable[str], average_length: float, k1: float = K1,
     return _vector((term, n * (k1 + 1) / (n + norm)) for term, n in counts.items())
 
 
-def query_vector(found: Iterable[str], document_frequency: Mapping[str, int], documents: int) -> SparseVector:
+def query_vector(
+    found: Iterable[str] | Mapping[str, float], document_frequency: Mapping[str, int], documents: int
+) -> SparseVector:
     """The term weights of a query: inverse document frequencies over the conversation's ``documents``.
+
+    ``found``: terms with repetitions, or terms with weights.
 
     ``document_frequency`` maps a term to the documents it occurs in; a term repeated in the query counts each time.
     A session may be applied between reading the two: the largest frequency then stands for the number of documents.
     """
-    counts = Counter(found)
+    counts: Mapping[str, float] = found if isinstance(found, Mapping) else Counter(found)
     known = max(documents, *document_frequency.values(), 0)
     return _vector((term, n * idf(document_frequency.get(term, 0), known)) for term, n in counts.items())
 

@@ -9,6 +9,7 @@ from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import compressed_session, read_segments, segment_id
 from eunoe.workers.tree.tree import LeafEntry
+from eunoe.workers.update.reads import updated_session
 
 _SEGMENTS_AT_ONCE = 16
 ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
@@ -54,12 +55,18 @@ class SegmentEntries:
     store: StateStore
 
     async def changes(self, event: MemoriesChanged) -> EntryChanges | Wait:
-        """The session's segments; `Wait` until `compress` has applied the session."""
+        """The session's segments; `Wait` until `compress` has applied the session.
+
+        That may lag. A session that `update` has not applied was lost, or somebody forged the event.
+        """
+        updated = await updated_session(self.store, event.key)
+        if updated < event.session:
+            return Wait(f"update has applied {updated}, not yet {event.session}", holds=True)
         applied = await compressed_session(self.store, event.key)
         if applied < event.session:
             return Wait(f"compress has applied {applied}, not yet {event.session}")
         return EntryChanges(
-            tuple(segment_entry(segment) for segment in await self._segments(event) if segment.denoised)
+            tuple(segment_entry(segment) for segment in await self._segments(event) if _is_findable(segment))
         )
 
     async def _segments(self, event: MemoriesChanged) -> list[Segment]:
@@ -83,3 +90,8 @@ def segment_entry(segment: Segment) -> LeafEntry:
 def names_of(known: Sequence[str], entries: Sequence[LeafEntry], limit: int) -> tuple[str, ...]:
     """``known`` and the speakers of the entries, in order of appearance, at most ``limit``."""
     return tuple(dict.fromkeys((*known, *(name for entry in entries for name in entry.speakers))))[:limit]
+
+
+def _is_findable(segment: Segment) -> bool:
+    """Whether the segment has denoised text, and not of replies alone."""
+    return bool(segment.denoised) and any(line.is_evidence for line in segment.lines)

@@ -47,7 +47,7 @@ def candidates(task: AggregateTask, limit: int) -> list[str]:
     lines = [line for line in task.text.splitlines() if not line.startswith((ALSO, FORMERLY))]
     present = [part for line in lines for part in _parts(line, limit)]
     news = [_folded(text, limit) for text in task.news]
-    return [text for text in dict.fromkeys((*present, *news)) if text and text not in gone]
+    return [text for text in dict.fromkeys((*present, *news)) if text.strip() and text not in gone]
 
 
 def _parts(line: str, limit: int) -> list[str]:

@@ -9,10 +9,11 @@ from eunoe.schemas.decisions import Collection
 from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
 from eunoe.workers.stores.term_counts import read_numbers
 from eunoe.workers.text.names import without_names
-from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.queries import WeightedText, mixed_vector, weighted_terms
+from eunoe.workers.text.terms import query_vector
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import NAME, NODES, ROOT, TERMS, VECTORS, LeafFrequency, TreeNode, TreeStats
-from eunoe.workers.tree.retrieve import LeafScores, TreeHit, ancestors_of, collapse, leaf_hits, rank_leaves
+from eunoe.workers.tree.retrieve import NodeScores, TreeHit, ancestors_of, collapse, may_stand, rank_nodes
 from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings, TreeUnit
 from eunoe.workers.tree.tree import DIGITS, Vector
 
@@ -65,25 +66,26 @@ class TreeRecall:
     embedder: Embedder
     settings: TreeRecallSettings
 
-    async def recall(self, key: str, question: str) -> list[TreeHit]:
-        """The nodes that match the question, best first; empty if none does.
+    async def recall(self, key: str, question: str, around: Sequence[WeightedText] = ()) -> list[TreeHit]:
+        """The nodes that match the question and the texts ``around`` it, best first; empty if none does.
 
-        With ``aggregates_stand``: collapsed retrieval. Else leaves only, ranked by dense vectors and BM25 together with
-        their ancestors' mean cosine. Hits without a stored node are dropped. Leaves of ended memories are included; the
-        caller checks. Raises `Unavailable` if a server is unavailable.
+        Leaves, ranked by dense vectors and BM25 together with their ancestors' mean cosine; with ``aggregates_stand``
+        also aggregates that a model wrote, where they add to the leaves found. Hits without a stored node are dropped.
+        Leaves of ended memories are included; the caller checks. Raises `Unavailable` if a server is unavailable.
         """
         reader = TreeReader(self.store, key)
         stats = await reader.stats()
         if not stats.leaves:
             return []
-        (vector,) = await self.embedder.embed([without_names(question, stats.speakers)])
-        dense, sparse = await self._search(key, question, stats, vector)
+        texts = [without_names(text, stats.speakers) for text in (question, *(text for text, _ in around))]
+        vector = mixed_vector(list(await self.embedder.embed(texts)), [1.0, *(weight for _, weight in around)])
+        words = weighted_terms(question, around, drop=stats.speakers)
+        dense, sparse = await self._search(key, words, stats, vector)
         nodes = await with_ancestors(reader, [hit.id for hit in (*dense, *sparse)])
-        if self.settings.aggregates_stand:
-            return collapse(dense, nodes, self.settings)
         leaves = self._leaves(dense, sparse, nodes)
-        scores = await self._scores(reader, leaves, nodes, vector)
-        return leaf_hits(rank_leaves(scores, self.settings), nodes, self.settings.limit)
+        found = leaves | self._aggregates(dense, leaves, nodes)
+        scores = await self._scores(reader, found, nodes, vector)
+        return collapse(rank_nodes(scores, self.settings), nodes, self.settings)
 
     def _leaves(self, dense: Sequence[Hit], sparse: Sequence[Hit], nodes: Mapping[str, TreeNode]) -> dict[str, float]:
         """Leaf id → BM25 score, for leaves above the cosine floor and those that share words with the question."""
@@ -91,10 +93,25 @@ class TreeRecall:
         found = similar | {hit.id: hit.score for hit in sparse}
         return {id_: score for id_, score in found.items() if id_ in nodes and nodes[id_].is_leaf}
 
-    async def _search(self, key: str, question: str, stats: TreeStats, vector: Vector) -> tuple[list[Hit], list[Hit]]:
+    def _aggregates(
+        self, dense: Sequence[Hit], leaves: Mapping[str, float], nodes: Mapping[str, TreeNode]
+    ) -> dict[str, float]:
+        """Aggregate id → the best BM25 score of the found leaves below it, for those that may stand."""
+        if not self.settings.aggregates_stand:
+            return {}
+        above = (hit.id for hit in dense if hit.score >= self.settings.floor)
+        best = {id_: 0.0 for id_ in above if id_ in nodes and may_stand(nodes[id_])}
+        for leaf, bm25 in leaves.items():
+            for id_ in ancestors_of(nodes[leaf], nodes):
+                if id_ in best:
+                    best[id_] = max(best[id_], bm25)
+        return best
+
+    async def _search(
+        self, key: str, words: Mapping[str, float], stats: TreeStats, vector: Vector
+    ) -> tuple[list[Hit], list[Hit]]:
         """Hits among all nodes by cosine, and among leaves by BM25."""
         limit = self.settings.candidates
-        words = terms(question, drop=stats.speakers)
         sparse = query_vector(words, await read_leaf_frequencies(self.store, key, set(words)), stats.leaves)
         searches = [Search(Collection.TREE, key, limit, dense=vector.astype("<f4").tobytes())]
         if sparse.indices:
@@ -103,15 +120,15 @@ class TreeRecall:
         return found[0], found[1] if len(found) > 1 else []
 
     async def _scores(
-        self, reader: TreeReader, leaves: Mapping[str, float], nodes: Mapping[str, TreeNode], vector: Vector
-    ) -> dict[str, LeafScores]:
-        """The scores of each leaf; cosines are computed from the vectors in Redis."""
-        lines = {id_: ancestors_of(nodes[id_], nodes) for id_ in leaves}
-        wanted = dict.fromkeys(id_ for leaf, line in lines.items() for id_ in (leaf, *line))
+        self, reader: TreeReader, found: Mapping[str, float], nodes: Mapping[str, TreeNode], vector: Vector
+    ) -> dict[str, NodeScores]:
+        """The scores of each node; cosines are computed from the vectors in Redis."""
+        lines = {id_: ancestors_of(nodes[id_], nodes) for id_ in found}
+        wanted = dict.fromkeys(id_ for node, line in lines.items() for id_ in (node, *line))
         rows = await reader.rows(VECTORS, list(wanted))
         cosines = {id_: round(float(row @ vector), DIGITS) for id_, row in rows.items()}
         means = {id_: float(np.mean([cosines[above] for above in line])) for id_, line in lines.items() if line}
-        return {id_: LeafScores(cosines[id_], bm25, means.get(id_)) for id_, bm25 in leaves.items()}
+        return {id_: NodeScores(cosines[id_], bm25, means.get(id_)) for id_, bm25 in found.items()}
 
 
 async def with_ancestors(reader: TreeReader, ids: Sequence[str]) -> dict[str, TreeNode]:

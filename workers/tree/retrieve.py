@@ -44,25 +44,25 @@ def ancestors_of(node: TreeNode, nodes: Mapping[str, TreeNode]) -> tuple[str, ..
 
 
 @dataclass(frozen=True, slots=True)
-class LeafScores:
-    """The scores of a leaf for the question."""
+class NodeScores:
+    """The scores of a leaf or an aggregate for the question."""
 
     dense: float
     """The cosine."""
     bm25: float
-    """0 if the leaf was not found by its words."""
+    """0 if it was not found by its words; of an aggregate that of its best leaf."""
     ancestors: float | None
     """The mean cosine of its ancestors; `None` if it has none except the root."""
 
 
-def rank_leaves(leaves: Mapping[str, LeafScores], settings: TreeRecallSettings) -> list[Hit]:
-    """Rank leaves by the sum of z-scores of cosine, BM25 and (weighted) the ancestors' mean cosine; ties by id.
+def rank_nodes(found: Mapping[str, NodeScores], settings: TreeRecallSettings) -> list[Hit]:
+    """Rank nodes by the sum of z-scores of cosine, BM25 and (weighted) the ancestors' mean cosine; ties by id.
 
-    A leaf without ancestors gets 0 for that feature.
+    A node without ancestors gets 0 for that feature.
     """
-    ids = sorted(leaves)
-    scores = z_scores([leaves[id_].dense for id_ in ids]) + z_scores([leaves[id_].bm25 for id_ in ids])
-    means = [leaves[id_].ancestors for id_ in ids]
+    ids = sorted(found)
+    scores = z_scores([found[id_].dense for id_ in ids]) + z_scores([found[id_].bm25 for id_ in ids])
+    means = [found[id_].ancestors for id_ in ids]
     above = [place for place, mean in enumerate(means) if mean is not None]
     scores[above] += settings.ancestor_weight * z_scores([mean for mean in means if mean is not None])
     ranked = [Hit(id_, round(float(score), SCORE_DIGITS) + 0.0) for id_, score in zip(ids, scores, strict=True)]
@@ -76,22 +76,13 @@ def z_scores(values: Sequence[float]) -> NDArray[np.float64]:
     return (row - row.mean()) / spread if spread > 1e-12 else np.zeros(len(row))
 
 
-def leaf_hits(ranked: Sequence[Hit], nodes: Mapping[str, TreeNode], limit: int) -> list[TreeHit]:
-    """The first ``limit`` leaves of a ranking, best first."""
-    return [
-        TreeHit(hit.id, nodes[hit.id].entry, hit.score, nodes[hit.id].depth, nodes[hit.id].text, 1)
-        for hit in ranked[:limit]
-    ]
+def collapse(ranked: Sequence[Hit], nodes: Mapping[str, TreeNode], settings: TreeRecallSettings) -> list[TreeHit]:
+    """The first of a ranking of leaves and aggregates, without duplicates (MemTree, section 3.2).
 
-
-def collapse(hits: Sequence[Hit], nodes: Mapping[str, TreeNode], settings: TreeRecallSettings) -> list[TreeHit]:
-    """Collapsed retrieval over all nodes: the best above the floor, without duplicates (MemTree, section 3.2).
-
-    ``nodes`` contains the hits and all their ancestors. Only aggregates written by a model are results. Deeper nodes
-    are preferred: an aggregate stays only if enough of its leaves are not covered by hits below it. Best first.
+    ``nodes`` contains the hits and all their ancestors. Deeper nodes are preferred: an aggregate stays only if enough
+    of its leaves are not covered by hits below it. Best first.
     """
-    able = (hit for hit in hits if hit.id in nodes and _is_result(nodes[hit.id]))
-    found = [hit for hit in able if hit.score >= settings.floor][: settings.limit]
+    found = ranked[: settings.limit]
     covered: dict[str, int] = {}
     kept: list[TreeHit] = []
     for hit in sorted(found, key=lambda hit: (-nodes[hit.id].depth, hit.id)):
@@ -106,7 +97,7 @@ def collapse(hits: Sequence[Hit], nodes: Mapping[str, TreeNode], settings: TreeR
     return sorted(kept, key=lambda hit: (-hit.score, -hit.depth, hit.node_id))
 
 
-def _is_result(node: TreeNode) -> bool:
-    """Whether a node may be a result: not an extract, which repeats a few of its leaves."""
-    by_model = node.made_by is not None and node.made_by.prompt is not None and not node.made_by.fallback
-    return node.is_leaf or by_model
+def may_stand(node: TreeNode) -> bool:
+    """Whether an inner node may be a result: a model wrote it. An extract only repeats a few of its leaves."""
+    made_by = node.made_by
+    return not node.is_leaf and made_by is not None and made_by.prompt is not None and not made_by.fallback

@@ -37,7 +37,10 @@ class TreeSettings(Value):
     """Maximum of children of one node, the root included."""
     extract_tokens: int = Field(default=60, ge=8)
     """Maximum of tokens of an offline aggregate."""
-    aggregate_tokens: int = Field(default=90, ge=8)
+    ask_model: bool = False
+    """Whether a language model writes the aggregates, which is one more question a session. They then stand in
+    strategies `tree` and `fused`. Without it they are extracts, which only help to rank the leaves below them."""
+    aggregate_tokens: int = Field(default=160, ge=8)
     """Maximum of tokens of a model's aggregate."""
     prompt_budget_tokens: int = Field(default=16_000, ge=1000)
     """Tokens of one prompt and its answer; more nodes are split into several."""
@@ -57,7 +60,7 @@ class TreeRecallSettings(Value):
     memory with static embeddings. A higher floor begins to lose relevant nodes."""
     ancestor_weight: float = Field(default=0.3, ge=0)
     """Weight of the z-score of the ancestors' mean cosine."""
-    aggregates_stand: bool = False
-    """Whether a model's aggregates may replace the leaves below them as results."""
+    aggregates_stand: bool = True
+    """Whether a model's aggregates, where there are any, may be results beside the leaves below them."""
     least_news: float = Field(default=0.5, ge=0, le=1)
     """Share of its leaves that such an aggregate must add to the results below it."""

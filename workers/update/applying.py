@@ -6,16 +6,18 @@ from datetime import datetime
 
 from eunoe.schemas.events import Insight, InsightKind, Provenance
 from eunoe.schemas.memory import Memory
+from eunoe.workers.text.drafts import plain_words
 from eunoe.workers.update.lifecycle import Cause, Lifecycle
-from eunoe.workers.update.memories import merged, normalized
+from eunoe.workers.update.memories import merged, normalized, with_evidence
 from eunoe.workers.update.operations import AppliedOperations, Merge, Removal, Repetition, resolve_operations
 from eunoe.workers.update.operator import APPENDED, Operation, OperationPair, OperationVerdict, Verdicts
 
 SAME_TEXT = "the same words"
 REDUNDANT = "an insight says it again"
+MERGED = "an insight says it together with its details"
 UPDATED = "an insight says what has become of it"
-RESTATES = "says the same as a memory that an insight has updated"
-REACHED = "an insight has updated a memory that is linked to it"
+RESTATES = "says the same as a memory that has ended"
+REACHED = "a memory that is linked to it has been replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +31,24 @@ class Proposal:
 
 
 def apply_proposals(life: Lifecycle, proposals: Iterable[Proposal]) -> None:
-    """Apply insights in order: add a new one, drop a redundant one, let an updating one replace what it names.
+    """Apply insights in order: each is added, and supersedes what it names (CREEM, section 3.2).
 
-    Only current memories of the same speaker are replaced. An insight that repeats a current memory word for word
-    reinforces it.
+    A redundant one merges what it names and so rests on its evidence too; an updating one says what has become of it.
+    Only current memories of the same speaker are superseded. An insight that repeats a current memory word for word
+    reinforces it; that memory then takes its place.
     """
     for proposal in proposals:
-        life.add(proposal.memory, f"insight: {proposal.insight.kind}")
-        named = [id_ for id_ in dict.fromkeys(proposal.insight.replaces) if _about_the_same(life, id_, proposal.memory)]
-        said = _said_by(life, proposal.memory)
-        if proposal.insight.kind is InsightKind.REDUNDANT or (said and said not in named):
-            _repeat(life, proposal.memory, [*([said] if said else []), *named])
-        elif proposal.insight.kind is InsightKind.UPDATED:
-            _replace(life, proposal, named)
+        kind, memory = proposal.insight.kind, proposal.memory
+        named = [id_ for id_ in dict.fromkeys(proposal.insight.replaces) if _about_the_same(life, id_, memory)]
+        said = _said_by(life, memory, named)
+        if kind is InsightKind.REDUNDANT and said is None:
+            memory = with_evidence(memory, [old for id_ in named if (old := life.get(id_)) is not None])
+        life.add(memory, f"insight: {kind}")
+        if said is not None:
+            life.supersede(memory.memory_id, Cause(memory.at, REDUNDANT, said))
+            life.reinforce(said, Cause(memory.at, REDUNDANT, memory.memory_id))
+        if kind is not InsightKind.NEW:
+            _replace(life, proposal, [id_ for id_ in named if id_ != said], said or memory.memory_id)
 
 
 def _about_the_same(life: Lifecycle, id_: str, memory: Memory) -> bool:
@@ -54,37 +61,32 @@ def _about_the_same(life: Lifecycle, id_: str, memory: Memory) -> bool:
     )
 
 
-def _said_by(life: Lifecycle, memory: Memory) -> str | None:
-    """The id of the current memory of the same speaker with the same words; `None` if there is none."""
-    wanted = normalized(memory.text)
-    same = (known for known in life.current if known.speaker == memory.speaker and normalized(known.text) == wanted)
-    return next((known.memory_id for known in same if known.memory_id != memory.memory_id), None)
+def _said_by(life: Lifecycle, memory: Memory, named: Sequence[str]) -> str | None:
+    """The id of the current memory of the same speaker with the same words; `None` if there is none.
+
+    Of the ``named`` ones fillers do not count.
+    """
+    wanted, plain = normalized(memory.text), plain_words(memory.text)
+    for known in life.current:
+        if known.memory_id == memory.memory_id or known.speaker != memory.speaker:
+            continue
+        if normalized(known.text) == wanted or (known.memory_id in named and plain_words(known.text) == plain):
+            return known.memory_id
+    return None
 
 
-def _repeat(life: Lifecycle, memory: Memory, named: Sequence[str]) -> None:
-    """Supersede a redundant insight by what it repeats; keep it if it names nothing."""
-    targets = list(dict.fromkeys(named))
-    if not targets:
-        return
-    life.supersede(memory.memory_id, Cause(memory.at, REDUNDANT, targets[0]))
-    for id_ in targets:
-        life.reinforce(id_, Cause(memory.at, REDUNDANT, memory.memory_id))
-
-
-def _replace(life: Lifecycle, proposal: Proposal, named: Sequence[str]) -> None:
-    memory = proposal.memory
+def _replace(life: Lifecycle, proposal: Proposal, named: Sequence[str], by: str) -> None:
+    """Supersede the named memories, and those that only restate them, by the memory ``by``."""
+    at, because = proposal.memory.at, MERGED if proposal.insight.kind is InsightKind.REDUNDANT else UPDATED
     for id_ in named:
-        life.supersede(id_, Cause(memory.at, UPDATED, memory.memory_id))
+        life.supersede(id_, Cause(at, because, by))
     for id_ in proposal.restating if named else ():
-        if _about_the_same(life, id_, memory):
-            life.supersede(id_, Cause(memory.at, RESTATES, memory.memory_id))
+        if id_ != by and _about_the_same(life, id_, proposal.memory):
+            life.supersede(id_, Cause(at, RESTATES, by))
 
 
 def apply_reached(life: Lifecycle, pairs: Sequence[OperationPair], verdicts: Verdicts) -> None:
-    """Supersede linked memories that an updating insight replaces too, as judged.
-
-    Only REPLACE has an effect: the insight is not a sentence of the summary.
-    """
+    """Supersede linked memories that a successor replaces too, as judged; only REPLACE has an effect."""
     for pair in pairs:
         verdict = verdicts.get(pair.ids, APPENDED)
         if (

@@ -54,7 +54,7 @@ class CandidateReader:
 
         Raises `LinksMissing` until the links of the last session are stored.
         """
-        near = await self._near(life, replaced)
+        near = await self.near(life, replaced)
         olds = {memory.memory_id: memory for memory in await self.read(life, replaced)}
         pairs = ((olds[id_], memory) for id_, linked in near.items() if id_ in olds for memory in linked)
         return list(dict.fromkeys(m.memory_id for old, m in pairs if restates(old, m, self.settings)))
@@ -66,23 +66,24 @@ class CandidateReader:
         """
         found: dict[tuple[str, str], OperationPair] = {}
         for insight in insights:
-            near = await self._near(life, life.superseded_by(insight.memory_id))
+            near = await self.near(life, life.superseded_by(insight.memory_id))
             olds = sorted((m for linked in near.values() for m in linked), key=lambda memory: memory.order)
             pairs = (OperationPair(old, insight) for old in olds if old.speaker == insight.speaker)
             found |= {pair.ids: pair for pair in pairs}
         return list(found.values())
 
-    async def _near(self, life: Lifecycle, ids: Sequence[str]) -> dict[str, list[Memory]]:
-        """Memory id → the current memories of earlier sessions one link away."""
+    async def near(self, life: Lifecycle, ids: Sequence[str]) -> dict[str, list[Memory]]:
+        """Memory id → the current memories of earlier sessions one link away; raises `LinksMissing` as `restating`."""
         around = await self._neighbours(ids)
         return {id_: self._holding(life, await self.read(life, near)) for id_, near in sorted(around.items())}
 
     async def pairs(
         self, life: Lifecycle, sentences: Sequence[Memory], holding: Mapping[str, int], speakers: Sequence[str]
-    ) -> list[OperationPair]:
+    ) -> tuple[list[OperationPair], bool]:
         """All pairs with current memories if one prompt holds them; else the pairs with similar and linked ones.
 
-        ``holding``: speaker → number of current memories before this session. The session's insights count as memories.
+        Beside them: whether they are all. ``holding``: speaker → number of current memories before this session. The
+        session's insights count as memories.
         Raises `LinksMissing` as `restating` does.
         """
         own = [memory for memory in life.current if life.was_added(memory.memory_id)]
@@ -90,13 +91,13 @@ class CandidateReader:
             held = await self.read(life, await current_ids(self.store, self.key))
             every = pair_up(sentences, [*self._holding(life, held), *own])
             if fits(every, self.settings):
-                return every
+                return every, True
         ranked = await self._ranked(life, sentences, speakers)
         mine = {s.memory_id: [m for m in own if m.speaker == s.speaker] for s in sentences}
         said = [m for m in life.current if not life.was_added(m.memory_id)]
         same = {s.memory_id: [m for m in said if text_digest(m) == text_digest(s)] for s in sentences}
         joined = {id_: _once([*same[id_], *mine[id_], *ranked[id_]]) for id_ in ranked}
-        return choose_pairs(sentences, joined, self.settings)
+        return choose_pairs(sentences, joined, self.settings), not sentences
 
     def _holding(self, life: Lifecycle, memories: Sequence[Memory]) -> list[Memory]:
         return [

@@ -5,14 +5,14 @@ The scores set flags; they never end a memory.
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 
 from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
-from eunoe.workers.update.parsing import ParsedSentence, parse_sentence, unquoted
-from eunoe.workers.update.slots import MAX_CACHED, favorites, marital, slots
+from eunoe.workers.update.parsing import ParsedSentence, cached_by_sentence, parse_sentence, unquoted
+from eunoe.workers.update.slots import favorites, marital, slots
 
 _JOB = re.compile(
     r"\b(?:i'm|i am|im|is|as|am|be|been|was|became) (?:currently )?(?:an?|the)? ?((?:[a-z]+ ){0,2}[a-z]+)"
@@ -45,7 +45,9 @@ def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
     )
 
 
-@lru_cache(maxsize=8_192)  # a sentence is compared with many others
+@cached_by_length(
+    lambda text, speaker: len(text) + len(speaker), (200, 8_192), (2_000, 256)
+)  # a sentence is compared with many others
 def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
     said = without_brackets(_PARENTHESES.sub(_without_day, unquoted(text)))
     parts = (part for found in _PART.finditer(said) if (part := found.group().strip()))
@@ -98,23 +100,23 @@ def _different(old: ParsedSentence, new: ParsedSentence) -> Iterator[str]:
     yield from (kind for kind, number in _counts(new).items() if counts.get(kind, number) != number)
 
 
-@lru_cache(maxsize=MAX_CACHED)
+@cached_by_sentence
 def _jobs(text: ParsedSentence) -> frozenset[str]:
     return frozenset(stem for found in _JOB.finditer(text.plain) for stem in terms(found[1])) & WORKS
 
 
-@lru_cache(maxsize=MAX_CACHED)
+@cached_by_sentence
 def _ages(text: ParsedSentence) -> frozenset[str]:
     return frozenset(found[1] for found in _AGE.finditer(text.plain))
 
 
-@lru_cache(maxsize=MAX_CACHED)
+@cached_by_sentence
 def _counts(text: ParsedSentence) -> Mapping[str, int]:
     """Relative or pet → the number that the text states."""
     words = text.words
     found: dict[str, int] = {}
     for place, word in enumerate(words):
-        number = _FIGURES.get(word.text, int(word.text) if word.text.isdigit() and len(word.text) < 3 else None)
+        number = _FIGURES.get(word.text, int(word.text) if word.text.isdecimal() and len(word.text) < 3 else None)
         following = [near.stem for near in words[place + 1 : place + 4] if near.stem in _COUNTED]
         if number is not None and following:
             found.setdefault(following[0], number)

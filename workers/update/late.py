@@ -59,6 +59,6 @@ def add_outdated(life: Lifecycle, sentences: Sequence[Memory], outdated: Mapping
 
 def without_claims(insight: Insight) -> Insight:
     """The insight without the memories it would replace, for a late session."""
-    if insight.kind is not InsightKind.UPDATED:
+    if insight.kind is InsightKind.NEW:
         return insight
     return insight.model_copy(update={"kind": InsightKind.NEW, "replaces": ()})

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from functools import lru_cache
 
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.decisions import Collection, Drop, Point, Put, Write
@@ -11,12 +10,15 @@ from eunoe.schemas.identity import content_digest, derive_id
 from eunoe.schemas.memory import Change, ChangeKind, InsightsProposed, MemoriesFormed, Memory, MemoryOrigin
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
+from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
 
 NAME = "update"
 MEMORIES, CURRENT, TERMS, STATS = "memories", "current", "terms", "stats"
-CHANGES, SAID = "changes", "said"
+CHANGES, SAID, CARRIED = "changes", "said", "carried"
+MAX_MERGED_EVIDENCE = 32
+"""Maximum of older lines that a merged memory rests on: the latest."""
 MAX_SPEAKERS = 64
 
 
@@ -138,22 +140,30 @@ def merged(old: Memory, new: Memory, text: str, place: tuple[str, int, int], mad
     ``place``: conversation key, number of the merge, index in the session.
     """
     key, number, index = place
-    lines = {line.utterance_id: line for line in (*old.evidence, *new.evidence)}
-    evidence = tuple(sorted(lines.values(), key=lambda line: line.at))
-    return new.model_copy(
+    return with_evidence(new, [old]).model_copy(
         update={
             "memory_id": fusion_id(key, new.session, number),
             "index": index,
             "text": text,
-            "evidence": evidence,
-            "at": max(line.at for line in evidence),
             "origin": MemoryOrigin.FUSION,
             "made_by": made_by,
         }
     )
 
 
-@lru_cache(maxsize=16_384)  # every session normalizes the memories of earlier ones again
+def with_evidence(memory: Memory, olds: Iterable[Memory]) -> Memory:
+    """The memory resting on the evidence of ``olds`` too, in order of time; of much evidence on its own and the latest.
+
+    Its time is that of the latest line.
+    """
+    own = {line.utterance_id: line for line in memory.evidence}
+    older = {line.utterance_id: line for old in olds for line in old.evidence if line.utterance_id not in own}
+    latest = sorted(older.values(), key=lambda line: line.at)[-MAX_MERGED_EVIDENCE:]
+    evidence = tuple(sorted((*latest, *own.values()), key=lambda line: line.at))
+    return memory.model_copy(update={"evidence": evidence, "at": max(line.at for line in evidence)})
+
+
+@cached_by_length(len, (200, 16_384), (2_000, 512))  # every session normalizes the memories of earlier ones again
 def normalized(text: str) -> str:
     """The text for comparison: letters and digits only, case folded."""
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text
@@ -170,20 +180,18 @@ def speakers_of(stats: MemoryStats, memories: Iterable[Memory]) -> tuple[str, ..
     return tuple(dict.fromkeys((*stats.speakers, *fresh)))[:MAX_SPEAKERS]
 
 
-def build_point(
-    key: str, memory: Memory, vector: Vectors, words: list[str], settings: UpdateSettings, seq: int | None = None
-) -> Point:
-    """The index entry of a memory.
+def build_point(key: str, memory: Memory, vector: Vectors, words: list[str], settings: UpdateSettings) -> Point:
+    """The index entry of a memory. ``vector`` has shape (dimensions,); ``words`` are its terms without names.
 
-    ``vector`` has shape (dimensions,); ``words`` are its terms without names. ``seq`` is the session that changed it
-    last; `None` means that of its creation.
+    It is of the session that changed the memory last, also where a late session adds it: Qdrant, which ignores a point
+    of an earlier session, then takes one that is made again from the document.
     """
     return Point(
         collection=Collection.MEMORIES,
         id=memory.memory_id,
         key=key,
         born=memory.session,
-        seq=memory.session if seq is None else seq,
+        seq=changed_in(memory),
         text=memory.text,
         dense=vector.astype("<f4").tobytes(),
         sparse=document_vector(words, settings.average_terms),
@@ -219,15 +227,21 @@ def step_of(change: Change) -> Step:
     return Step(kind=change.kind, memory_id=memory.memory_id, by=by, at=at, because=change.because)
 
 
-def index_entry(document: str) -> IndexEntry:
-    """The expected index entry of a memory's document; its point is of the session that changed it last."""
-    memory = Memory.from_json(document)
+def changed_in(memory: Memory) -> int:
+    """The session that changed a memory last; its point is of that session."""
     endings = () if memory.ending is None else (memory.ending,)
-    changed = max([memory.session, *(note.session for note in (*endings, *memory.reinforced, *memory.suspected))])
+    sessions: list[int] = [note.session for note in (*endings, *memory.reinforced, *memory.suspected)]
+    return max([memory.session, *sessions])
+
+
+def index_entry(document: str) -> IndexEntry:
+    """The expected index entry of a memory's document."""
+    memory = Memory.from_json(document)
+    changed = changed_in(memory)
     return IndexEntry(memory.memory_id, memory.text, changed, changed)
 
 
 TABLES = StageTables(
-    digested=(MEMORIES, CURRENT, TERMS, STATS, CHANGES, SAID),
+    digested=(MEMORIES, CURRENT, TERMS, STATS, CHANGES, SAID, CARRIED),
     indexed=(Indexed(Collection.MEMORIES, MEMORIES, index_entry),),
 )

@@ -4,18 +4,24 @@ from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import LanguageModel
-from eunoe.workers.models.asking import ask_checked
-from eunoe.workers.models.offered import one_each
-from eunoe.workers.update.offline import OfflineOperator
-from eunoe.workers.update.operator import CODE, Operation, OperationJudgement, OperationPair, OperationVerdict
-from eunoe.workers.update.prompt import NAME, OperationAnswer, OperationsAnswer, operations_prompt
+from eunoe.workers.models.answer_forms import OperationRow
+from eunoe.workers.models.items import ask_items
+from eunoe.workers.update.offline import MODEL, OfflineOperator
+from eunoe.workers.update.operator import (
+    APPENDED,
+    CODE,
+    Operation,
+    OperationJudgement,
+    OperationPair,
+    OperationVerdict,
+)
+from eunoe.workers.update.prompt import batches, question
 
 
 class ModelOperator:
-    """Asks one question for all pairs of a session.
+    """Asks about all pairs of a session, at most forty in one question.
 
-    An answer is valid if it covers every pair exactly once. An invalid one is asked once more with the fault named;
-    after that the offline operator decides the whole session.
+    A pair without a valid answer is decided by the offline operator, outside English by APPEND.
     """
 
     reads_meaning = True
@@ -28,19 +34,18 @@ class ModelOperator:
         """One verdict per pair; no call for no pairs. Raises `Unavailable` if the model endpoint is unavailable."""
         if not pairs:
             return await self._offline.operate(pairs)
-        prompt = operations_prompt(pairs)
-        form = one_each(OperationsAnswer, "pairs", "pair", len(pairs))
-        asked = await ask_checked(self._model, prompt, form, lambda answer: answer.fault(len(pairs)))
-        if asked.answer is None:
-            found = await self._offline.operate(pairs)
-            made_by = found.made_by.model_copy(update={"prompt": NAME, "fallback": True})
-            return OperationJudgement(found.verdicts, made_by)
-        answers = sorted(asked.answer.pairs, key=lambda answer: answer.pair)
-        made_by = Provenance(code=CODE, model=self._model.name, prompt=NAME)
-        return OperationJudgement(tuple(map(_verdict, answers)), made_by)
+        asked = batches(pairs)
+        found = await ask_items(self._model, question(), asked)
+        flat = [pair for batch in asked for pair in batch]
+        verdicts = {pair.ids: _verdict(row) for pair, row in zip(flat, found.rows, strict=True) if row is not None}
+        left = [pair for pair in pairs if pair.ids not in verdicts]
+        offline = (await self._offline.operate(left)).verdicts
+        verdicts |= {pair.ids: verdict for pair, verdict in zip(left, offline, strict=True)}
+        made_by = found.provenance(Provenance(code=CODE, model=self._model.name), Provenance(code=CODE, model=MODEL))
+        return OperationJudgement(tuple(verdicts.get(pair.ids, APPENDED) for pair in pairs), made_by)
 
 
-def _verdict(answer: OperationAnswer) -> OperationVerdict:
-    operation = Operation(answer.operation)
-    fused = " ".join(answer.fused.split()) if operation is Operation.FUSE else ""
-    return OperationVerdict(operation, " ".join(answer.reason.split()), fused)
+def _verdict(row: OperationRow) -> OperationVerdict:
+    operation = Operation(row.op)
+    fused = " ".join(row.merged.split()) if operation is Operation.FUSE else ""
+    return OperationVerdict(operation, " ".join(row.why.split()), fused)

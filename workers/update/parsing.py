@@ -1,11 +1,13 @@
 """Parses English sentences for the rules: content stems, negation, plan, subject."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, wraps
+from typing import TypeVar
 
 from eunoe.workers.text.bounds import without_middle
+from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
@@ -21,6 +23,8 @@ from eunoe.workers.update.lexicon import (
     STANCE,
     WISHED,
 )
+
+T = TypeVar("T")
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[.,;:!?]")
 _BREAK = frozenset(".,;:!?")
@@ -101,10 +105,25 @@ class ParsedSentence:
     @cached_property
     def numbers(self) -> frozenset[str]:
         """Digits and number words."""
-        return frozenset(word.text for word in self.words if word.text.isdigit() or word.text in _NUMBERS)
+        return frozenset(word.text for word in self.words if word.text.isdecimal() or word.text in _NUMBERS)
 
 
-@lru_cache(maxsize=16_384)
+def cached_by_sentence(function: Callable[[ParsedSentence], T]) -> Callable[[ParsedSentence], T]:
+    """Cache the results of a function in the sentences themselves: a result lives as long as its sentence."""
+    name = f"_{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def read(sentence: ParsedSentence) -> T:
+        known = vars(sentence)
+        if name not in known:
+            known[name] = function(sentence)
+        found: T = known[name]
+        return found
+
+    return read
+
+
+@cached_by_length(lambda text, speaker: len(text) + len(speaker), (200, 16_384), (2_000, 512))
 def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
     body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())

@@ -25,6 +25,11 @@ from eunoe.workers.update.memories import (
 )
 
 
+async def updated_session(store: StateStore, key: str) -> int:
+    """The last session applied by `update`; 0 if none."""
+    return (await store.ledger(Scope(NAME, key))).applied
+
+
 async def findable_session(store: StateStore, key: str) -> int:
     """The last session whose memories can all be found: applied, and its points written; 0: none."""
     ledger: Ledger = await store.ledger(Scope(NAME, key))

@@ -21,7 +21,7 @@ class UpdateSettings(Value):
     """Above ``max_pairs``: also judge memories one link away from the similar ones (waits for the last session's
     links)."""
     reach: bool = True
-    """Whether an insight also supersedes linked memories (one link away) that restate what it supersedes. A language
-    model judges them in the session's prompt if they fit; offline only near-identical ones are superseded."""
+    """Whether what ends a memory also ends those that only restate it, and linked ones (one link away) that its
+    successor replaces too. A language model judges the latter; offline only near-identical ones end."""
     restating: float = Field(default=0.9, gt=0, le=1)
     """Share of common words in both texts together from which a memory counts as a restatement."""

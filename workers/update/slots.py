@@ -3,14 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
 
 from eunoe.workers.text.terms import terms
-from eunoe.workers.update.parsing import ParsedSentence
-
-MAX_CACHED: Final = 4_096
-"""Parsed sentences whose slots are cached."""
+from eunoe.workers.update.parsing import ParsedSentence, cached_by_sentence
 
 _UNTIL = r"([^.,;!?]+?)(?=$|[.,;!?]| (?:with|because|since|for|and|but|after|when|while|so|to|last|on|in \d)\b)"
 
@@ -62,7 +57,7 @@ def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _job_lost(old, new)
 
 
-@lru_cache(maxsize=MAX_CACHED)
+@cached_by_sentence
 def slots(text: ParsedSentence) -> tuple[Slot, ...]:
     """The homes and jobs that a sentence states."""
     return tuple(_slots(text))
@@ -77,13 +72,13 @@ def _slots(text: ParsedSentence) -> Iterator[Slot]:
                     yield Slot(name, value, changes)
 
 
-@lru_cache(maxsize=MAX_CACHED)
+@cached_by_sentence
 def favorites(text: ParsedSentence) -> Mapping[str, frozenset[str]]:
     """Kind → the terms of the favourite of that kind."""
     return {found[1]: frozenset(terms(found[2])) for found in _FAVORITE.finditer(text.plain)}
 
 
-@lru_cache(maxsize=MAX_CACHED)
+@cached_by_sentence
 def marital(text: ParsedSentence) -> str:
     """The marital state that a sentence states; empty if none."""
     return next((state for state, pattern in _MARITAL.items() if pattern.search(text.plain)), "")

@@ -5,15 +5,21 @@ from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, Stag
 from eunoe.workers.update.memories import NAME, TABLES
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
+from eunoe.workers.update.operator import Operator
+from eunoe.workers.update.restore import restore_points
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
 
 
+def operator_of(dependencies: Dependencies) -> Operator:
+    """The operator of the stage: the model's where one is set."""
+    offline, language = OfflineOperator(), dependencies.language_of("update")
+    return offline if language is None else ModelOperator(language, offline)
+
+
 def build(dependencies: Dependencies) -> Stage:
     """The stage over these ports."""
-    settings, language = dependencies.settings.of(UpdateSettings), dependencies.language
-    offline = OfflineOperator()
-    operator = offline if language is None else ModelOperator(language, offline)
+    settings, operator = dependencies.settings.of(UpdateSettings), operator_of(dependencies)
     return UpdateStage(dependencies.store, dependencies.index, dependencies.embedder, operator, settings)
 
 
@@ -31,4 +37,5 @@ SPEC = StageSpec(
     gathers=True,
     in_order=(MemoriesFormed,),
     on_failure=skip_session(NAME),
+    restore_points=restore_points,
 )

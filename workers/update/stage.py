@@ -1,11 +1,12 @@
 """Stage `update`: the only writer of memories."""
 
+from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
-from eunoe.schemas.decisions import Decision, Outcome, Park, Point, Put, Wait, Work, Write
+from eunoe.schemas.decisions import Decision, Outcome, Park, Point, Put, Scope, Wait, Work, Write
 from eunoe.schemas.events import InsightKind, Provenance
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, StateStore, VectorIndex
@@ -23,7 +24,17 @@ from eunoe.workers.update.applying import (
 )
 from eunoe.workers.update.candidate_reader import CandidateReader, LinksMissing
 from eunoe.workers.update.candidates import take_fitting
-from eunoe.workers.update.gathering import Gathered, SessionInput, arrange, missing
+from eunoe.workers.update.carrying import carrying_writes, read_carried
+from eunoe.workers.update.dependents import end_restating, unjudged
+from eunoe.workers.update.gathering import (
+    PROPOSER,
+    Gathered,
+    SessionInput,
+    arrange,
+    lacking_turns,
+    missing,
+    turns_before,
+)
 from eunoe.workers.update.late import add_outdated, in_log_order, late_verdicts, without_claims
 from eunoe.workers.update.lifecycle import Lifecycle, holding_after
 from eunoe.workers.update.memories import (
@@ -86,14 +97,28 @@ class UpdateStage:
         lacking = "" if work.late else missing(work.events)
         if lacking:
             return Park(lacking)
-        new = await self._new(work, arrange(work.events))
+        carried = await read_carried(self._store, work.key, turns_before(work.events))
+        arranged = arrange(work.events, carried)
+        new = await self._new(work, arranged)
         before = work.number if work.late_after is None else work.late_after + 1
         reader = CandidateReader(self._store, self._index, self._embedder, self._settings, work.key, before)
         try:
             life, made_by = await self._apply(reader, work, new)
         except LinksMissing as missed:
             return Wait(str(missed))
-        return await self._decision(work, new, life, made_by)
+        decision = await self._decision(work, new, life, made_by)
+        return replace(
+            decision, writes=(*decision.writes, *carrying_writes(carried, () if work.late else arranged.carried_on))
+        )
+
+    async def lost(self, key: str, events: Sequence[Gathered]) -> str | None:
+        """The proposals that blend has sent and that have not come; `None` where it may still send them."""
+        lacking = lacking_turns(events)
+        ledger = await self._store.ledger(Scope(PROPOSER, key))
+        sent = [turn for turn in lacking if turn <= ledger.applied and ledger.outbox is None]
+        if not sent:
+            return None
+        return f"{PROPOSER} has applied and sent the proposals of turns {sent[:10]}, and they have not come"
 
     async def _new(self, work: Work[Gathered], arranged: SessionInput) -> _SessionMemories:
         before = await read_memory_stats(self._store, work.key)
@@ -124,17 +149,38 @@ class UpdateStage:
         named = [id_ for proposal in new.proposals for id_ in proposal.insight.replaces]
         await reader.read(life, [*named, *await reader.said_before(memories)])
         apply_proposals(life, [await self._with_restatements(reader, life, proposal) for proposal in new.proposals])
-        pairs = await reader.pairs(life, new.sentences, new.holding, new.speakers)
+        pairs, are_all = await reader.pairs(life, new.sentences, new.holding, new.speakers)
         if work.late:
             return life, await self._add_late(life, new.sentences, pairs)
         reached = take_fitting(pairs, await self._reached(reader, life, new.proposals), self._settings)
         verdicts, made_by = await self._judge([*pairs, *reached])
         if made_by is not None and not made_by.fallback:
             apply_reached(life, reached, verdicts)
+        holding = {memory.memory_id for memory in life.current}
         applied = apply_summary(life, new.sentences, [p for p in pairs if life.is_current(p.old.memory_id)], verdicts)
         if applied.merges and made_by is not None:
             apply_merges(life, applied.merges, reader.key, len(memories), made_by)
+        if self._settings.reach:
+            await self._reach_dependents(reader, life, holding, None if are_all else {pair.ids for pair in pairs})
         return life, made_by
+
+    async def _reach_dependents(
+        self, reader: CandidateReader, life: Lifecycle, holding: Ids[str], judged: Ids[tuple[str, str]] | None
+    ) -> None:
+        """End what depends on the memories among ``holding`` that the summary has ended. Raises `LinksMissing`.
+
+        ``judged``: the pairs that were judged; `None` means all, so that no linked memory is left to ask about.
+        """
+        ended = [id_ for id_ in sorted(holding) if not life.is_current(id_) and not life.was_added(id_)]
+        end_restating(life, ended, self._settings)
+        if judged is None or not ended or not self._settings.linked or not self._operator.reads_meaning:
+            return
+        near = await reader.near(life, ended)
+        more = take_fitting((), unjudged(life, near, judged), self._settings)
+        if more:
+            verdicts, made_by = await self._judge(more)
+            if made_by is not None and not made_by.fallback:
+                apply_reached(life, more, verdicts)
 
     async def _add_late(
         self, life: Lifecycle, sentences: Sequence[Memory], pairs: Sequence[OperationPair]
@@ -219,7 +265,7 @@ class UpdateStage:
         texts = [without_names(memory.text, known) for memory, known in zip(touched, names, strict=True)]
         vectors = await self._embedder.embed(texts)
         points = tuple(
-            build_point(work.key, memory, vectors[row], listed[row], self._settings, work.seq)
+            build_point(work.key, memory, vectors[row], listed[row], self._settings)
             for row, memory in enumerate(touched)
         )
         fresh = [words for memory, words in zip(touched, listed, strict=True) if life.was_added(memory.memory_id)]

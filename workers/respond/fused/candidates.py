@@ -16,6 +16,7 @@ from eunoe.workers.respond.histories import history_source, is_model_written, no
 from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.timelines import ShownTimeline, timeline_source
+from eunoe.workers.respond.trees import ShownNode, node_source
 from eunoe.workers.respond.turns import CandidateTurn, Floats
 
 INSIGHT_SCORE = 1e6
@@ -49,14 +50,14 @@ class CandidateScores:
         return cls(dict(zip(ids, turns, strict=True)), dict(zip(ids, scores.tolist(), strict=True)), ranked, length)
 
     def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[PackedUnit]:
-        """The best evidence utterances, up to a multiple of the budget, except those in ``left_out``."""
+        """The best utterances that fit the budget, up to a multiple of it, except those in ``left_out``."""
         found: list[PackedUnit] = []
         spent = 0
         for id_ in self.ranked:
             turn = self.turns[id_]
             if spent > CANDIDATE_BUDGETS * budget_tokens:
                 break
-            if turn.line.is_evidence and id_ not in left_out:
+            if id_ not in left_out and turn.tokens <= budget_tokens:
                 found.append(PackedUnit(self.scores[id_], (*turn.order, 0), (turn.row,), turn.source, turn.tokens))
                 spent += turn.tokens
         return found
@@ -81,6 +82,22 @@ class CandidateScores:
             for one in shown
             if all(map(is_model_written, one.memories)) or any(map(outdated, one.memories))
         ]
+
+    def aggregates(self, nodes: Sequence[ShownNode]) -> list[PackedUnit]:
+        """Aggregates of the tree, each as good as the utterances below it are on average.
+
+        An aggregate names the theme of many utterances: it stands beside them and hides none.
+        """
+        found = []
+        for node in nodes:
+            tokens = tokens_of(node.rows)
+            ids = [id_ for row in node.rows for id_ in row.cites if id_ in self.turns]
+            fit = sum(map(self._fit, ids)) / len(ids) if ids else 0.0
+            score = fit - self.length * math.log(tokens)
+            source = node_source(node).model_copy(update={"score": round(score, 6)})
+            order = (*node.last_place, END_OF_SESSION, BEHIND_UTTERANCE)
+            found.append(PackedUnit(score, order, node.rows, source, tokens, is_extract=True))
+        return found
 
     def insights(self, query: Query) -> list[PackedUnit]:
         """The open session's insights: ranked first, the latest highest; last in time."""
@@ -116,8 +133,11 @@ class CandidateScores:
     def _score(self, memories: Sequence[Memory], tokens: int) -> float:
         """The best score of the utterances behind it, with its own length subtracted instead of theirs."""
         ids = [line.utterance_id for memory in memories for line in memory.evidence if line.utterance_id in self.turns]
-        fits = (self.scores[id_] + self.length * math.log(max(self.turns[id_].tokens, 1)) for id_ in ids)
-        return max(fits, default=0.0) - self.length * math.log(tokens)
+        return max(map(self._fit, ids), default=0.0) - self.length * math.log(tokens)
+
+    def _fit(self, id_: str) -> float:
+        """The score of an utterance without its length."""
+        return self.scores[id_] + self.length * math.log(max(self.turns[id_].tokens, 1))
 
     def _order(self, memory: Memory) -> Order:
         """The order directly behind the last utterance it rests on."""

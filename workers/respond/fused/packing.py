@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.relations import Relation
-from eunoe.workers.respond.context import Context, Row, make_context, write_day, write_row
+from eunoe.workers.respond.context import Context, Row, heading_of, make_context, write_row
 from eunoe.workers.respond.timelines import HEADING
 from eunoe.workers.text.tokens import count_tokens
 
@@ -89,27 +89,31 @@ def choose(units: Sequence[PackedUnit], budget_tokens: int) -> Context:
 
 
 def _heading(unit: PackedUnit) -> tuple[int, str]:
-    return unit.order[0], write_day(unit.rows[-1].at)
+    return unit.order[0], heading_of(unit.rows[-1])
 
 
 def lay_out_units(units: Sequence[PackedUnit]) -> Context:
     """Print units in time order under day headings; timelines are blocks with their own days."""
     printed: list[str] = []
+    plain: list[str] = []
     rows: list[Row] = []
-    day = ""
+    day = plain_day = ""
     ordered = sorted(units, key=lambda unit: (unit.order, unit.source.id))
     for unit in ordered:
-        fresh = [replace(row, number=number) for number, row in enumerate(unit.rows, len(rows) + 1)]
+        fresh = [
+            replace(row, number=number, in_timeline=unit.is_timeline)
+            for number, row in enumerate(unit.rows, len(rows) + 1)
+        ]
         rows += fresh
         if unit.is_timeline:
             printed += _timeline_lines(fresh, unit.notes, unit.relations)
             day = ""
             continue
-        if (today := write_day(fresh[0].at)) != day:
-            printed.append(today)
-            day = today
-        printed += map(write_row, fresh)
-    return make_context(printed, _sources(ordered), rows)
+        today, written = heading_of(fresh[0]), list(map(write_row, fresh))
+        printed += written if today == day else [today, *written]
+        plain += written if today == plain_day else [today, *written]
+        day = plain_day = today
+    return make_context(printed, _sources(ordered), rows, plain)
 
 
 def _timeline_lines(rows: Sequence[Row], notes: Sequence[str], relations: Sequence[Relation]) -> list[str]:

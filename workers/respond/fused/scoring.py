@@ -4,8 +4,7 @@ Each feature is a z-score over the candidates or a flag. The weights are round n
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -77,6 +76,8 @@ class FeatureWeights:
     """For each name, for a time, and for the first person."""
     reaction: float = 0.3
     """Subtracted if it begins with a reaction."""
+    reply: float = 2.0
+    """Subtracted if it is an earlier reply of the responder, which repeats others, unless replies are asked for."""
     length: float = 0.5
     """Subtracted for each e-fold of tokens."""
 
@@ -101,8 +102,8 @@ class QuestionFeatures:
     """The features of a question."""
 
     hints: QuestionHints
-    words: Sequence[str]
-    """Its terms, repeated as often as they occur."""
+    words: Mapping[str, float]
+    """Term → weight, for its own terms the number of times they occur."""
     vector: NDArray[np.float32]
     """Shape (dimensions,), a unit row."""
     speakers: int
@@ -141,9 +142,9 @@ def _topic(
     )
 
 
-def word_scores(inputs: ScoringInput, words: Sequence[str]) -> Floats:
+def word_scores(inputs: ScoringInput, words: Mapping[str, float]) -> Floats:
     """BM25 of each utterance, neighbours' words included, shape (n,); the first `MAX_WORDS` different words count."""
-    wanted = dict(islice(Counter(words).items(), MAX_WORDS))
+    wanted = dict(islice(words.items(), MAX_WORDS))
     if not wanted:
         return np.zeros(len(inputs.turns))
     counts = np.zeros((len(inputs.turns), len(wanted)))
@@ -174,6 +175,8 @@ def _flags(
     flags = weights.answer * _answers(features[:, ASKS], sessions, speakers) - weights.question * features[:, ASKS]
     flags += weights.particulars * features[:, [NAMES, TIME, OWN]].sum(axis=1)
     flags += weights.salience * features[:, SALIENCE] - weights.reaction * features[:, REACTS]
+    if not hints.replies:
+        flags -= weights.reply * np.asarray([not line.is_evidence for line in lines])
     if 0 < len(hints.speakers) < query.speakers:
         flags += weights.speaker * np.isin(speakers, list(hints.speakers))
     if hints.times:

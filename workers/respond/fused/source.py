@@ -22,8 +22,10 @@ from eunoe.workers.respond.memories import MemorySearch
 from eunoe.workers.respond.parse_cache import ParseCache
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
+from eunoe.workers.respond.trees import ShownNode, TreeSource
 from eunoe.workers.respond.turns import COLUMNS, Floats, positions
-from eunoe.workers.text.terms import query_vector, terms
+from eunoe.workers.text.queries import mixed_vector
+from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories
 
 MAX_EVIDENCE_SESSIONS = 8
@@ -43,20 +45,22 @@ class FusedSource:
     cache: FeatureCache
     timelines: TimelineSettings
     max_lines: int
+    tree: TreeSource | None = None
+    """The tree, where a model writes its aggregates."""
     weights: FeatureWeights = field(default_factory=FeatureWeights)
     parse_segment: ParseCache[Segment] = field(default_factory=lambda: ParseCache(Segment.from_json))
     parse_memory: ParseCache[Memory] = field(default_factory=lambda: ParseCache(Memory.from_json))
 
     async def recall(self, query: Query) -> Context:
         """The best utterances, memories, histories and insights that fit the budget, in time order."""
-        read = await self.cache.read_texts([query.text], query.speakers)
-        query = replace(query, vector=read[query.text][1])
+        read = await self.cache.read_texts(query.texts, query.speakers)
+        query = replace(query, vector=mixed_vector([read[text][1] for text in query.texts], query.weights))
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
         found, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
-        memories = [memory for memory, _ in hits]
+        memories = await self._with_looked_up(query, [memory for memory, _ in hits])
         segments = await self._with_evidence(query.key, found, memories)
-        known, linked = await asyncio.gather(
-            self._with_successors(query.key, memories), self._linked(query.key, memories)
+        known, linked, aggregates = await asyncio.gather(
+            self._with_successors(query.key, memories), self._linked(query.key, memories), self._aggregates(query)
         )
         inputs, question = await self._scoring_input(query, segments, memories)
         scores = CandidateScores.of(inputs.turns, score_turns(inputs, question, self.weights), self.weights.length)
@@ -66,6 +70,7 @@ class FusedSource:
             *scores.memories(memories, replaced),
             *scores.histories(histories(memories, known), question.hints),
             *scores.timelines(linked),
+            *scores.aggregates(aggregates),
             *scores.insights(query),
         ]
         return choose(units, query.budget_tokens)
@@ -75,13 +80,20 @@ class FusedSource:
         stats = await read_stats(self.store, query.key)
         if not stats.segments:
             return []
-        words = terms(query.text, drop=query.speakers)
-        frequencies = await read_frequencies(self.store, query.key, set(words))
-        hits = await self.search.find(Collection.SEGMENTS, query, query_vector(words, frequencies, stats.segments))
+        frequencies = await read_frequencies(self.store, query.key, set(query.terms))
+        hits = await self.search.find(
+            Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
+        )
         found = await read_segments(self.store, query.key, [hit.id for hit in hits], self.parse_segment)
         beside = [(one.session, one.index + step) for one in found for step in (-1, 1) if one.index + step >= 0]
         near = await read_segments(self.store, query.key, _segment_ids(query.key, beside), self.parse_segment)
         return _bounded([*found, *near], self.max_lines)
+
+    async def _with_looked_up(self, query: Query, memories: list[Memory]) -> list[Memory]:
+        """The found memories, and those that were found when memory was asked a question."""
+        known = {memory.memory_id for memory in memories}
+        missing = [id_ for id_ in query.looked_up if id_ not in known]
+        return [*memories, *await read_memories(self.store, query.key, missing, self.parse_memory)]
 
     async def _with_evidence(self, key: str, found: Sequence[Segment], memories: Sequence[Memory]) -> list[Segment]:
         """Add sessions of memories whose utterances are missing; in log order."""
@@ -110,14 +122,18 @@ class FusedSource:
         longer = [timeline for timeline in found if len(timeline.memories) > 1]
         return await show_timelines(self.store, key, longer, dict.fromkeys(best, 0.0)) if longer else []
 
+    async def _aggregates(self, query: Query) -> list[ShownNode]:
+        return [] if self.tree is None else await self.tree.aggregates(query)
+
     async def _scoring_input(
         self, query: Query, segments: Sequence[Segment], memories: Sequence[Memory]
     ) -> tuple[ScoringInput, QuestionFeatures]:
         missing = [segment.segment_id for segment in self.cache.missing(segments, query.speakers)]
         stored = await read_line_features(self.store, query.key, missing)
         found = await self.cache.read_segments(segments, query.speakers, stored)
-        read = await self.cache.read_texts(dict.fromkeys([query.text, *(m.text for m in memories)]), query.speakers)
-        vector = read[query.text][1]
+        texts = dict.fromkeys([*query.texts, *(m.text for m in memories)])
+        read = await self.cache.read_texts(texts, query.speakers)
+        vector = mixed_vector([read[text][1] for text in query.texts], query.weights)
         cosines = {memory.memory_id: float(read[memory.text][1] @ vector) for memory in memories}
         turns = [turn for one in found for turn in one.turns]
         nothing = np.zeros((0, len(vector)), dtype=np.float32)
@@ -129,10 +145,7 @@ class FusedSource:
             memory=_memory_scores([turn.line.utterance_id for turn in turns], memories, cosines),
         )
         hints = read_question(query.text, query.speakers, query.asker)
-        words = tuple(read[query.text][0].counts.items())
-        return inputs, QuestionFeatures(
-            hints, [word for word, n in words for _ in range(n)], vector, len(query.speakers)
-        )
+        return inputs, QuestionFeatures(hints, query.terms, vector, len(query.speakers))
 
 
 def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:

@@ -1,0 +1,112 @@
+"""The session state of a conversation, as intake stores it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import model_validator
+
+from eunoe.schemas.base import Time, Value
+from eunoe.schemas.decisions import Timer
+
+
+class OpenSession(Value):
+    """A session that has not ended."""
+
+    opened: int
+    """Its place among all sessions that were opened: 1, 2, 3 …; it gets its number when it closes."""
+    session_id: str | None = None
+    continues: int | None = None
+    """The number of the closed session of the same id that it continues."""
+    prefix: str = ""
+    """The beginning of the ids of its rows in table ``lines``."""
+    lines: int = 0
+    size: int = 0
+    """Bytes of its lines as JSON."""
+    last_utterance_id: str
+    last_log_time: Time
+    turn_runs: tuple[tuple[int, int], ...] = ()
+    """The numbers of its turns passed to `blend`, as runs of first and last."""
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The numbers of its turns passed to `blend`."""
+        return tuple(turn for first, last in self.turn_runs for turn in range(first, last + 1))
+
+    def row(self, number: int) -> str:
+        """The id of its line ``number``, counted from 0."""
+        return f"{self.prefix}{number:06d}"
+
+    def with_turn(self, turn: int) -> tuple[tuple[int, int], ...]:
+        """Its runs of turns with one more."""
+        *before, last = self.turn_runs or ((0, -1),)
+        return (*before, (last[0], turn)) if last[1] == turn - 1 else (*self.turn_runs, (turn, turn))
+
+
+class Head(Value):
+    """The state of a conversation."""
+
+    opened: int = 0
+    """The number of sessions opened so far."""
+    closed: int = 0
+    """The number of the last closed session."""
+    open: tuple[OpenSession, ...] = ()
+    """The open sessions; the one that was spoken in last is last."""
+    remembered: int = 0
+    """Number of utterance ids ever recorded; gives the place in the ring."""
+    turn: int = 0
+    """The number of the last turn passed to `blend`: 1, 2, 3 … over all sessions."""
+    turn_closed: int = 0
+    """``turn`` when the last session closed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_one_open_session(cls, document: object) -> object:
+        """The document of a version that kept one session open, in the present form."""
+        return _migrated(document) if isinstance(document, dict) and "is_open" in document else document
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The numbers of the turns passed to `blend` since the last session closed."""
+        return tuple(range(self.turn_closed + 1, self.turn + 1))
+
+    def find(self, session_id: str | None) -> OpenSession | None:
+        """The open session of this id; for `None` the one that was spoken in last."""
+        if session_id is None:
+            return self.open[-1] if self.open else None
+        return next((session for session in self.open if session.session_id == session_id), None)
+
+    def without(self, session: OpenSession) -> tuple[OpenSession, ...]:
+        """The other open sessions."""
+        return tuple(other for other in self.open if other.opened != session.opened)
+
+    def timer(self, log_time: Time) -> Timer:
+        """The timer of the open session that has been quiet for the longest time.
+
+        `log_time` is the time of a timer that says that none is open.
+        """
+        if not self.open:
+            return Timer(after_utterance_id=None, since=log_time)
+        quiet = min(self.open, key=lambda session: (session.last_log_time, session.opened))
+        active = max(session.last_log_time for session in self.open)
+        return Timer(after_utterance_id=quiet.last_utterance_id, since=quiet.last_log_time, active=active)
+
+
+def _migrated(old: dict[str, Any]) -> dict[str, Any]:
+    turn, before, number = old["turn"], old["turn_before"], old["session"]
+    kept = {"opened": number, "remembered": old["remembered"], "turn": turn}
+    if not old["is_open"]:
+        return {**kept, "closed": number, "turn_closed": turn}
+    carried = ("session_id", "continues", "lines", "size", "last_utterance_id", "last_log_time")
+    runs = [(before + 1, turn)] if turn > before else []
+    session = {name: old[name] for name in carried} | {"opened": number, "turn_runs": runs}
+    return {**kept, "closed": number - 1, "turn_closed": before, "open": [session]}
+
+
+def rows_of(session: OpenSession) -> Iterator[str]:
+    """The ids of a session's lines, in order."""
+    return (session.row(number) for number in range(session.lines))
+
+
+def own_turns(session: OpenSession, turns: Sequence[int]) -> tuple[int, ...] | None:
+    """The turns of a session where they are not the ones since the last closing; else `None`."""
+    return None if session.turns == tuple(turns) else session.turns

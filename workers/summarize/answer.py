@@ -1,0 +1,100 @@
+"""Checks of a model's memories, and the drafts of the good ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eunoe.schemas.events import Line
+from eunoe.schemas.memory import MemoryDraft
+from eunoe.workers.models.answer_forms import MemoriesForm, MemoryRow
+from eunoe.workers.models.prompt_lines import speakers_in
+from eunoe.workers.summarize.prompt import MAX_CITES
+from eunoe.workers.text.drafts import clip
+
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The lines of one prompt; ``first`` is the number of the first."""
+
+    lines: tuple[Line, ...]
+    first: int
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return self.first + len(self.lines) - 1
+
+    def line(self, number: int) -> Line | None:
+        """The line of that number; `None` where the window has none."""
+        return self.lines[number - self.first] if self.first <= number <= self.last else None
+
+    def cited(self, row: MemoryRow) -> tuple[Line, ...]:
+        """The lines that a memory cites, replies from memory too, in order, each once; its own line is among them."""
+        numbers = sorted({number for number in row.lines if self.line(number) is not None} - {row.own})
+        own = [row.own] if self.line(row.own) is not None else []
+        kept = sorted([*own, *numbers[: MAX_CITES - len(own)]])
+        return tuple(self.lines[number - self.first] for number in kept)
+
+    def halves(self) -> "tuple[Window, Window]":
+        """Its two halves, with the same numbers."""
+        middle = (len(self.lines) + 1) // 2
+        return Window(self.lines[:middle], self.first), Window(self.lines[middle:], self.first + middle)
+
+
+def fault_of(answer: MemoriesForm, window: Window) -> str | None:
+    """The faults of an answer, in words for a model; `None` if there is none."""
+    faults = [(place, _fault(row, window)) for place, row in enumerate(answer.memories, start=1)]
+    named = [f"memory {place}: {fault}" for place, fault in faults if fault is not None]
+    return "; ".join(named[:_MAX_NAMED]) or None
+
+
+def good_part(answer: MemoriesForm, window: Window) -> MemoriesForm | None:
+    """The answer without faulty memories; `None` where nothing is left."""
+    good = tuple(row for row in answer.memories if _fault(row, window) is None)
+    return MemoriesForm(memories=good) if good else None
+
+
+def renumbered(row: MemoryRow, part: Window, whole: Window) -> MemoryRow:
+    """The memory of a part of a window with the speaker's number in the whole one; 0 for a number that is none."""
+    there = speakers_in(part.lines)
+    known = 1 <= row.speaker <= len(there)
+    number = speakers_in(whole.lines).index(there[row.speaker - 1]) + 1 if known else 0
+    return row.model_copy(update={"speaker": number})
+
+
+def drafts_of(answer: MemoriesForm, window: Window, most: int) -> list[MemoryDraft]:
+    """The first ``most`` memories of a valid answer; one that cites only replies from memory is left out."""
+    drafts: list[MemoryDraft] = []
+    for row in answer.memories[:most]:
+        evidence = tuple(line for line in window.cited(row) if line.is_evidence)
+        if evidence:
+            speaker = _speaker(row, window, evidence)
+            drafts.append(MemoryDraft(speaker=speaker, text=_named(row.text, speaker), evidence=evidence))
+    return drafts
+
+
+def _fault(row: MemoryRow, window: Window) -> str | None:
+    if not row.text.strip():
+        return "its text is blank"
+    if not window.cited(row):
+        return f"it cites none of the lines {window.first} to {window.last}"
+    return None
+
+
+def _speaker(row: MemoryRow, window: Window, evidence: Sequence[Line]) -> str:
+    """The participant who told it: the one named if they said a cited line, else the one who said the own line."""
+    speakers = speakers_in(window.lines)
+    said = [line.speaker for line in evidence]
+    named = speakers[row.speaker - 1] if 1 <= row.speaker <= len(speakers) else None
+    if named in said:
+        return str(named)
+    own = window.line(row.own)
+    return own.speaker if own is not None and own.is_evidence else said[0]
+
+
+def _named(text: str, speaker: str) -> str:
+    """The text, prefixed with the speaker if it does not name them."""
+    names = {part.casefold() for part in speaker.split()}
+    named = any(name in text.casefold() for name in names)
+    return clip(text if named else f"{speaker}: {text}")

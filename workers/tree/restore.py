@@ -1,0 +1,46 @@
+"""Makes the points of a tree's nodes again from the stored documents."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.workers.stage import Dependencies
+from eunoe.workers.text.terms import document_vector, terms
+from eunoe.workers.tree.loading import TreeReader
+from eunoe.workers.tree.nodes import MAX_SPEAKERS, NAME, NODES, VECTORS, TreeNode
+from eunoe.workers.tree.settings import TreeSettings
+
+
+async def restore_points(dependencies: Dependencies, key: str) -> Sequence[Point]:
+    """The points of a conversation's tree, as the stage made them; vectors are stored. Raises `Unavailable`."""
+    rows = await dependencies.store.scan(NAME, key, NODES)
+    nodes = [node for node in map(TreeNode.from_json, rows.values()) if node.parent is not None]
+    vectors = await TreeReader(dependencies.store, key).rows(VECTORS, [node.node_id for node in nodes])
+    names = _names_then(nodes)
+    average = dependencies.settings.of(TreeSettings).average_terms
+    return [
+        Point(
+            collection=Collection.TREE,
+            id=node.node_id,
+            key=key,
+            born=node.created,
+            seq=node.changed,
+            text=node.text,
+            dense=vectors[node.node_id].astype("<f4").tobytes(),
+            sparse=document_vector(terms(node.text, drop=names[node.created]), average)
+            if node.is_leaf
+            else SparseVector(),
+        )
+        for node in nodes
+        if node.node_id in vectors
+    ]
+
+
+def _names_then(nodes: Sequence[TreeNode]) -> Mapping[int, tuple[str, ...]]:
+    """Session → the speakers known when it was applied; their names are no terms of its leaves."""
+    known: dict[str, None] = {}
+    found: dict[int, tuple[str, ...]] = {}
+    for session, made in groupby(sorted(nodes, key=lambda node: node.created), key=lambda node: node.created):
+        known.update(dict.fromkeys(name for node in made for name in node.speakers))
+        found[session] = tuple(known)[:MAX_SPEAKERS]
+    return found
