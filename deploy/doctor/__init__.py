@@ -1,0 +1,1 @@
+"""Checks of the servers and of the model's endpoint: `eunoe doctor`."""

@@ -1,0 +1,96 @@
+"""The check of the broker: topics, partitions, retention, replicas, codecs."""
+
+from collections.abc import Sequence
+
+from aiokafka import codec
+
+from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.streams.admin import TopicDetail, check_partitions, describe_topics
+from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topics import TOPICS, Topic, TopicSpec
+
+CODECS = {"gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstd": codec.has_zstd}
+"""Compression of clients → whether this installation can read it."""
+FOREVER = "-1"
+
+
+async def check_broker(settings: Settings, findings: Findings) -> None:
+    """Add what of the topics is as it must be and what is not. Raises `Unavailable` when no broker answers."""
+    kafka, names = settings.kafka_settings, settings.names
+    details = {detail.name: detail for detail in await describe_topics(kafka)}
+    findings.ok(f"{kafka.server} answers")
+    if settings.broker.embedded:
+        await _is_embedded(kafka, findings)
+    findings.step("topics")
+    _codecs(findings)
+    specs = {names.name(topic): spec for topic, spec in TOPICS.items()}
+    if not any(name in details for name in specs):
+        findings.fault(f"no topic of prefix {settings.prefix!r} exists: run `eunoe topics create`")
+        return
+    try:
+        partitions = await check_partitions(kafka, names)
+        findings.ok(f"all topics of generation {names.generation} exist, with {partitions} partitions")
+    except Refused as fault:
+        findings.fault(str(fault))
+    _replicas([details[name] for name in specs if name in details], settings, findings)
+    findings.step("retention")
+    for name, spec in specs.items():
+        if name in details:
+            check_limits(details[name], spec, findings)
+
+
+async def _is_embedded(kafka: KafkaSettings, findings: Findings) -> None:
+    try:
+        await refuse_ordinary_broker(kafka)
+    except Refused as fault:
+        findings.fault(str(fault))
+
+
+def _codecs(findings: Findings) -> None:
+    missing = [name for name, is_there in CODECS.items() if not is_there()]
+    if missing:
+        findings.warn(f"records compressed with {', '.join(missing)} cannot be read: pip install 'aiokafka[all]'")
+    else:
+        findings.ok(f"reads records compressed with {', '.join(CODECS)}")
+
+
+def _replicas(details: Sequence[TopicDetail], settings: Settings, findings: Findings) -> None:
+    leaderless = [detail.name for detail in details if detail.without_leader]
+    if leaderless:
+        findings.fault(f"partitions without a leader in {', '.join(leaderless)}: look at the brokers")
+    least = min(detail.replicas for detail in details)
+    if least > 1:
+        findings.ok(f"{least} replicas or more of each topic")
+    elif not settings.broker.embedded:
+        findings.warn("one replica of each topic: a lost disk loses the log", {"EUNOE_REPLICATION": "3"})
+
+
+def check_limits(detail: TopicDetail, spec: TopicSpec, findings: Findings) -> None:
+    """Compare the settings of a topic with the table of topics."""
+    config = detail.config
+    if not config:
+        if spec.topic is Topic.CONVERSATIONS:
+            findings.note("the broker does not tell the settings of topics: retention cannot be checked")
+        return
+    retention, policy = config.get("retention.ms", FOREVER), config.get("cleanup.policy", "delete")
+    kept_bytes, largest = config.get("retention.bytes", FOREVER), config.get("max.message.bytes", "")
+    if spec.topic is Topic.CONVERSATIONS:
+        if policy != "delete" or retention != FOREVER or kept_bytes != FOREVER:
+            findings.fault(
+                f"{detail.name} is not kept for ever (cleanup.policy {policy}, retention.ms {retention},"
+                f" retention.bytes {kept_bytes}): what it loses cannot be derived again. Set delete, -1 and -1"
+            )
+        else:
+            findings.ok(f"{detail.name} is kept for ever")
+    elif spec.derived and (policy != "delete" or (retention != FOREVER and int(retention) < _DAY_MS)):
+        findings.warn(f"{detail.name} keeps records for {retention} ms ({policy}): a stage that is behind loses some")
+    elif spec.compacted and "compact" not in policy:
+        findings.warn(f"{detail.name} is not compacted: recorded answers grow, or are lost after {retention} ms")
+    if largest.isdecimal() and int(largest) < spec.max_bytes:
+        findings.fault(f"{detail.name} takes records of {largest} bytes; set max.message.bytes to {spec.max_bytes}")
+
+
+_DAY_MS = 24 * 3600 * 1000

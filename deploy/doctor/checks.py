@@ -1,0 +1,48 @@
+"""The table of checks."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from eunoe.deploy.clients.models import Environment, uses_endpoint
+from eunoe.deploy.doctor.broker import check_broker
+from eunoe.deploy.doctor.embedder import check_embedder
+from eunoe.deploy.doctor.findings import Check, Findings
+from eunoe.deploy.doctor.model import check_model, check_model_briefly
+from eunoe.deploy.doctor.qdrant import check_qdrant
+from eunoe.deploy.doctor.redis import check_redis
+from eunoe.deploy.settings import Settings, reveal
+
+SERVER_LIMIT_S = 15.0
+BRIEF_LIMIT_S = 30.0
+PARTS = ("broker", "redis", "qdrant", "model", "embedder")
+
+
+def all_checks(settings: Settings, environment: Environment, *, thorough: bool, model_limit_s: float) -> list[Check]:
+    """The checks of all parts; the broker, Redis and Qdrant where they are set."""
+    return [
+        _server("broker", settings.kafka, partial(check_broker, settings)),
+        _server("redis", reveal(settings.redis_url), partial(check_redis, settings)),
+        _server("qdrant", settings.qdrant_url, partial(check_qdrant, settings)),
+        Check("model", partial(check_model, settings, environment, thorough=thorough), model_limit_s),
+        Check("embedder", partial(check_embedder, settings, environment), SERVER_LIMIT_S * 2),
+    ]
+
+
+def brief_checks(settings: Settings, environment: Environment) -> list[Check]:
+    """One question to the model and one text to the embedder's endpoint, where they are set, or seem to be meant."""
+    limit_s = min(settings.model_timeout_seconds, BRIEF_LIMIT_S)
+    meant = environment.get("OPENAI_API_KEY") or "model" in settings.model_fields_set
+    found = []
+    if uses_endpoint(settings, environment) or meant:
+        found.append(Check("model", partial(check_model_briefly, settings, environment), limit_s))
+    if settings.embedding.startswith("endpoint:"):
+        found.append(Check("embedder", partial(check_embedder, settings, environment), limit_s))
+    return found
+
+
+def _server(part: str, address: str | None, run: Callable[[Findings], Awaitable[None]]) -> Check:
+    return Check(part, run if address else _tell_unset, SERVER_LIMIT_S)
+
+
+async def _tell_unset(findings: Findings) -> None:
+    findings.note("no server is set, and none of `eunoe up` runs in this directory")

@@ -1,0 +1,1 @@
+"""Probes of an OpenAI-compatible endpoint: address, limits, abilities, speed."""

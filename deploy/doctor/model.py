@@ -1,0 +1,109 @@
+"""The check of the chat model's endpoint."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from eunoe.deploy.clients.models import Environment, endpoint, uses_endpoint
+from eunoe.deploy.doctor.endpoint.abilities import Abilities, find_abilities
+from eunoe.deploy.doctor.endpoint.limits import find_limits
+from eunoe.deploy.doctor.endpoint.measures import EndpointMeasures, measure_endpoint
+from eunoe.deploy.doctor.endpoint.probe import Prober
+from eunoe.deploy.doctor.endpoint.reach import Reached, reach
+from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.doctor.profile import LearnedProfile, keep_profile, thoughts_of
+from eunoe.deploy.settings import Language, Settings
+from eunoe.workers.models.endpoint import OPENAI_URL
+
+REPLY_TOKENS = 300
+LONGEST_ANSWER = 4096
+"""Tokens of the longest answer that a stage asks for."""
+FILL_TOKENS, FILL_TOKENS_THOROUGH = 9_000, 34_000
+"""Length of the long prompt, in tokens; the longest prompts of the stages are about the latter."""
+
+
+async def check_model(settings: Settings, environment: Environment, findings: Findings, *, thorough: bool) -> None:
+    """Add everything that can be learned of the endpoint with about twenty small questions and one long.
+
+    Raises `Refused` for a wrong key, model or address, `Unavailable` without an answer.
+    """
+    if not uses_endpoint(settings, environment):
+        _tell_offline(settings, environment, findings)
+        return
+    async with _open_prober(settings, environment) as prober:
+        reached = await reach(prober, findings)
+        fill = FILL_TOKENS_THOROUGH if thorough else FILL_TOKENS
+        abilities = await find_abilities(prober, reached, findings)
+        limits = await find_limits(prober, reached, findings, fill_tokens=fill)
+        measures = await measure_endpoint(
+            prober, findings, timeout_s=settings.model_timeout_seconds, longest=LONGEST_ANSWER
+        )
+        _tell_thinking(abilities, measures, settings, findings)
+        await keep_profile(settings, prober, LearnedProfile(abilities, limits, measures), findings)
+        _tell_rate(prober, reached, settings, findings)
+    await _reach_others(settings, environment, findings)
+
+
+async def check_model_briefly(settings: Settings, environment: Environment, findings: Findings) -> None:
+    """Ask for one word: names a wrong key, model or address. Raises as `check_model` does."""
+    if not uses_endpoint(settings, environment):
+        _tell_offline(settings, environment, findings)
+        return
+    async with _open_prober(settings, environment) as prober:
+        await reach(prober, findings)
+    await _reach_others(settings, environment, findings)
+
+
+async def _reach_others(settings: Settings, environment: Environment, findings: Findings) -> None:
+    """Ask each other model of EUNOE_MODELS for one word."""
+    for name in sorted({options.model for options in settings.models.values() if options.model} - {settings.model}):
+        async with _open_prober(settings.model_copy(update={"model": name}), environment) as prober:
+            await reach(prober, findings)
+
+
+@asynccontextmanager
+async def _open_prober(settings: Settings, environment: Environment) -> AsyncIterator[Prober]:
+    prober = Prober(endpoint(settings, environment, settings.model))
+    try:
+        yield prober
+    finally:
+        await prober.aclose()
+
+
+def _tell_offline(settings: Settings, environment: Environment, findings: Findings) -> None:
+    if settings.language is Language.OFFLINE:
+        findings.note("no model is asked: EUNOE_LANGUAGE is offline, the offline rules decide")
+    elif environment.get("OPENAI_API_KEY"):
+        findings.warn(
+            "no model is asked: OPENAI_API_KEY alone spends no money. Name the endpoint, too",
+            {"OPENAI_BASE_URL": OPENAI_URL},
+        )
+    elif "model" in settings.model_fields_set:
+        findings.warn("no model is asked: EUNOE_MODEL is set, OPENAI_BASE_URL is not")
+    else:
+        findings.note("no model is set: the offline rules decide. With a model: OPENAI_BASE_URL, EUNOE_MODEL")
+
+
+def _tell_thinking(abilities: Abilities, measures: EndpointMeasures, settings: Settings, findings: Findings) -> None:
+    """Warn where a model that thinks has no time for a reply."""
+    if not abilities.thinks or not measures.tokens_a_second:
+        return
+    needed = (thoughts_of(abilities) + REPLY_TOKENS) / measures.tokens_a_second
+    if needed > settings.model_reply_seconds:
+        findings.warn(
+            f"a reply with its thoughts may take {needed:.0f} s; after {settings.model_reply_seconds:g} s the offline"
+            " rules reply",
+            {"EUNOE_MODEL_REPLY_SECONDS": f"{needed * 1.5:.0f}"},
+        )
+
+
+def _tell_rate(prober: Prober, reached: Reached, settings: Settings, findings: Findings) -> None:
+    """Tell how often the endpoint was too busy, and the rate that it allows."""
+    headers = {name.lower(): value for name, value in reached.answer.headers.items()}
+    told = {unit: headers[name] for unit in ("requests", "tokens") if (name := f"x-ratelimit-limit-{unit}") in headers}
+    if prober.throttled:
+        findings.warn(
+            f"{prober.throttled} of these few questions were refused as too many (429): allow fewer at once",
+            {"EUNOE_MODEL_IN_FLIGHT": str(max(1, settings.model_in_flight // 8))},
+        )
+    if told:
+        findings.note("rate limits: " + ", ".join(f"{value} {unit}" for unit, value in told.items()))
