@@ -1,0 +1,30 @@
+"""`eunoe mcp`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eunoe.deploy.cli.output import set_log_level
+from eunoe.deploy.clients.connect import DATA
+from eunoe.deploy.gateway.mcp.stdio import find_gateway, serve_stdio
+from eunoe.deploy.settings import read_settings
+
+
+def mcp(
+    conversation: Annotated[
+        str | None,
+        typer.Option(help="The conversation of calls that name none; default: EUNOE_MCP__CONVERSATION, none."),
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Data directory of the `eunoe up` to use.")] = DATA,
+    log_level: Annotated[str, typer.Option(help="Log level: debug, info, warning or error.")] = "warning",
+) -> None:
+    """Serve the memory as tools of an agent (MCP) over stdin and stdout.
+
+    Talks to the gateway of EUNOE_MCP__URL with the key of EUNOE_MCP__KEY, else to that of the `eunoe up` that runs in
+    the data directory. Ends with its input.
+    """
+    set_log_level(log_level)
+    settings = read_settings().mcp
+    asyncio.run(serve_stdio(find_gateway(settings, data), conversation or settings.conversation))

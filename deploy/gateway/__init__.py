@@ -1,0 +1,1 @@
+"""The HTTP gateway: memory over HTTP, for clients that do not reach Kafka."""

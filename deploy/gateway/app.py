@@ -1,0 +1,167 @@
+"""The ASGI application: lets requests in, and turns faults into problem documents."""
+
+import logging
+import re
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Final
+from uuid import uuid4
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from eunoe.deploy.gateway.calls import Call, Gateway
+from eunoe.deploy.gateway.keys import ANY_TENANT, Caller
+from eunoe.deploy.gateway.limits import NoLimiter
+from eunoe.deploy.gateway.mcp.door import MCP_PATH, McpDoor, rpc_response
+from eunoe.deploy.gateway.meter import GatewayMeter
+from eunoe.deploy.gateway.openapi import openapi_bytes
+from eunoe.deploy.gateway.problems import Problem, unavailable
+from eunoe.deploy.gateway.routing import Found, Route, find_route
+from eunoe.deploy.gateway.sse import EventStream
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.streams.publisher import MessageTooLarge
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+OPENAPI_PATH: Final = "/v1/openapi.json"
+_ALLOWED_HEADERS: Final = (
+    "Authorization, Content-Type, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Prefer, X-Request-Id"
+)
+
+
+@dataclass(slots=True)
+class GatewayApp:
+    """All routes over one set of services."""
+
+    gateway: Gateway
+    meter: GatewayMeter = field(default_factory=GatewayMeter)
+    mcp: McpDoor | None = None
+    """`None` for the routes that the tools of MCP call."""
+
+    @classmethod
+    def with_mcp(cls, gateway: Gateway) -> "GatewayApp":
+        """The routes, and the tools of agents; stop ``mcp`` at the end."""
+        meter = GatewayMeter()
+        inside = cls(replace(gateway, limiter=NoLimiter()), meter)  # a tool's request was counted at the door
+        return cls(gateway, meter, McpDoor(inside))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        id_ = _request_id(request)
+        begun = perf_counter()
+        try:
+            route, response = await self._respond(request, id_)
+        except ClientDisconnect:
+            return
+        self._mark(request, response, id_)
+        self.meter.count(route, response.status_code, perf_counter() - begun)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request, id_: str) -> tuple[str, Response | EventStream]:
+        """The name of the route for the metrics, and the response."""
+        name = "none"
+        try:
+            plain = self._plain(request)
+            if plain is not None:
+                return request.url.path, plain
+            if self.mcp is not None and request.url.path == MCP_PATH:
+                name = f"{request.method} {MCP_PATH}"
+                return name, await self._to_mcp(self.mcp, request, id_)
+            found = find_route(request.method, request.scope.get("raw_path") or request.url.path.encode())
+            name = f"{found.route.method} {found.route.path}"
+            call = await self._admitted(request, found, id_)
+            return name, await found.route.handle(call)
+        except Problem as problem:
+            return name, problem.response(id_)
+        except ClientDisconnect:
+            raise
+        except Exception as fault:
+            return name, _problem_of(fault).response(id_)
+
+    def _plain(self, request: Request) -> Response | None:
+        """The response to a request that needs no credential."""
+        if request.method == "OPTIONS" and self._origin(request) is not None:
+            headers = {
+                "Access-Control-Allow-Methods": "GET, POST",
+                "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+                "Access-Control-Max-Age": "600",
+            }
+            return Response(status_code=204, headers=headers)
+        if request.url.path not in ("/", OPENAPI_PATH):
+            return None
+        if request.method != "GET":
+            raise Problem(405, "this address takes GET", headers={"Allow": "GET"})
+        if request.url.path == "/":
+            return JSONResponse({"name": "eunoe", "openapi": OPENAPI_PATH})
+        return Response(openapi_bytes(), media_type="application/json")
+
+    async def _admitted(self, request: Request, found: Found, id_: str) -> Call:
+        caller = await self._caller(request)
+        _check_reach(caller, found)
+        call = Call(request, self.gateway, caller, found.path, id_)
+        await call.admit(1)
+        return call
+
+    async def _caller(self, request: Request) -> Caller:
+        return await self.gateway.credentials.caller(request.headers.get("authorization"))
+
+    async def _to_mcp(self, mcp: McpDoor, request: Request, id_: str) -> Response:
+        try:
+            if request.headers.get("origin") is not None and self._origin(request) is None:
+                raise Problem(403, "web pages of this origin may not call: see EUNOE_GATEWAY__CORS_ORIGINS")
+            call = Call(request, self.gateway, await self._caller(request), {}, id_)
+            await call.admit(1)
+            return await mcp.handle(call)
+        except Problem as problem:
+            return rpc_response(problem, id_)
+
+    def _origin(self, request: Request) -> str | None:
+        """The origin of a web page that may call."""
+        origin = request.headers.get("origin")
+        allowed = {one.strip() for one in self.gateway.settings.cors_origins.split(",")}
+        return origin if origin and origin in allowed else None
+
+    def _mark(self, request: Request, response: Response | EventStream, id_: str) -> None:
+        response.headers["X-Request-Id"] = id_
+        if request.headers.get("origin") is not None:
+            response.headers["Vary"] = "Origin"
+        origin = self._origin(request)
+        if origin is not None:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = "X-Request-Id, Retry-After, Location"
+
+
+def _request_id(request: Request) -> str:
+    given = request.headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else str(uuid4())
+
+
+def _check_reach(caller: Caller, found: Found) -> None:
+    """Raise `Problem` (403) where the credential does not reach the route or the conversation."""
+    route: Route = found.route
+    if route.scope not in caller.scopes:
+        raise Problem(403, f"this key lacks the scope {route.scope.value!r}")
+    if caller.tenant == ANY_TENANT and route.of_tenant:
+        raise Problem(403, "this key is of no tenant; it sees dead letters alone")
+    conversation = found.path.get("conversation")
+    if conversation is not None and not caller.may_use(conversation):
+        raise Problem(403, "this key reaches only conversations whose ids begin as it says")
+
+
+def _problem_of(fault: Exception) -> Problem:
+    if isinstance(fault, MessageTooLarge):
+        return Problem(413, "the event is larger than the log takes")
+    if isinstance(fault, Unavailable):
+        log.warning("503: %s", fault)
+        return unavailable(fault.server)
+    if isinstance(fault, Refused):
+        log.error("503: %s", fault)
+        return Problem(503, "the memory is not set up for this request; its operator finds why in the log")
+    log.error("500", exc_info=fault)
+    return Problem(500, "a fault of the gateway; its log has more under this instance")

@@ -1,0 +1,196 @@
+"""The bodies and queries of requests."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema
+
+from eunoe.schemas.base import Identifier, Name, Text, Time, Value
+from eunoe.schemas.events import DEFAULT_AGENT, Strategy
+from eunoe.streams.conversation import MAX_TEXT_BYTES
+
+MAX_BUDGET_TOKENS: Final = 16_000
+"""Largest budget of memory; a reply with more may be too large for its topic."""
+MAX_PAGE: Final = 200
+MAX_ERASED: Final = 1_000
+ASK_PLACE: Final = r"^\d{1,9}:\d{1,18}$"
+"""The id of an event of an ask's stream: partition and next offset."""
+FEED_PLACE: Final = r"^[A-Za-z0-9_-]{1,40}:\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*$"
+"""The id of an event of a feed: generation, and the next offset of each partition."""
+_FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+
+
+def _short(text: str) -> str:
+    size = len(text.encode())
+    if size > MAX_TEXT_BYTES:
+        raise ValueError(f"has {size:,} bytes of UTF-8, the limit is {MAX_TEXT_BYTES:,}")
+    return text
+
+
+def _near(at: datetime) -> datetime:
+    if not _FIRST <= at <= datetime.now(UTC) + timedelta(days=1):
+        raise ValueError("must lie between 1900 and tomorrow")
+    return at
+
+
+def _number(value: object) -> object:
+    if isinstance(value, str | bool):
+        raise ValueError("must be a number")  # noqa: TRY004 - pydantic turns a ValueError into a fault of the field
+    return value
+
+
+ShortText = Annotated[Text, Field(max_length=MAX_TEXT_BYTES), AfterValidator(_short)]
+"""A text of at most 32,768 bytes."""
+NearTime = Annotated[Time, AfterValidator(_near)]
+"""A time from 1900 to tomorrow."""
+_Tokens = Annotated[int, Field(ge=1, le=MAX_BUDGET_TOKENS)]
+Budget = Annotated[_Tokens, BeforeValidator(_number, json_schema_input_type=_Tokens)]
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+
+
+class UtteranceBody(Value):
+    """An utterance."""
+
+    type: Literal["utterance"]
+    speaker: Name
+    text: ShortText
+    utterance_id: Identifier | None = None
+    """Unset: a new id. Set it, to be able to send the utterance again without doubling it."""
+    at: NearTime | None = None
+    """Time of the utterance, from 1900 to tomorrow; unset: now."""
+    session_id: Identifier | None = None
+    """The client's id of the session; unset: the open one."""
+    reply_id: Identifier | None = None
+    """Set on a reply that was shown: it becomes part of the transcript, and never evidence."""
+
+
+class SessionEndBody(Value):
+    """The end of a session."""
+
+    type: Literal["session_ended"]
+    session_id: Identifier | None = None
+    """Unset: the open session, whichever it is."""
+    at: NearTime | None = None
+    """From 1900 to tomorrow; unset: now."""
+
+
+class UtteranceLine(UtteranceBody):
+    """An utterance in a batch."""
+
+    conversation_id: Identifier
+
+
+class SessionEndLine(SessionEndBody):
+    """The end of a session in a batch."""
+
+    conversation_id: Identifier
+
+
+EventBody = Annotated[UtteranceBody | SessionEndBody, Field(discriminator="type")]
+BatchLine = Annotated[UtteranceLine | SessionEndLine, Field(discriminator="type")]
+EVENT: Final[TypeAdapter[UtteranceBody | SessionEndBody]] = TypeAdapter(EventBody)
+BATCH_LINE: Final[TypeAdapter[UtteranceLine | SessionEndLine]] = TypeAdapter(BatchLine)
+
+
+class AskBody(Value):
+    """A question, or any utterance that wants a reply."""
+
+    text: ShortText
+    speaker: Name
+    utterance_id: Identifier | None = None
+    at: NearTime | None = None
+    session_id: Identifier | None = None
+    speak_as: Name = DEFAULT_AGENT
+    """The participant that the responder speaks as."""
+    strategy: Strategy | None = None
+    budget_tokens: Budget | None = None
+    """Tokens of memory in the prompt."""
+    record: Annotated[bool, Field(strict=True)] = True
+    """Whether the question becomes part of the session."""
+    request_id: Identifier | None = None
+    """Unset: a new id. The same ask sent again with the same id is answered once."""
+
+
+class RecallBody(Value):
+    """A query for memory."""
+
+    query: ShortText
+    speaker: Name = "user"
+    """The participant who asks; names in the query are read from this one's view."""
+    strategy: Strategy | None = None
+    budget_tokens: Budget | None = None
+
+
+class EraseBody(Value):
+    """A request to erase."""
+
+    utterance_ids: Annotated[tuple[Identifier, ...], Field(max_length=MAX_ERASED)] = ()
+    """Empty means the whole conversation."""
+    request_id: Identifier | None = None
+    """Unset: a new id. The same request sent again with the same id and ``at`` is recorded once."""
+    at: NearTime | None = None
+    """Unset: now."""
+
+
+# ---- queries
+
+
+class NoQuery(Value):
+    """No parameters."""
+
+
+class WaitQuery(Value):
+    """The freshness that the answer must have."""
+
+    wait: Literal["memory"] | None = None
+    """``memory``: answer when the session is in memory, or when the timeout is over."""
+    timeout: Annotated[float, Field(ge=0, le=60)] = 30.0
+    """Seconds."""
+    after: Annotated[int, Field(ge=0)] | None = None
+    """The offset of an event of this conversation; the answer waits until it was taken in."""
+
+
+class PageQuery(Value):
+    """A page of a list."""
+
+    limit: Limit = 50
+    cursor: Annotated[str, Field(max_length=500)] | None = None
+    """``next`` of the page before."""
+
+
+class SessionPageQuery(Value):
+    """A page of sessions or of what they brought, the oldest first."""
+
+    limit: Limit = 50
+    after_session: Annotated[int, Field(ge=0)] = 0
+
+
+class MemoriesQuery(SessionPageQuery):
+    """Memories by time and status."""
+
+    at: Time | None = None
+    """The memories as known at this time of the log."""
+    status: Literal["current", "superseded", "retired", "all"] = "current"
+
+
+class TreeQuery(Value):
+    """A place in the tree."""
+
+    node: Identifier = "root"
+
+
+class LettersQuery(Value):
+    """Dead letters."""
+
+    limit: Limit = 50
+    conversation_id: Identifier | None = None
+    closed: bool = False
+    """Whether resolved ones are listed too."""
+
+
+class StreamQuery(Value):
+    """The place from which a stream goes on; the header ``Last-Event-ID`` has precedence."""
+
+    last_event_id: (
+        Annotated[str, Field(max_length=2000), WithJsonSchema({"type": "string", "pattern": FEED_PLACE})] | None
+    ) = None

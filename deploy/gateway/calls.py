@@ -1,0 +1,203 @@
+"""A request that was let in, and the services that its handler uses."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import quote
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from eunoe.deploy.gateway.credentials import Credentials
+from eunoe.deploy.gateway.keys import Caller
+from eunoe.deploy.gateway.letters import LetterIndex
+from eunoe.deploy.gateway.limits import Limiter, Rate
+from eunoe.deploy.gateway.ports import GatewayLog, LiveState, LiveStates, Notes
+from eunoe.deploy.gateway.problems import Problem, invalid
+from eunoe.deploy.gateway.sse import EventStream, StreamLimits
+from eunoe.deploy.settings import GatewaySettings
+from eunoe.schemas.base import Value
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.identity import conversation_key
+
+T = TypeVar("T")
+ValueT = TypeVar("ValueT", bound=Value)
+
+JSON_TYPE = "application/json"
+NDJSON_TYPES = ("application/x-ndjson", "application/jsonl", "application/ndjson")
+
+
+@dataclass(slots=True)
+class StreamCounter:
+    """Counts the open streams of a process."""
+
+    settings: GatewaySettings
+    of_caller: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def open(self) -> int:
+        """All open streams."""
+        return sum(self.of_caller.values())
+
+    @contextmanager
+    def counted(self, caller: Caller) -> Iterator[None]:
+        """Count one during the block."""
+        self.of_caller[caller.id] = self.of_caller.get(caller.id, 0) + 1
+        try:
+            yield
+        finally:
+            self.of_caller[caller.id] -= 1
+            if not self.of_caller[caller.id]:
+                del self.of_caller[caller.id]
+
+    def check(self, caller: Caller) -> None:
+        """Raise `Problem` (429 or 503) where no more streams may be opened."""
+        if self.of_caller.get(caller.id, 0) >= self.settings.streams_per_caller:
+            limit = self.settings.streams_per_caller
+            raise Problem(
+                429, f"this key has {limit} open streams, the most that one may have", headers={"Retry-After": "10"}
+            )
+        if self.open >= self.settings.streams:
+            raise Problem(503, "too many streams are open at this replica", headers={"Retry-After": "5"})
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The services of all handlers."""
+
+    settings: GatewaySettings
+    prefix: str
+    log: Callable[[], GatewayLog]
+    states: LiveStates
+    notes: Notes
+    limiter: Limiter
+    credentials: Credentials
+    letters: LetterIndex
+    streams: StreamCounter
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose caller may make it."""
+
+    request: Request
+    gateway: Gateway
+    caller: Caller
+    path: Mapping[str, str]
+    id: str
+    """The id of the HTTP request."""
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation of the path."""
+        return self.path["conversation"]
+
+    @property
+    def sent_path(self) -> str:
+        """The path as it was sent, percent-encoded; only so may a header hold it."""
+        raw: bytes = self.request.scope.get("raw_path") or quote(self.request.url.path).encode()
+        return raw.partition(b"?")[0].decode("ascii", "replace")
+
+    @property
+    def key(self) -> str:
+        """The conversation key; its tenant is that of the credential."""
+        return conversation_key(self.caller.tenant, self.conversation_id)
+
+    async def live(self) -> LiveState:
+        """The live state."""
+        return await self.gateway.states.live()
+
+    def query(self, form: type[ValueT]) -> ValueT:
+        """The parameters of the query; raises `Problem` (422)."""
+        try:
+            return form.model_validate(dict(self.request.query_params))
+        except ValidationError as error:
+            raise Problem(422, "the query has wrong parameters", errors=invalid(error)) from None
+
+    async def body(self, form: TypeAdapter[T]) -> T:
+        """The JSON body; raises `Problem` (413, 415, 422, 408)."""
+        self.require_type(JSON_TYPE)
+        raw = await read_body(self.request, self.gateway.settings.body_bytes, self.gateway.settings.body_seconds)
+        try:
+            return form.validate_json(raw)
+        except ValidationError as error:
+            raise Problem(422, "the body does not match its schema", errors=invalid(error)) from None
+        except (ValueError, RecursionError):
+            raise Problem(422, "the body is no JSON text") from None
+
+    def require_type(self, *types: str) -> None:
+        """Raise `Problem` (415) for a body of another type."""
+        given = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if given not in types:
+            raise Problem(415, f"send `Content-Type: {types[0]}`", headers={"Accept-Post": types[0]})
+
+    def stream(self, events: AsyncGenerator[bytes], resources: AsyncExitStack) -> EventStream:
+        """The response that streams events; ``resources`` are closed at its end."""
+        limits = StreamLimits(self.gateway.settings.ping_seconds, self.gateway.settings.send_seconds)
+        return EventStream(events, resources, self.gateway.closing, limits)
+
+    async def admit(self, cost: float) -> None:
+        """Count requests of this cost; raises `Problem` (429) where the key has made too many."""
+        settings = self.gateway.settings
+        wait_s = await self.gateway.limiter.wait_s(self.caller.id, Rate(settings.rate, settings.burst), cost)
+        if wait_s > 0:
+            retry = {"Retry-After": str(math.ceil(wait_s))}
+            raise Problem(429, f"too many requests with this key; wait {wait_s:.3f} seconds", headers=retry)
+
+
+Handler = Callable[[Call], Awaitable[Response | EventStream]]
+
+
+def answer(value: Value, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON response."""
+    return Response(value.to_json(), status, dict(headers or {}), media_type=JSON_TYPE)
+
+
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+    """The body, counted while it comes; raises `Problem` (413, 408) where it is too large or too slow."""
+    too_large = Problem(413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"})
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large
+    chunks: list[bytes] = []
+    left = limit
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                left -= len(chunk)
+                if left < 0:
+                    raise too_large
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Problem(
+            408, f"the body did not come within {seconds:g} seconds", headers={"Connection": "close"}
+        ) from None
+    return b"".join(chunks)
+
+
+async def while_connected(call: Call, work: Awaitable[T]) -> T | None:
+    """The result of work for a client that waits; `None`, with the work cancelled, where it leaves first."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(call.request))
+    closing = asyncio.ensure_future(call.gateway.closing.wait())
+    try:
+        await asyncio.wait({task, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        if closing.done():
+            raise Unavailable("this replica stops now", "the gateway")
+        return None
+    finally:
+        for other in (task, gone, closing):
+            if not other.done():
+                other.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,83 @@
+"""The index of dead letters: all but their raw bytes, in memory, read on where it ended."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+from urllib.parse import quote
+
+from eunoe.deploy.gateway.keys import ANY_TENANT
+from eunoe.deploy.gateway.ports import GatewayLog
+from eunoe.deploy.inspect.dead_letters import letter_id
+from eunoe.schemas.identity import split_key
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.dead_letters import (
+    Filed,
+    LetterClosed,
+    LetterIdentity,
+    letter_identity,
+    read_closed,
+    read_dead_letter,
+)
+from eunoe.streams.record import Record
+from eunoe.streams.topics import Topic
+
+MAX_LETTERS: Final = 50_000
+"""Letters in the index; the oldest are left out."""
+
+
+@dataclass(slots=True)
+class LetterIndex:
+    """Finds the dead letters of a tenant."""
+
+    log: Callable[[], GatewayLog]
+    _letters: OrderedDict[LetterIdentity, Filed] = field(default_factory=OrderedDict)
+    _closed: dict[LetterIdentity, LetterClosed] = field(default_factory=dict)
+    _next: dict[int, int] = field(default_factory=dict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def of_tenant(self, tenant: str, conversations: str = "") -> list[Filed]:
+        """The letters of a tenant, the latest last; `ANY_TENANT` means all, also those without a valid key.
+
+        ``conversations`` is a prefix of conversation ids. Raises `Unavailable`.
+        """
+        async with self._lock:
+            async for record in self.log().read_all(Topic.DEAD_LETTERS, dict(self._next)):
+                self._take(record)
+        found = [filed for filed in self._letters.values() if is_of(filed.letter.key, tenant, conversations)]
+        return [replace(filed, closed=self._closed.get(letter_identity(filed.letter))) for filed in found]
+
+    async def find(self, tenant: str, conversations: str, id_: str) -> Filed | None:
+        """The latest letter of a tenant with this id; `None` where there is none."""
+        found = [each for each in await self.of_tenant(tenant, conversations) if letter_id(each.letter) == id_]
+        return found[-1] if found else None
+
+    def _take(self, record: Record) -> None:
+        self._next[record.partition] = record.offset + 1
+        if closed := read_closed(record):
+            self._closed[closed.identity] = closed
+            return
+        try:
+            letter, _ = read_dead_letter(record)
+        except ContractError:
+            return
+        identity = letter_identity(letter)
+        if identity in self._letters:
+            return
+        self._letters[identity] = Filed(replace(record, value=b""), letter)
+        if len(self._letters) > MAX_LETTERS:
+            dropped, _ = self._letters.popitem(last=False)
+            self._closed.pop(dropped, None)
+
+
+def is_of(key: str | None, tenant: str, conversations: str = "") -> bool:
+    """Whether a letter with this key belongs to a tenant; only a valid key belongs to one."""
+    if tenant == ANY_TENANT:
+        return True
+    if key is None or not key.startswith(f"{quote(tenant, safe='')}/"):
+        return False
+    try:
+        return split_key(key)[1].startswith(conversations)
+    except ValueError:
+        return False

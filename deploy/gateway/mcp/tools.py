@@ -1,0 +1,309 @@
+"""The tools: each is one request to a gateway, with the rights of the caller's key."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeVar
+from uuid import uuid4
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import Field
+
+from eunoe.deploy.gateway.answers import (
+    ErasureView,
+    EventAccepted,
+    MemoryHistory,
+    TimelineView,
+)
+from eunoe.deploy.gateway.bodies import MAX_BUDGET_TOKENS, MAX_ERASED
+from eunoe.deploy.gateway.mcp.forms import (
+    UNTRUSTED,
+    AskResult,
+    ForgetResult,
+    HistoryResult,
+    RecallResult,
+    RememberResult,
+    TimelineResult,
+    ToolChange,
+    ToolMemory,
+    ToolRelation,
+)
+from eunoe.schemas.base import Identifier, Name, Text, Value, write_time
+from eunoe.schemas.errors import EunoeError
+from eunoe.schemas.events import DEFAULT_AGENT, Recalled, Reply, Source, Strategy
+from eunoe.schemas.memory import Memory
+from eunoe.streams.gateway import GatewayConnection, GatewayRequest, path_of, quoted
+
+REQUEST_S: Final = 30.0
+"""Longest time of a request, with all attempts."""
+ANSWER_S: Final = 60.0
+"""Longest time of an ask and a recall, which wait for the pipeline."""
+
+ToolContext = Context[Any, Any]
+Connect = Callable[[ToolContext], AbstractAsyncContextManager[GatewayConnection]]
+"""The gateway that a call of a tool talks to, with the credential of its caller."""
+
+FormT = TypeVar("FormT", bound=Value)
+
+ConversationId = Annotated[
+    Identifier | None,
+    Field(
+        description="Names the memory of one person or group, over all their chats. Use the same id each time."
+        " Unset: the conversation that this server was started with, where it was."
+    ),
+]
+MemoryId = Annotated[
+    Identifier | None,
+    Field(description="The id of a memory, as other tools return; unset: the one that fits the query."),
+]
+Query = Annotated[Text | None, Field(description="What the memory is about; not needed with memory_id.")]
+Speaker = Annotated[Name, Field(description="The name of the participant who speaks.")]
+SessionId = Annotated[
+    Identifier | None, Field(description="The id of the chat; unset: the chat that was spoken in last.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The six tools. ``conversation`` stands in where a call names none."""
+
+    connect: Connect
+    conversation: str | None = None
+
+    def add_to(self, server: MCPServer[Any]) -> None:
+        """Register the tools."""
+        for tool, hints in (
+            (self.remember, ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)),
+            (self.ask, ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)),
+            (self.recall, _READS),
+            (self.timeline, _READS),
+            (self.history, _READS),
+            (self.forget, ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)),
+        ):
+            server.add_tool(tool, description=_described(tool), annotations=hints)
+
+    async def remember(
+        self,
+        text: Annotated[Text, Field(description="The words, as they were said; at most 32 KiB of UTF-8.")],
+        speaker: Speaker,
+        context: ToolContext,
+        conversation_id: ConversationId = None,
+        session_id: SessionId = None,
+        utterance_id: Annotated[
+            Identifier | None, Field(description="An id of yours: the same utterance sent again counts once.")
+        ] = None,
+    ) -> Annotated[CallToolResult, RememberResult]:
+        """Add an utterance to a conversation. It becomes memory when its session ends, by itself after some silence.
+
+        What is remembered is what a speaker said: give the speaker's words and name, not a summary.
+        """
+        id_ = utterance_id or str(uuid4())
+        body = {"type": "utterance", "speaker": speaker, "text": text, "utterance_id": id_, "session_id": session_id}
+        async with self._gateway(context, conversation_id) as (gateway, path):
+            request = GatewayRequest("POST", f"{path}/events", _given(body))
+            accepted = EventAccepted.from_json(await gateway.request(request, REQUEST_S))
+        return _result(RememberResult(utterance_id=id_, offset=accepted.position.offset), "remembered")
+
+    async def ask(
+        self,
+        question: Annotated[Text, Field(description="The question, as the speaker asks it.")],
+        speaker: Speaker,
+        context: ToolContext,
+        conversation_id: ConversationId = None,
+        record: Annotated[
+            bool, Field(description="Whether the question becomes part of the conversation; default: false.")
+        ] = False,
+        speak_as: Annotated[Name, Field(description="The participant that the reply speaks as.")] = DEFAULT_AGENT,
+    ) -> Annotated[CallToolResult, AskResult]:
+        """Ask the memory a question: its own language model replies, with the utterances that the reply rests on.
+
+        Use recall instead to get the memory itself without a model's reply.
+        """
+        body = {"text": question, "speaker": speaker, "record": record, "speak_as": speak_as}
+        body |= {"request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
+        async with self._gateway(context, conversation_id) as (gateway, path):
+            reply = await _answered(gateway, f"{path}/asks", body, Reply)
+        found = AskResult(
+            reply_id=reply.reply_id,
+            text=reply.text,
+            cited=reply.cited,
+            memory_ids=_memory_ids(reply.sources),
+            known_session=reply.known_session,
+        )
+        return _result(found, f"{UNTRUSTED}\n\n{reply.text}")
+
+    async def recall(
+        self,
+        query: Annotated[Text, Field(description="What to find: a question, or the words of the matter.")],
+        context: ToolContext,
+        conversation_id: ConversationId = None,
+        speaker: Annotated[
+            Name, Field(description="The participant who asks; names are read from this view.")
+        ] = "user",
+        budget_tokens: Annotated[
+            int | None, Field(ge=1, le=MAX_BUDGET_TOKENS, description="Most tokens of memory.")
+        ] = None,
+        strategy: Annotated[
+            Strategy | None, Field(description="The way to search; unset: that of the deployment.")
+        ] = None,
+    ) -> Annotated[CallToolResult, RecallResult]:
+        """Recall what is remembered that fits a query, in time order, with its sources. No model is asked."""
+        body = {"query": query, "speaker": speaker, "budget_tokens": budget_tokens, "strategy": strategy}
+        async with self._gateway(context, conversation_id) as (gateway, path):
+            found = await _answered(gateway, f"{path}/recall", body, Recalled)
+        result = RecallResult(
+            text=found.text,
+            tokens=found.tokens,
+            rows=found.rows,
+            dialogue=found.dialogue,
+            memory_ids=_memory_ids(found.sources),
+            known_session=found.known_session,
+        )
+        said = "\n".join(f"{line.speaker}: {line.text}" for line in found.dialogue)
+        parts = (UNTRUSTED, found.text, said and f"Open session:\n{said}")
+        return _result(result, "\n\n".join(part for part in parts if part))
+
+    async def timeline(
+        self,
+        context: ToolContext,
+        query: Query = None,
+        memory_id: MemoryId = None,
+        conversation_id: ConversationId = None,
+    ) -> Annotated[CallToolResult, TimelineResult]:
+        """Show the memories that are linked to a memory, the oldest first: what led to it, and what came of it."""
+        async with self._gateway(context, conversation_id) as (gateway, path):
+            id_ = quoted(memory_id or await _fitting(gateway, path, query))
+            view = TimelineView.from_json(await _read(gateway, f"{path}/timelines/{id_}"))
+        result = TimelineResult(
+            size=view.size,
+            memories=tuple(_short(memory) for memory in view.memories),
+            relations=tuple(
+                ToolRelation(older=edge.older, relation=edge.relation.value, newer=edge.newer) for edge in view.edges
+            ),
+        )
+        return _result(result, "\n".join((UNTRUSTED, "", *(_line(memory) for memory in result.memories))))
+
+    async def history(
+        self,
+        context: ToolContext,
+        query: Query = None,
+        memory_id: MemoryId = None,
+        conversation_id: ConversationId = None,
+    ) -> Annotated[CallToolResult, HistoryResult]:
+        """Show how a memory came to be and changed: what it superseded, what superseded or confirmed it, and why."""
+        async with self._gateway(context, conversation_id) as (gateway, path):
+            id_ = quoted(memory_id or await _fitting(gateway, path, query))
+            found = MemoryHistory.from_json(await _read(gateway, f"{path}/memories/{id_}/history"))
+        changes = tuple(
+            ToolChange(
+                at=write_time(one.at),
+                session=one.session,
+                kind=one.kind,
+                memory=_short(one.memory),
+                by=None if one.by is None else _short(one.by),
+                because=one.because,
+            )
+            for one in found.changes
+        )
+        lines = (f"{one.at} {one.kind.value}: {one.memory.text} ({one.because})" for one in changes)
+        return _result(HistoryResult(changes=changes), "\n".join((UNTRUSTED, "", *lines)))
+
+    async def forget(
+        self,
+        context: ToolContext,
+        utterance_ids: Annotated[
+            tuple[Identifier, ...],
+            Field(max_length=MAX_ERASED, description="The utterances to erase; empty: the whole conversation."),
+        ],
+        conversation_id: ConversationId = None,
+    ) -> Annotated[CallToolResult, ForgetResult]:
+        """Request to erase utterances of a conversation, or all of it. Ask the person first.
+
+        The request is recorded. The result says what it has done and what is still there: tell the person both.
+        """
+        body = {"utterance_ids": list(utterance_ids), "request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
+        async with self._gateway(context, conversation_id) as (gateway, path):
+            request = GatewayRequest("POST", f"{path}/erasures", body)
+            view = ErasureView.from_json(await gateway.request(request, REQUEST_S))
+        result = ForgetResult(
+            request_id=view.request_id, utterance_ids=view.utterance_ids, done=view.done, not_done=view.not_done
+        )
+        text = f"Done: {'; '.join(view.done) or 'nothing'}. Not done: {'; '.join(view.not_done) or 'nothing'}."
+        return _result(result, text)
+
+    @asynccontextmanager
+    async def _gateway(
+        self, context: ToolContext, conversation_id: str | None
+    ) -> AsyncIterator[tuple[GatewayConnection, str]]:
+        """The gateway, and the path of the conversation; its refusals become errors that the model reads."""
+        named = conversation_id or self.conversation
+        if named is None:
+            raise ToolError("conversation_id: name the conversation")
+        try:
+            async with self.connect(context) as gateway:
+                yield gateway, path_of("conversations", named)
+        except EunoeError as fault:
+            raise ToolError(str(fault)) from None
+
+
+_READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+
+
+def _described(tool: Callable[..., Any]) -> str:
+    """The docstring, and the declaration about texts of memory."""
+    text = "\n".join(line.strip() for line in str(tool.__doc__).strip().splitlines())
+    return f"{text}\n\n{UNTRUSTED}"
+
+
+async def _read(gateway: GatewayConnection, path: str) -> bytes:
+    return await gateway.request(GatewayRequest("GET", path), REQUEST_S)
+
+
+async def _answered(gateway: GatewayConnection, path: str, body: dict[str, Any], form: type[FormT]) -> FormT:
+    request = GatewayRequest("POST", path, _given(body), waits=True)
+    return form.from_json(await gateway.request(request, ANSWER_S))
+
+
+async def _fitting(gateway: GatewayConnection, path: str, query: str | None) -> str:
+    """The id of the current memory that fits a query best; raises `ToolError` where none does."""
+    if query is None:
+        raise ToolError("name a query or a memory_id")
+    body = {"query": query, "strategy": Strategy.CURRENT.value, "budget_tokens": MAX_BUDGET_TOKENS}
+    found = await _answered(gateway, f"{path}/recall", body, Recalled)
+    best = max((source for source in found.sources if source.memory_ids), key=lambda source: source.score, default=None)
+    if best is None:
+        raise ToolError("no memory fits the query")
+    return best.memory_ids[0]
+
+
+def _given(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _result(value: Value, text: str) -> CallToolResult:
+    """The result, for programs as data and for models as text."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=value.model_dump(mode="json")
+    )
+
+
+def _memory_ids(sources: tuple[Source, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(id_ for source in sources for id_ in source.memory_ids))
+
+
+def _short(memory: Memory) -> ToolMemory:
+    return ToolMemory(
+        memory_id=memory.memory_id,
+        status=memory.status,
+        speaker=memory.speaker,
+        text=memory.text,
+        at=write_time(memory.at),
+        utterance_ids=tuple(line.utterance_id for line in memory.evidence),
+    )
+
+
+def _line(memory: ToolMemory) -> str:
+    return f"{memory.at} [{memory.memory_id}, {memory.status.value}] {memory.speaker}: {memory.text}"

@@ -1,0 +1,94 @@
+"""Errors as RFC 9457 problem documents."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from eunoe.schemas.base import Value
+
+PROBLEM_TYPE: Final = "application/problem+json"
+
+
+class FieldFault(Value):
+    """A fault of one field; the value is never repeated."""
+
+    line: int | None = None
+    """The line of a batch, from 1."""
+    field: str
+    message: str
+
+
+class ProblemDocument(Value):
+    """An error (RFC 9457)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    """The fault, and what to do."""
+    instance: str
+    """The id of the request, as in ``X-Request-Id``."""
+    request_id: str | None = None
+    """The id of an ask that may still be answered."""
+    errors: tuple[FieldFault, ...] = ()
+
+
+class Problem(Exception):
+    """An error that the client gets as a problem document."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Sequence[FieldFault] = (),
+        headers: Mapping[str, str] | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+        self.request_id = request_id
+
+    def document(self, instance: str) -> ProblemDocument:
+        """The document; ``instance`` is the id of the HTTP request."""
+        return ProblemDocument(
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            detail=self.detail,
+            instance=instance,
+            request_id=self.request_id,
+            errors=self.errors,
+        )
+
+    def response(self, instance: str) -> Response:
+        """The response with the document."""
+        body = self.document(instance).model_dump(mode="json", exclude_defaults=True)
+        return Response(
+            orjson.dumps({"type": "about:blank", **body}), self.status, self.headers, media_type=PROBLEM_TYPE
+        )
+
+
+def not_found(what: str) -> Problem:
+    """404: unknown, or of another tenant."""
+    return Problem(404, f"there is no such {what} among those of this key's tenant")
+
+
+def unavailable(server: str) -> Problem:
+    """503 for a server that does not answer."""
+    name = server.split(maxsplit=1)[0] if server else "a server"
+    return Problem(503, f"{name} does not answer now; try again later", headers={"Retry-After": "2"})
+
+
+def invalid(error: ValidationError, line: int | None = None) -> list[FieldFault]:
+    """The wrong fields of a body or a query, at most ten, without their values."""
+    return [
+        FieldFault(line=line, field=".".join(map(str, fault["loc"])) or "body", message=fault["msg"][:300])
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)[:10]
+    ]

@@ -1,0 +1,217 @@
+"""Reads of a conversation's memory in pages; none scans a whole table."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from eunoe.deploy.gateway.answers import SessionStatus
+from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.events import Line
+from eunoe.schemas.memory import ChangeKind, Memory
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.intake.head import Head, OpenSession, rows_of
+from eunoe.workers.intake.sessions import CLOSED, HEAD, LINES, NAMES, ClosedSession, SessionName
+from eunoe.workers.registry import STAGES
+from eunoe.workers.stage import ApplyOrder
+from eunoe.workers.update.lifecycle import as_of
+from eunoe.workers.update.memories import SessionSteps
+from eunoe.workers.update.reads import HistoryEntry, read_memories, read_steps
+
+INTAKE: Final = "intake"
+SESSION_STAGES: Final = tuple(spec.name for spec in STAGES.values() if spec.order is ApplyOrder.SESSION)
+STEPS_PAGE: Final = 50
+_EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
+MAX_HISTORY: Final = 500
+"""Memories that one history follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of the stages with a conversation."""
+
+    position: int
+    """The position of the last event that intake took in; 0: none."""
+    applied: dict[str, int]
+    """Stage → the last session that it has applied and sent."""
+
+    @property
+    def remembered(self) -> int:
+        """The last session that every stage has applied."""
+        return min(self.applied.values())
+
+    def missing(self, session: int) -> tuple[str, ...]:
+        """The stages that have not applied a session."""
+        return tuple(stage for stage, applied in self.applied.items() if applied < session)
+
+
+async def read_progress(store: StateStore, key: str) -> Progress:
+    """The progress of a conversation. Raises `Unavailable`."""
+    stages = (INTAKE, *SESSION_STAGES)
+    ledgers = await asyncio.gather(*(store.ledger(Scope(stage, key)) for stage in stages))
+    intake, *others = ledgers
+    return Progress(intake.applied, dict(zip(SESSION_STAGES, map(_sent, others), strict=True)))
+
+
+def _sent(ledger: Ledger) -> int:
+    return ledger.applied if ledger.outbox is None else ledger.applied - 1
+
+
+async def read_head(store: StateStore, key: str) -> Head | None:
+    """The head of a conversation; `None` where it is unknown. Raises `Unavailable`."""
+    (text,) = await store.fetch(INTAKE, key, HEAD, [HEAD])
+    return None if text is None else Head.from_json(text)
+
+
+async def closed_session(store: StateStore, key: str, session_id: str) -> int | None:
+    """The number of the last closed session with a client's id; `None` where there is none."""
+    (text,) = await store.fetch(INTAKE, key, CLOSED, [session_id])
+    return None if text is None else ClosedSession.from_json(text).session
+
+
+async def session_ids(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, str]:
+    """Number → the client's id, of the closed sessions that have one."""
+    rows = await store.fetch(INTAKE, key, NAMES, [str(session) for session in sessions]) if sessions else []
+    pairs = zip(sessions, rows, strict=True)
+    return {session: SessionName.from_json(text).session_id for session, text in pairs if text is not None}
+
+
+async def open_lines(store: StateStore, key: str, session: OpenSession) -> tuple[Line, ...]:
+    """The lines of an open session, which is bounded."""
+    rows = await store.fetch(INTAKE, key, LINES, list(rows_of(session)))
+    return tuple(Line.from_json(text) for text in rows if text is not None)
+
+
+def status_of(session: int, progress: Progress) -> SessionStatus:
+    """The progress of a closed session."""
+    if not progress.missing(session):
+        return "remembered"
+    return "segmented" if progress.applied["segment"] >= session else "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class BornPage:
+    """The memories born in some sessions, by id."""
+
+    ids: tuple[str, ...]
+    next: int | None
+    """The last session of the page; `None` where it is the last page."""
+
+
+async def born(store: StateStore, key: str, sessions: tuple[int, int], limit: int) -> BornPage:
+    """The ids of memories born after the first session up to the second one; a page ends with a session."""
+    after, last = sessions
+    ids: list[str] = []
+    for first in range(after + 1, last + 1, STEPS_PAGE):
+        wanted = range(first, min(first + STEPS_PAGE, last + 1))
+        steps = await read_steps(store, key, wanted)
+        for session in wanted:
+            ids += _added(steps.get(session))
+            if len(ids) >= limit and session < last:
+                return BornPage(tuple(ids), session)
+    return BornPage(tuple(ids), None)
+
+
+def _added(steps: SessionSteps | None) -> list[str]:
+    return [step.memory_id for step in steps.steps if step.kind is ChangeKind.ADDED] if steps else []
+
+
+async def last_known(store: StateStore, key: str, last: int, time: datetime) -> int:
+    """The last session that memory knew at a time of the log, up to ``last``; 0: none. Reads one row a step."""
+    known, unknown = 0, last + 1
+    while unknown - known > 1:
+        middle = (known + unknown) // 2
+        if await _known_from(store, key, middle, known) <= time:
+            known = middle
+        else:
+            unknown = middle
+    return known
+
+
+async def _known_from(store: StateStore, key: str, session: int, floor: int) -> datetime:
+    """The time at which a session became known; of a skipped one, that of the session before."""
+    for number in range(session, floor, -1):
+        found = await read_steps(store, key, [number])
+        if number in found:
+            return found[number].known_from
+    return _EPOCH
+
+
+async def memories_of(store: StateStore, key: str, ids: Sequence[str], known: int | None) -> list[Memory]:
+    """The memories in this order, as of the end of session ``known``; `None` means now."""
+    found = await read_memories(store, key, ids)
+    if known is None:
+        return found
+    return [then for memory in found if (then := as_of(memory, known)) is not None]
+
+
+async def bounded_history(store: StateStore, key: str, memory_id: str) -> list[HistoryEntry]:
+    """The changes of a memory, of those that it superseded and of its successors; reads only their sessions.
+
+    Empty where the memory is unknown. At most `MAX_HISTORY` memories are followed.
+    """
+    walk = _HistoryWalk(store, key)
+    await walk.follow([memory_id], _successors)
+    await walk.follow([memory_id], walk.predecessors)
+    known, steps = walk.known, walk.steps
+    causes = {step.by for each in steps.values() for step in each.steps if step.memory_id in known and step.by}
+    others = {memory.memory_id: memory for memory in await read_memories(store, key, sorted(causes - known.keys()))}
+    return [
+        HistoryEntry(
+            session=each.session,
+            known_from=each.known_from,
+            at=step.at,
+            kind=step.kind,
+            memory=known[step.memory_id],
+            by=(known | others).get(step.by or ""),
+            because=step.because,
+        )
+        for _, each in sorted(steps.items())
+        for step in each.steps
+        if step.memory_id in known
+    ]
+
+
+@dataclass(slots=True)
+class _HistoryWalk:
+    """The memories of a history found so far, and the changes of their sessions."""
+
+    store: StateStore
+    key: str
+    known: dict[str, Memory] = field(default_factory=dict)
+    steps: dict[int, SessionSteps] = field(default_factory=dict)
+
+    async def follow(self, begin: list[str], next_: Callable[[Memory], Iterable[str]]) -> None:
+        """Follow memories in one direction, level by level."""
+        level, walked = begin, set[str]()
+        while level and len(self.known) < MAX_HISTORY:
+            walked |= set(level)
+            await self._read([id_ for id_ in level if id_ not in self.known][: MAX_HISTORY - len(self.known)])
+            found = {other for id_ in level if id_ in self.known for other in next_(self.known[id_])}
+            level = sorted(found - walked)
+
+    def predecessors(self, memory: Memory) -> Iterator[str]:
+        """Those that a memory superseded when it was born, and its repetitions, which were born superseded by it."""
+        yield from (note.by for note in memory.reinforced)
+        own = self.steps.get(memory.session)
+        for step in own.steps if own else ():
+            if step.kind is ChangeKind.SUPERSEDED and step.by == memory.memory_id:
+                yield step.memory_id
+
+    async def _read(self, ids: Sequence[str]) -> None:
+        fresh = await read_memories(self.store, self.key, ids)
+        self.known |= {memory.memory_id: memory for memory in fresh}
+        sessions = {session for memory in fresh for session in _sessions_of(memory)} - self.steps.keys()
+        self.steps |= await read_steps(self.store, self.key, sorted(sessions))
+
+
+def _successors(memory: Memory) -> Iterator[str]:
+    if memory.ending is not None and memory.ending.by is not None:
+        yield memory.ending.by
+
+
+def _sessions_of(memory: Memory) -> set[int]:
+    """The sessions that changed a memory."""
+    notes = (*memory.reinforced, *memory.suspected, *((memory.ending,) if memory.ending else ()))
+    return {memory.session, *(note.session for note in notes)}

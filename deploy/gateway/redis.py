@@ -1,0 +1,84 @@
+"""`LiveStates` and `Notes` on Redis."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+from eunoe.deploy.clients.live_settings import settings_in
+from eunoe.deploy.clients.shared import store_keys
+from eunoe.deploy.gateway.ports import LiveState
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Unavailable
+from eunoe.streams.topics import TopicNames
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.generations import RedisGenerations
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.redis import RedisActivityList, RedisStore
+
+POINTER_S: Final = 0.5
+"""Time for which the pointer to the live generation is believed."""
+
+
+@dataclass(slots=True)
+class RedisLiveStates:
+    """The live generation, by the pointer in Redis."""
+
+    settings: Settings
+    redis: RedisClient
+    moved: Callable[[TopicNames], Awaitable[None]]
+    """Called with the names of another generation or log, before it is used."""
+    qdrant: QdrantRest | None = None
+    _live: LiveState | None = None
+    _names: TopicNames | None = None
+    _read_at: float = float("-inf")
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def live(self) -> LiveState:
+        """The state of the generation that answers now."""
+        if self._live is None or monotonic() - self._read_at >= POINTER_S:
+            async with self._lock:
+                if self._live is None or monotonic() - self._read_at >= POINTER_S:
+                    await self._refresh()
+        if self._live is None:
+            raise Unavailable("the live generation is not known yet", "Redis")
+        return self._live
+
+    async def _refresh(self) -> None:
+        found = await settings_in(RedisGenerations(self.redis, self.settings.prefix), self.settings)
+        if found.names != self._names:
+            await self.moved(found.names)
+            keys = store_keys(found)
+            self._live = LiveState(
+                generation=found.names.generation,
+                epoch=found.log_epoch,
+                store=RedisStore(self.redis, keys),
+                activity=RedisActivityList(self.redis, keys),
+                index=None if self.qdrant is None else QdrantIndex(self.qdrant, keys),
+            )
+            self._names = found.names
+        self._read_at = monotonic()
+
+
+class RedisNotes:
+    """`Notes`."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._redis = RedisConnection(client)
+
+    async def claim(self, name: str, text: str, seconds: int) -> str | None:
+        """Note a text unless there is a note; returns the one that was there."""
+        if await self._redis.command("SET", name, text, "NX", "EX", seconds):
+            return None
+        return await self.read(name)
+
+    async def write(self, name: str, text: str, seconds: int) -> None:
+        """Note a text in place of any other."""
+        await self._redis.command("SET", name, text, "EX", seconds)
+
+    async def read(self, name: str) -> str | None:
+        """The note; `None` where there is none."""
+        found = await self._redis.command("GET", name)
+        return None if found is None else as_text(found)

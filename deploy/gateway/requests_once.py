@@ -1,0 +1,72 @@
+"""Notes about requests with ids of the client: the same request again gets the same answer."""
+
+from contextlib import suppress
+from typing import Final
+
+from eunoe.deploy.gateway.answers import LogPosition
+from eunoe.deploy.gateway.calls import Call
+from eunoe.deploy.gateway.problems import Problem
+from eunoe.schemas.base import Time, Value
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.identity import content_digest
+from eunoe.workers.stores.keys import note_key
+
+NOTE_S: Final = 86_400
+"""Seconds for which a request is remembered."""
+REPLY_S: Final = 7 * 86_400
+"""Seconds for which the place of a reply is remembered: as long as its topic keeps it."""
+
+
+class RequestNote(Value):
+    """The facts that are kept of a request."""
+
+    digest: str
+    """Of its body, to tell another request with the same id."""
+    at: Time
+    """The time that its event carries, where the client gave none."""
+    position: LogPosition | None = None
+    """`None` until the log has it."""
+    resume: str | None = None
+    """For an ask: the place from which its answer is found."""
+
+
+def digest_of_body(body: Value) -> str:
+    """The digest that a note keeps."""
+    return content_digest(body.to_json())
+
+
+def note_name(call: Call, kind: str, id_: str) -> str:
+    """The name of the note about a request."""
+    return note_key(call.gateway.prefix, call.key, kind, id_)
+
+
+async def noted(call: Call, name: str, note: RequestNote, *, needed: bool) -> RequestNote:
+    """The note of a request: the one that was there, or this one, which is kept now.
+
+    Raises `Problem` (409) where another request has the id. Without the store the request goes on where the note is not
+    ``needed``, else raises `Unavailable`.
+    """
+    try:
+        before = await call.gateway.notes.claim(name, note.model_dump_json(), NOTE_S)
+    except Unavailable:
+        if needed:
+            raise
+        return note
+    if before is None:
+        return note
+    found = RequestNote.from_json(before)
+    if found.digest != note.digest:
+        raise Problem(409, "this id was used before, with another content: choose another id")
+    return found
+
+
+async def write_note(call: Call, name: str, note: RequestNote) -> None:
+    """Keep what is known now; does nothing while the store is away."""
+    with suppress(Unavailable):
+        await call.gateway.notes.write(name, note.model_dump_json(), NOTE_S)
+
+
+async def read_note(call: Call, name: str) -> RequestNote | None:
+    """The note; raises `Unavailable`."""
+    text = await call.gateway.notes.read(name)
+    return None if text is None else RequestNote.from_json(text)

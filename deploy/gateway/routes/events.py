@@ -1,0 +1,164 @@
+"""Routes that add to the log: events, batches, erasures."""
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.responses import Response
+
+from eunoe.deploy.gateway.answers import (
+    BatchAccepted,
+    ErasureView,
+    EventAccepted,
+    LogPosition,
+)
+from eunoe.deploy.gateway.bodies import (
+    BATCH_LINE,
+    EVENT,
+    EraseBody,
+    SessionEndBody,
+    UtteranceBody,
+)
+from eunoe.deploy.gateway.calls import NDJSON_TYPES, Call, answer, read_body
+from eunoe.deploy.gateway.problems import FieldFault, Problem, invalid, not_found
+from eunoe.deploy.gateway.requests_once import RequestNote, digest_of_body, note_name, noted, write_note
+from eunoe.schemas.events import ConversationEvent, Erase, SessionEnded, Utterance
+from eunoe.streams.gateway import quoted
+from eunoe.streams.record import RecordPlace
+from eunoe.workers.intake.sessions import ERASURES
+
+ERASE: TypeAdapter[EraseBody] = TypeAdapter(EraseBody)
+
+RECORDED = "the request is in the log, and intake records it"
+NOT_DONE = (
+    "the utterances stay in the log",
+    "memory that was derived from them stays, and replies may show it",
+)
+
+
+def as_position(place: RecordPlace) -> LogPosition:
+    """The place as an answer names it."""
+    return LogPosition(topic=place.topic, partition=place.partition, offset=place.offset)
+
+
+async def add_event(call: Call) -> Response:
+    """Add an utterance, or end a session."""
+    body = await call.body(EVENT)
+    if isinstance(body, UtteranceBody):
+        return answer(await _add_utterance(call, body), 202)
+    (place,) = await call.gateway.log().append([_event(call.caller.tenant, call.conversation_id, body)])
+    return answer(EventAccepted(position=as_position(place)), 202)
+
+
+async def _add_utterance(call: Call, body: UtteranceBody) -> EventAccepted:
+    if body.utterance_id is None:
+        said = _event(call.caller.tenant, call.conversation_id, body)
+        (place,) = await call.gateway.log().append([said])
+        return EventAccepted(utterance_id=getattr(said, "utterance_id", None), position=as_position(place))
+    name = note_name(call, "utterance", body.utterance_id)
+    fresh = RequestNote(digest=digest_of_body(body), at=body.at or datetime.now(UTC))
+    note = await noted(call, name, fresh, needed=body.at is None)
+    if note.position is None:
+        said = _event(call.caller.tenant, call.conversation_id, body, at=note.at)
+        (place,) = await call.gateway.log().append([said])
+        note = note.model_copy(update={"position": as_position(place)})
+        await write_note(call, name, note)
+    assert note.position is not None
+    return EventAccepted(utterance_id=body.utterance_id, position=note.position)
+
+
+def _event(
+    tenant: str, conversation_id: str, body: UtteranceBody | SessionEndBody, *, at: datetime | None = None
+) -> ConversationEvent:
+    """The event of a body."""
+    when = at or body.at or datetime.now(UTC)
+    if isinstance(body, SessionEndBody):
+        return SessionEnded(tenant=tenant, conversation_id=conversation_id, session_id=body.session_id, at=when)
+    return Utterance(
+        tenant=tenant,
+        conversation_id=conversation_id,
+        utterance_id=body.utterance_id or str(uuid4()),
+        session_id=body.session_id,
+        speaker=body.speaker,
+        text=body.text,
+        at=when,
+        reply_id=body.reply_id,
+    )
+
+
+async def add_batch(call: Call) -> Response:
+    """Add the events of an NDJSON body, all or, where one line is wrong, none."""
+    settings = call.gateway.settings
+    call.require_type(*NDJSON_TYPES)
+    raw = await read_body(call.request, settings.batch_bytes, settings.body_seconds)
+    lines = [(number, line) for number, line in enumerate(raw.split(b"\n"), start=1) if line.strip()]
+    if len(lines) > settings.batch_lines:
+        raise Problem(413, f"the batch has {len(lines):,} lines, the limit is {settings.batch_lines:,}")
+    await call.admit(len(lines) / 20)
+    events = _events_of(call, lines)
+    places = await call.gateway.log().append(events) if events else []
+    results = tuple(
+        EventAccepted(utterance_id=getattr(event, "utterance_id", None), position=as_position(place))
+        for event, place in zip(events, places, strict=True)
+    )
+    return answer(BatchAccepted(results=results), 202)
+
+
+def _events_of(call: Call, lines: list[tuple[int, bytes]]) -> list[ConversationEvent]:
+    events: list[ConversationEvent] = []
+    faults: list[FieldFault] = []
+    for number, line in lines:
+        found = _event_of_line(call, number, line)
+        if isinstance(found, ConversationEvent):
+            events.append(found)
+        else:
+            faults += found
+    if faults:
+        raise Problem(422, "a line of the batch is wrong; nothing was sent", errors=faults[:10])
+    return events
+
+
+def _event_of_line(call: Call, number: int, line: bytes) -> ConversationEvent | list[FieldFault]:
+    try:
+        body = BATCH_LINE.validate_json(line)
+    except ValidationError as error:
+        return invalid(error, number)
+    if not call.caller.may_use(body.conversation_id):
+        return [FieldFault(line=number, field="conversation_id", message="this key does not reach it")]
+    if isinstance(body, UtteranceBody) and body.utterance_id is not None and body.at is None:
+        return [FieldFault(line=number, field="at", message="needed in a batch where utterance_id is given")]
+    return _event(call.caller.tenant, body.conversation_id, body)
+
+
+async def add_erasure(call: Call) -> Response:
+    """Record a request to erase; nothing is erased yet, and the answer says so."""
+    body = await call.body(ERASE)
+    erase = Erase(
+        tenant=call.caller.tenant,
+        conversation_id=call.conversation_id,
+        request_id=body.request_id or str(uuid4()),
+        at=body.at or datetime.now(UTC),
+        utterance_ids=body.utterance_ids,
+    )
+    (place,) = await call.gateway.log().append([erase])
+    view = ErasureView(
+        request_id=erase.request_id,
+        utterance_ids=erase.utterance_ids,
+        done=(RECORDED,),
+        not_done=NOT_DONE,
+        position=as_position(place),
+    )
+    return answer(view, 202, {"Location": f"{call.sent_path}/{quoted(erase.request_id)}"})
+
+
+async def show_erasure(call: Call) -> Response:
+    """A recorded request to erase."""
+    live = await call.live()
+    request_id = call.path["erasure"]
+    (text,) = await live.store.fetch("intake", call.key, ERASURES, [request_id])
+    if text is None:
+        raise not_found("erasure")
+    erase = Erase.from_json(text)
+    return answer(
+        ErasureView(request_id=erase.request_id, utterance_ids=erase.utterance_ids, done=(RECORDED,), not_done=NOT_DONE)
+    )

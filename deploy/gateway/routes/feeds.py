@@ -1,0 +1,161 @@
+"""Routes that stream what becomes memory."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from eunoe.deploy.gateway.bodies import FEED_PLACE, StreamQuery
+from eunoe.deploy.gateway.calls import Call
+from eunoe.deploy.gateway.problems import Problem, unavailable
+from eunoe.deploy.gateway.reads import read_progress
+from eunoe.deploy.gateway.sse import EventStream, write_event
+from eunoe.schemas.base import Identifier, Time, Value
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import SessionSkipped
+from eunoe.schemas.identity import split_key
+from eunoe.schemas.memory import ChangeKind, MemoriesChanged
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode
+from eunoe.streams.feed import Subscription
+from eunoe.streams.record import Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
+
+LOOK_S: Final = 2.0
+"""Seconds between two looks at the live generation."""
+_ID: Final = re.compile(FEED_PLACE)
+
+
+class RememberedSession(Value):
+    """A session whose memories are there."""
+
+    conversation_id: Identifier
+    session: int
+    known_from: Time | None = None
+    """Log time at which the session was closed; `None` for a skipped one."""
+    changes: dict[ChangeKind, int]
+    """Kind of change → number of memories."""
+    partial: bool = False
+    """Whether the session's summary is missing; it may come late."""
+    skipped: bool = False
+    """Whether the session failed at a stage, so that nothing of it is in memory."""
+    applied: dict[str, int]
+    """Stage → the last session that it has applied; links and tree may come a little later."""
+
+
+async def follow_conversation(call: Call) -> EventStream:
+    """The sessions of one conversation as they become memory."""
+    partitions = await call.gateway.log().partitions(Topic.CHANGES)
+    key = call.key.encode()
+    return await _stream(call, [partition_of(key, partitions)], lambda found: found == key)
+
+
+async def follow_all(call: Call) -> EventStream:
+    """The sessions of all conversations of the tenant as they become memory."""
+    tenant = f"{quote(call.caller.tenant, safe='')}/".encode()
+
+    def takes(key: bytes | None) -> bool:
+        return key is not None and key.startswith(tenant) and call.caller.may_use(_conversation_of(key))
+
+    return await _stream(call, list(range(await call.gateway.log().partitions(Topic.CHANGES))), takes)
+
+
+def _conversation_of(key: bytes) -> str:
+    try:
+        return split_key(key.decode())[1]
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPlace:
+    """A place in the change feed of a generation."""
+
+    generation: str
+    offsets: dict[int, int]
+    """Partition → the next offset to read."""
+
+    def id(self) -> str:
+        """The place as the id of an event."""
+        return f"{self.generation}:" + ",".join(f"{part}:{offset}" for part, offset in sorted(self.offsets.items()))
+
+
+def read_feed_place(text: str, partitions: list[int]) -> FeedPlace:
+    """The place that an event's id names; raises `Problem` (422) for another text, or other partitions."""
+    if not _ID.fullmatch(text):
+        raise Problem(422, "Last-Event-ID is not that of a stream of this address: send it as it was received")
+    generation, _, places = text.partition(":")
+    pairs = (pair.split(":") for pair in places.split(","))
+    offsets = {int(partition): int(offset) for partition, offset in pairs}
+    if sorted(offsets) != sorted(partitions):
+        raise Problem(422, "Last-Event-ID is of a stream of other conversations")
+    return FeedPlace(generation, offsets)
+
+
+async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | None], bool]) -> EventStream:
+    query = call.query(StreamQuery)
+    given = call.request.headers.get("last-event-id") or query.last_event_id
+    place = None if given is None else read_feed_place(given, partitions)
+    begin: dict[int, int | None] = dict.fromkeys(partitions)
+    call.gateway.streams.check(call.caller)  # and counted at once: nothing is awaited in between
+    async with AsyncExitStack() as opened:
+        opened.enter_context(call.gateway.streams.counted(call.caller))
+        live = await call.live()
+        stale = place is not None and place.generation != live.generation
+        if place is not None and not stale:
+            begin = dict(place.offsets)
+        feed = await opened.enter_async_context(call.gateway.log().subscribe(Topic.CHANGES, begin, takes))
+        events = _events(call, feed, FeedPlace(live.generation, dict(feed.begin)), stale=stale)
+        return call.stream(events, opened.pop_all())
+
+
+async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bool) -> AsyncGenerator[bytes]:
+    """The events of a stream; another generation ends it with ``reset``: read memory again, then connect again."""
+    yield write_event("reset" if stale else "ready", {"generation": place.generation}, place.id())
+    coming = asyncio.ensure_future(feed.next())
+    try:
+        while True:
+            await asyncio.wait({coming}, timeout=LOOK_S)
+            live = await call.live()
+            if live.generation != place.generation:
+                yield write_event("reset", {"generation": live.generation})
+                return
+            if coming.done():
+                record = coming.result()
+                place.offsets[record.partition] = record.offset + 1
+                found = await _remembered(call, record)
+                if found is not None:
+                    yield write_event("remembered", found, place.id())
+                coming = asyncio.ensure_future(feed.next())
+    except Unavailable as away:
+        yield write_event("error", unavailable(away.server).document(call.id))
+    finally:
+        coming.cancel()
+
+
+async def _remembered(call: Call, record: Record) -> RememberedSession | None:
+    try:
+        event = decode(record.value)
+    except ContractError:
+        return None
+    if not isinstance(event, MemoriesChanged | SessionSkipped):
+        return None
+    progress = await read_progress((await call.live()).store, event.key)
+    applied = progress.applied
+    if isinstance(event, SessionSkipped):
+        return RememberedSession(
+            conversation_id=event.conversation_id, session=event.session, changes={}, skipped=True, applied=applied
+        )
+    return RememberedSession(
+        conversation_id=event.conversation_id,
+        session=event.session,
+        known_from=event.known_from,
+        changes=dict(Counter(change.kind for change in event.changes)),
+        partial=event.partial,
+        applied=applied,
+    )

@@ -1,0 +1,207 @@
+"""The table of routes, and the search in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from pydantic import TypeAdapter, ValidationError
+
+from eunoe.deploy.gateway import answers, bodies
+from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
+from eunoe.deploy.gateway.keys import KeyScope
+from eunoe.deploy.gateway.problems import FieldFault, Problem
+from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory
+from eunoe.schemas.base import Identifier, Value
+from eunoe.schemas.events import Recalled, Reply
+
+_ID: Final[TypeAdapter[str]] = TypeAdapter(Identifier)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A method and a path, with all that its description needs."""
+
+    method: str
+    path: str
+    """With parameters in braces: ``/v1/conversations/{conversation}``."""
+    scope: KeyScope
+    handle: Handler
+    query: type[Value] = bodies.NoQuery
+    body: Any = None
+    """The type of the body; `None` means that there is none."""
+    body_type: str = JSON_TYPE
+    status: int = 200
+    result: type[Value] | None = None
+    """The form of the answer; `None` for a stream alone."""
+    streams: bool = False
+    """Whether the answer can be a stream."""
+    waits: bool = False
+    """Whether the header ``Prefer: wait`` counts."""
+    parts: tuple[str, ...] = field(init=False)
+    pattern: tuple[bytes | None, ...] = field(init=False)
+    """The parts as they are sent; `None` for a parameter."""
+
+    def __post_init__(self) -> None:
+        parts = tuple(self.path.strip("/").split("/"))
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "pattern", tuple(None if part.startswith("{") else part.encode() for part in parts))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names in the path."""
+        return tuple(part[1:-1] for part in self.parts if part.startswith("{"))
+
+    @property
+    def of_tenant(self) -> bool:
+        """Whether the credential must name one tenant; only dead letters are seen across tenants."""
+        return self.scope not in (KeyScope.LETTERS_READ, KeyScope.LETTERS_WRITE)
+
+
+_C: Final = "/v1/conversations/{conversation}"
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        method="POST", path=f"{_C}/events", scope=KeyScope.EVENTS_WRITE, handle=events.add_event,
+        body=bodies.EventBody, status=202, result=answers.EventAccepted,
+    ),
+    Route(
+        method="POST", path="/v1/events", scope=KeyScope.EVENTS_WRITE, handle=events.add_batch,
+        body=bodies.BatchLine, body_type=NDJSON_TYPES[0], status=202, result=answers.BatchAccepted,
+    ),
+    Route(
+        method="POST", path=f"{_C}/asks", scope=KeyScope.ASK, handle=asks.ask, body=bodies.AskBody, result=Reply,
+        streams=True, waits=True,
+    ),
+    Route(
+        method="GET", path=f"{_C}/asks/{{request}}", scope=KeyScope.ASK, handle=asks.resume_ask, result=Reply,
+        streams=True, waits=True,
+    ),
+    Route(
+        method="POST", path=f"{_C}/recall", scope=KeyScope.MEMORY_READ, handle=asks.recall, body=bodies.RecallBody,
+        result=Recalled, waits=True,
+    ),
+    Route(
+        method="GET", path="/v1/conversations", scope=KeyScope.MEMORY_READ, handle=memory.list_conversations,
+        query=bodies.PageQuery, result=answers.ConversationPage,
+    ),
+    Route(
+        method="GET", path=_C, scope=KeyScope.MEMORY_READ, handle=memory.show_conversation,
+        result=answers.ConversationStatus,
+    ),
+    Route(
+        method="GET", path=f"{_C}/sessions", scope=KeyScope.MEMORY_READ, handle=memory.list_sessions,
+        query=bodies.SessionPageQuery, result=answers.SessionPage,
+    ),
+    Route(
+        method="GET", path=f"{_C}/sessions/{{session}}", scope=KeyScope.MEMORY_READ, handle=memory.show_session,
+        query=bodies.WaitQuery, result=answers.SessionView,
+    ),
+    Route(
+        method="GET", path=f"{_C}/memories", scope=KeyScope.MEMORY_READ, handle=memory.list_memories,
+        query=bodies.MemoriesQuery, result=answers.MemoryPage,
+    ),
+    Route(
+        method="GET", path=f"{_C}/memories/{{memory}}/history", scope=KeyScope.MEMORY_READ,
+        handle=memory.show_history, result=answers.MemoryHistory,
+    ),
+    Route(
+        method="GET", path=f"{_C}/timelines", scope=KeyScope.MEMORY_READ, handle=memory.list_timelines,
+        query=bodies.SessionPageQuery, result=answers.TimelinePage,
+    ),
+    Route(
+        method="GET", path=f"{_C}/timelines/{{root}}", scope=KeyScope.MEMORY_READ, handle=memory.show_timeline,
+        result=answers.TimelineView,
+    ),
+    Route(
+        method="GET", path=f"{_C}/tree", scope=KeyScope.MEMORY_READ, handle=memory.show_tree,
+        query=bodies.TreeQuery, result=answers.TreeView,
+    ),
+    Route(
+        method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=asks.show_reply, result=Reply,
+    ),
+    Route(
+        method="GET", path=f"{_C}/state", scope=KeyScope.OPERATE, handle=memory.show_state, result=answers.StateView,
+    ),
+    Route(
+        method="GET", path=f"{_C}/remembered", scope=KeyScope.MEMORY_READ, handle=feeds.follow_conversation,
+        query=bodies.StreamQuery, streams=True,
+    ),
+    Route(
+        method="GET", path="/v1/remembered", scope=KeyScope.MEMORY_READ, handle=feeds.follow_all,
+        query=bodies.StreamQuery, streams=True,
+    ),
+    Route(
+        method="GET", path="/v1/dead-letters", scope=KeyScope.LETTERS_READ, handle=letters.list_letters,
+        query=bodies.LettersQuery, result=answers.LetterPage,
+    ),
+    Route(
+        method="GET", path="/v1/dead-letters/{letter}", scope=KeyScope.LETTERS_READ, handle=letters.show_letter,
+        result=answers.LetterView,
+    ),
+    Route(
+        method="POST", path="/v1/dead-letters/{letter}/retry", scope=KeyScope.LETTERS_WRITE,
+        handle=letters.retry_letter, result=answers.LetterView,
+    ),
+    Route(
+        method="POST", path="/v1/dead-letters/{letter}/discard", scope=KeyScope.LETTERS_WRITE,
+        handle=letters.discard_letter, result=answers.LetterView,
+    ),
+    Route(
+        method="POST", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=events.add_erasure, body=bodies.EraseBody,
+        status=202, result=answers.ErasureView,
+    ),
+    Route(
+        method="GET", path=f"{_C}/erasures/{{erasure}}", scope=KeyScope.ERASE, handle=events.show_erasure,
+        result=answers.ErasureView,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A route and the parameters of its path."""
+
+    route: Route
+    path: Mapping[str, str]
+
+
+def find_route(method: str, raw_path: bytes, routes: Sequence[Route] = ROUTES) -> Found:
+    """The route of a request, by the path as it was sent: each part is unquoted once, so that ids may hold slashes.
+
+    Raises `Problem`: 404 for an unknown path, 405 for another method, 422 for a part that is no id.
+    """
+    parts = tuple(raw_path.split(b"?")[0].strip(b"/").split(b"/"))
+    there = [route for route in routes if _fits(route, parts)]
+    if not there:
+        raise Problem(404, "there is no such address; /v1/openapi.json lists all")
+    for route in there:
+        if route.method == method:
+            return Found(route, _values(route, parts))
+    allowed = ", ".join(sorted({route.method for route in there}))
+    raise Problem(405, f"this address takes {allowed}", headers={"Allow": allowed})
+
+
+def _fits(route: Route, parts: Sequence[bytes]) -> bool:
+    if len(parts) != len(route.pattern):
+        return False
+    # backwards: the last parts tell routes apart, nearly all begin alike
+    for wanted, given in zip(reversed(route.pattern), reversed(parts), strict=True):
+        if wanted != given and (wanted is not None or not given):
+            return False
+    return True
+
+
+def _values(route: Route, parts: Sequence[bytes]) -> dict[str, str]:
+    pairs = zip(route.parts, parts, strict=True)
+    return {wanted[1:-1]: _value(wanted[1:-1], given) for wanted, given in pairs if wanted.startswith("{")}
+
+
+def _value(name: str, given: bytes) -> str:
+    try:
+        return _ID.validate_python(unquote_to_bytes(given).decode())
+    except UnicodeDecodeError:
+        why = "is not percent-encoded UTF-8"
+    except ValidationError:
+        why = "must have 1 to 200 characters, without control characters or white space at its ends"
+    raise Problem(422, "a part of the path is no id", errors=[FieldFault(field=name, message=why)])

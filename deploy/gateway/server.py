@@ -1,0 +1,189 @@
+"""The process of the gateway: its servers, its start and its end."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+import uvicorn
+from aiohttp import web
+
+from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.event_loop import keep_for_good
+from eunoe.deploy.gateway.app import GatewayApp
+from eunoe.deploy.gateway.calls import Gateway, StreamCounter
+from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
+from eunoe.deploy.gateway.http_protocol import timed_headers
+from eunoe.deploy.gateway.kafka import MovingLog
+from eunoe.deploy.gateway.keys import KeyFile
+from eunoe.deploy.gateway.letters import LetterIndex
+from eunoe.deploy.gateway.limits import RedisLimiter
+from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
+from eunoe.deploy.observability.metrics import CONTENT_TYPE
+from eunoe.deploy.observability.server import listen, parse_address
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.workers.runner.backoff import Outages, UnboundedLease
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BACKLOG = 2048
+
+
+class GatewayServer(uvicorn.Server):
+    """A server that leaves the signals to its process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def run_gateway(settings: Settings, ready: Callable[[str], None] = lambda _: None) -> None:
+    """Serve until SIGTERM or SIGINT; ``ready`` is called with the address when requests are taken.
+
+    Waits for servers that are away. Raises `Refused` for unusable settings and an address in use, `Unavailable` where a
+    server stays away.
+    """
+    _allow_many_files()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with open_gateway(settings) as app, _health(app, settings.health):
+        keep_for_good()
+        async with serving(app, settings.gateway.address) as url:
+            ready(url)
+            await stop.wait()
+            log.info("stopping: %d streams are open", app.gateway.streams.open)
+
+
+@asynccontextmanager
+async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
+    """The application over real servers, closed at the end."""
+    tokens = TokenChecker.of(settings.gateway)
+    async with AsyncExitStack() as closing:
+        redis = await closing.enter_async_context(open_redis(settings, settings.gateway.redis_seconds))
+        qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
+        moving = MovingLog(settings)
+        closing.push_async_callback(moving.stop)
+        states = RedisLiveStates(settings, redis, moving.move, qdrant)
+        gateway = Gateway(
+            settings=settings.gateway,
+            prefix=settings.prefix,
+            log=lambda: moving.log,
+            states=states,
+            notes=RedisNotes(redis),
+            limiter=RedisLimiter(redis, settings.prefix),
+            credentials=Credentials(KeyFile(settings.gateway.keys), tokens),
+            letters=LetterIndex(lambda: moving.log),
+            streams=StreamCounter(settings.gateway),
+        )
+        await _patiently(states.live, settings)
+        app = GatewayApp.with_mcp(gateway)
+        if app.mcp is not None:
+            closing.push_async_callback(app.mcp.stop)
+        app.meter.watch_streams(lambda: gateway.streams.open)
+        yield app
+
+
+async def _patiently(work: Callable[[], Awaitable[T]], settings: Settings) -> T:
+    runner = settings.runner
+    return await Outages().retry(work, UnboundedLease(), runner.backoff, runner.retry_limit_s)
+
+
+@asynccontextmanager
+async def serving(app: GatewayApp, address: str) -> AsyncIterator[str]:
+    """Serve during the block; gives the URL. At the end streams are told, and open requests have some time.
+
+    Raises `Refused` where the address is invalid or in use.
+    """
+    host, port = parse_address(address, "EUNOE_GATEWAY__ADDRESS")
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=timed_headers(app.gateway.settings.body_seconds),
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        backlog=BACKLOG,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=round(app.gateway.settings.shutdown_seconds),
+    )
+    server = GatewayServer(config)
+    try:
+        sock = config.bind_socket()
+    except SystemExit:
+        raise Refused(f"EUNOE_GATEWAY__ADDRESS: cannot listen on {host}:{port}: it is in use or not ours") from None
+    task = asyncio.ensure_future(server.serve(sockets=[sock]))
+    try:
+        while not server.started:
+            if task.done():
+                task.result()
+                raise Unavailable("the HTTP server did not start")
+            await asyncio.sleep(0.01)
+        bound = sock.getsockname()
+        yield f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
+    finally:
+        app.gateway.closing.set()
+        server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def _health(app: GatewayApp, address: str | None) -> AsyncIterator[None]:
+    """Serve /live, /ready and /metrics during the block, where an address is set."""
+    if address is None:
+        yield
+        return
+    runner = web.AppRunner(_health_app(app), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        url = await listen(runner, *parse_address(address))
+        log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _health_app(app: GatewayApp) -> web.Application:
+    async def live(_: web.Request) -> web.Response:
+        return web.json_response({"live": True})
+
+    async def ready(_: web.Request) -> web.Response:
+        why = await _not_ready(app)
+        return web.json_response({"ready": not why, "why": why}, status=503 if why else 200)
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=app.meter.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    made = web.Application()
+    made.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])
+    return made
+
+
+async def _not_ready(app: GatewayApp) -> list[str]:
+    why = ["closing"] if app.gateway.closing.is_set() else []
+    try:
+        if not app.gateway.log().healthy:
+            why.append("Kafka did not answer the last request")
+    except Unavailable as fault:
+        why.append(str(fault))
+    return why
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files, and so of connections, as far as the system lets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and soft < hard and sys.platform != "darwin":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,125 @@
+"""Server-sent events: their format, and the response that streams them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from eunoe.schemas.base import Value
+from eunoe.streams.record import Record
+
+log = logging.getLogger(__name__)
+
+EVENT_STREAM: Final = "text/event-stream"
+PING: Final = b": ping\n\n"
+CLOSING: Final = b"event: closing\ndata: {}\n\n"
+"""Sent before the process ends: connect again, to any replica."""
+_HEADERS: Final = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+def write_event(name: str, data: Value | Mapping[str, object], id_: str | None = None) -> bytes:
+    """An event as it is sent."""
+    body = data.to_json() if isinstance(data, Value) else orjson.dumps(data)
+    head = f"event: {name}\n" if id_ is None else f"id: {id_}\nevent: {name}\n"
+    return head.encode() + b"data: " + body + b"\n\n"
+
+
+def after(record: Record) -> str:
+    """The place behind a record: ``partition:offset`` to read next."""
+    return f"{record.partition}:{record.offset + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Times of a stream, in seconds."""
+
+    ping_s: float
+    send_s: float
+
+
+class EventStream:
+    """A response that streams events until they end, the client leaves, or the process closes."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes],
+        resources: AsyncExitStack,
+        closing: asyncio.Event,
+        limits: StreamLimits,
+    ) -> None:
+        """``resources`` are closed at the end of the stream."""
+        self._events = events
+        self._resources = resources
+        self._closing = closing
+        self._limits = limits
+        self.status_code = 200
+        self.headers: dict[str, str] = {}
+        """Further headers."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream."""
+        del scope
+        async with self._resources:
+            own = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
+            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *own]})
+            pump = asyncio.ensure_future(self._pump(send))
+            gone = asyncio.ensure_future(_until_disconnected(receive))
+            try:
+                await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone.cancel()
+                pump.cancel()
+                with suppress(asyncio.CancelledError, OSError):
+                    await pump
+
+    async def _pump(self, send: Send) -> None:
+        closing = asyncio.ensure_future(self._closing.wait())
+        coming = asyncio.ensure_future(anext(self._events))
+        try:
+            while not closing.done():
+                await asyncio.wait({coming, closing}, timeout=self._limits.ping_s, return_when=asyncio.FIRST_COMPLETED)
+                if coming.done():
+                    await self._send(send, coming.result())
+                    coming = asyncio.ensure_future(anext(self._events))
+                elif not closing.done():
+                    await self._send(send, PING)
+            await self._send(send, CLOSING)
+        except StopAsyncIteration:
+            pass
+        finally:
+            closing.cancel()
+            coming.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
+                await coming
+            await self._events.aclose()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, send: Send, chunk: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._limits.send_s):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except TimeoutError:
+            log.info("a stream was aborted: its client read nothing for %.0f s", self._limits.send_s)
+            _abort(send)
+            raise
+
+
+def _abort(send: Send) -> None:
+    """Drop the connection with all that its client did not read; uvicorn offers no other way."""
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    if transport is not None:
+        transport.abort()
+
+
+async def _until_disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
