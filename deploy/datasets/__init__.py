@@ -1,1 +1,1 @@
-"""Readers of conversation files."""
+"""Conversations in files: readers of them, and imports into the log."""

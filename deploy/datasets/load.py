@@ -20,12 +20,13 @@ def load_conversation(path: Path, sample: str | None = None) -> LoadedConversati
     from ``x-questions.jsonl`` beside it; a LoCoMo file contains its own. Raises `Refused` with the file, the line and
     the fault.
     """
-    data = _bytes(path)
+    data = read_bytes(path)
     samples = locomo.samples_in(data, path)
     if samples is not None:
         return locomo.read_sample(samples, path, sample)
-    conversation_id, events = _one_conversation(_numbered_events(data, path), path, sample)
-    questions = _questions(path, {event.utterance_id for event in events if isinstance(event, Utterance)})
+    conversation_id, events = _one_conversation(read_numbered_events(data, path), path, sample)
+    known = {event.utterance_id for event in events if isinstance(event, Utterance)}
+    questions = _questions(path, conversation_id, known)
     return LoadedConversation(conversation_id, events, questions)
 
 
@@ -34,10 +35,11 @@ def read_events(path: Path) -> tuple[ClientEvent, ...]:
 
     Blank lines are skipped. Raises `Refused` as `load_conversation` does.
     """
-    return tuple(event for _, event in _numbered_events(_bytes(path), path))
+    return tuple(event for _, event in read_numbered_events(read_bytes(path), path))
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, without a byte order mark; raises `Refused` where it cannot be read or is empty."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -60,7 +62,8 @@ def _rows(data: bytes, path: Path) -> Iterable[tuple[int, object]]:
                 raise Refused(f"{path}, line {number}: not JSON: {error.msg}") from None
 
 
-def _numbered_events(data: bytes, path: Path) -> list[tuple[int, ClientEvent]]:
+def read_numbered_events(data: bytes, path: Path) -> list[tuple[int, ClientEvent]]:
+    """The events of JSON lines with the numbers of their lines; raises `Refused` with the line."""
     return [(number, _event(row, f"{path}, line {number}")) for number, row in _rows(data, path)]
 
 
@@ -88,19 +91,29 @@ def _one_conversation(
     return chosen, tuple(played)
 
 
-def _questions(path: Path, known: set[str]) -> tuple[EvalQuestion, ...]:
+def _questions(path: Path, conversation_id: str, known: set[str]) -> tuple[EvalQuestion, ...]:
+    """The questions about a conversation whose utterances have the ids ``known``."""
     beside = path.with_name(path.name.replace("conversation", "questions"))
     if beside == path or not beside.is_file():
         return ()
-    return tuple(_question(row, f"{beside}, line {number}", known) for number, row in _rows(_bytes(beside), beside))
+    found: list[EvalQuestion] = []
+    for number, row in _rows(read_bytes(beside), beside):
+        where = f"{beside}, line {number}"
+        question = _question(row, where)
+        if question.conversation_id in (None, conversation_id):
+            _check_evidence(question, where, known)
+            found.append(question)
+    return tuple(found)
 
 
-def _question(row: object, where: str, known: set[str]) -> EvalQuestion:
+def _question(row: object, where: str) -> EvalQuestion:
     try:
-        question = EvalQuestion.model_validate(row)
+        return EvalQuestion.model_validate(row)
     except ValidationError as error:
         raise Refused(f"{where}: {describe(error)}") from None
+
+
+def _check_evidence(question: EvalQuestion, where: str, known: set[str]) -> None:
     unknown: Mapping[str, None] = dict.fromkeys(id_ for id_ in question.evidence if id_ not in known)
     if unknown:
         raise Refused(f"{where}: no such utterance in the conversation: {', '.join(unknown)}")
-    return question

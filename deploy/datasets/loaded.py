@@ -21,6 +21,8 @@ class EvalQuestion(Value):
     evidence: tuple[Identifier, ...] = ()
     """Ids of the utterances that contain the answer; empty where none do."""
     category: str | None = None
+    conversation_id: Identifier | None = None
+    """The conversation that it is about; `None` means every one of its file."""
     answer: str | None = None
 
 

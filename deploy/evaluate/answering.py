@@ -11,9 +11,8 @@ from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.respond import spec
 from eunoe.workers.respond.context import Context, Row, latest, line_row, make_context, write_day, write_row
-from eunoe.workers.respond.model import ModelReplier
-from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.replier import DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.text.tokens import count_tokens
@@ -37,20 +36,15 @@ class Said:
 
 def replier_of(indexed: IndexedConversation) -> Replier:
     """The stage's own: the model's where there is one; what was answered before is asked again, for it costs again."""
-    offline = OfflineReplier(indexed.dependencies.embedder)
-    language = unrecorded(indexed.dependencies.language)
-    return (
-        offline
-        if language is None
-        else ModelReplier(language, offline, indexed.dependencies.settings.of(RespondSettings).refine)
-    )
+    dependencies = indexed.dependencies
+    return spec.replier_of(replace(dependencies, language=unrecorded(dependencies.language)))
 
 
 async def answer(
     indexed: IndexedConversation, replier: Replier, way: str, said: Said, budget: int
 ) -> tuple[DraftReply, Context]:
     """The reply to a question, and the memory in its prompt."""
-    context = await context_of(indexed, way, said.text, budget)
+    context = await context_of(indexed, way, said.text, budget, said.asker)
     last = indexed.loaded.utterances[-1].at + timedelta(days=1)
     question = Line(utterance_id="question", speaker=said.asker, text=said.text, at=last)
     dialogue = latest(
@@ -60,15 +54,18 @@ async def answer(
     return await replier.reply(ReplyTask(said.answers, question, dialogue, context, speakers)), context
 
 
-async def context_of(indexed: IndexedConversation, way: str, question: str, budget: int) -> Context:
-    """The memory for a question by a strategy or one of `SIMPLE`; ``full-context`` ignores the budget (tokens)."""
+async def context_of(indexed: IndexedConversation, way: str, question: str, budget: int, asker: str = "") -> Context:
+    """The memory for a question by a strategy or one of `SIMPLE`; ``full-context`` ignores the budget (tokens).
+
+    ``asker``: the speaker who asks; empty where the data does not say.
+    """
     if way == NOTHING:
         return Context()
     if way == EVERYTHING:
         return lay_out([Passage.of([one]) for one in indexed.loaded.utterances])
     if way == PLAIN:
         return lay_out(fitting(await indexed.baselines.rank(PLAIN_RETRIEVER, question), budget))
-    return await indexed.context(Strategy(way), question, budget)
+    return await indexed.context(Strategy(way), question, budget, asker)
 
 
 def fitting(ranked: Sequence[Passage], budget: int) -> list[Passage]:

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class PackedMemory:
     """A retrieved context: its text, its tokens, and the utterances that it cites."""
 
     text: str
@@ -148,7 +148,7 @@ def _fours(session: Sequence[Utterance]) -> Iterator[Sequence[Utterance]]:
         yield session[start : start + FOUR]
 
 
-def pack_passages(ranked: Sequence[Passage], budget_tokens: int) -> Recalled:
+def pack_passages(ranked: Sequence[Passage], budget_tokens: int) -> PackedMemory:
     """The best passages that fit the budget as a whole, in log order, under one heading for each day."""
     chosen: list[Passage] = []
     left = budget_tokens
@@ -162,7 +162,7 @@ def pack_passages(ranked: Sequence[Passage], budget_tokens: int) -> Recalled:
     return _laid_out(sorted(chosen, key=lambda passage: passage.utterances[0].at))
 
 
-def _laid_out(chosen: Sequence[Passage]) -> Recalled:
+def _laid_out(chosen: Sequence[Passage]) -> PackedMemory:
     printed: list[str] = []
     today = ""
     for passage in chosen:
@@ -171,7 +171,7 @@ def _laid_out(chosen: Sequence[Passage]) -> Recalled:
             today = passage.day
         printed += map(_written, passage.utterances)
     text = "\n".join(printed)
-    return Recalled(
+    return PackedMemory(
         text, count_tokens(text), frozenset(one.utterance_id for passage in chosen for one in passage.utterances)
     )
 

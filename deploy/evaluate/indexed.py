@@ -1,13 +1,13 @@
 """A conversation turned into memory by the stages in this process, with its retrievers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eunoe.deploy.datasets.loaded import LoadedConversation, Played
-from eunoe.deploy.evaluate.baselines import Baselines, Recalled
+from eunoe.deploy.evaluate.baselines import Baselines, PackedMemory
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.schemas.events import Ask, SessionEnded, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.compress.reads import read_stats
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import StageSettings
@@ -21,6 +21,8 @@ MEMORY_UPDATES = ("intake", "segment", "summarize", "update", "link")
 """The stages that bring memories up to date."""
 REMEMBERING = (*MEMORY_UPDATES, "compress", "tree")
 """The stages that build the memory; the others only serve asks."""
+ASK_EVERY = 10
+"""For strategy insight: every tenth utterance asks for a reply, so that stage blend has insights to propose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +51,62 @@ class IndexedConversation:
     sources: Mapping[Strategy, RecallSource]
     baselines: Baselines
     how: IngestOptions
+    blended: "IndexedConversation | None" = None
+    """The same conversation with insights, from which strategy insight retrieves; `None` means this one."""
 
     @classmethod
     async def build(
         cls,
         loaded: LoadedConversation,
-        embedder: Embedder,
+        models: EvalModels,
         settings: StageSettings,
-        language: LanguageModel | None = None,
         how: IngestOptions | None = None,
         baselines: Baselines | None = None,
     ) -> "IndexedConversation":
-        """Run a conversation through the stages; without ``language`` they decide offline.
+        """Run a conversation through the stages; without a language model they decide offline.
 
         ``baselines`` are those of the same conversation, if another variant has built them already.
         """
         how = how or IngestOptions()
         stages = select_stages(how.stages, how.instead)
-        pipeline = InMemoryPipeline(embedder, how.changed(settings), language, stages=stages)
+        pipeline = InMemoryPipeline(
+            models.embedder, how.changed(settings), models.language, models.compressor, stages=stages
+        )
         events = asking(loaded, how.ask_every)
         await pipeline.play(events[: _last_end(events)] if how.is_open else events)
         dependencies = pipeline.dependencies
         first = loaded.utterances[0]
         key = conversation_key(first.tenant, first.conversation_id)
         speakers = (await read_stats(dependencies.store, key)).speakers
-        baselines = baselines or await Baselines.of(loaded.utterances, speakers, embedder)
+        baselines = baselines or await Baselines.of(loaded.utterances, speakers, models.embedder)
         return cls(key, loaded, speakers, dependencies, recall_sources(dependencies), baselines, how)
 
-    async def context(self, strategy: Strategy, question: str, budget: int) -> Context:
-        """The context that the responder would see, for a question and a budget in tokens."""
-        return await self.sources[strategy].recall(Query(self.key, question, self.speakers, budget))
+    @classmethod
+    async def with_insights(
+        cls, loaded: LoadedConversation, models: EvalModels, settings: StageSettings, ask_every: int = ASK_EVERY
+    ) -> "IndexedConversation":
+        """The conversation as `build` makes it, and beside it blended, for strategy insight alone.
 
-    async def recall(self, strategy: Strategy, question: str, budget: int) -> Recalled:
+        In the blended one every ``ask_every``-th utterance asks for a reply, so that insights become memories.
+        """
+        whole = await cls.build(loaded, models, settings)
+        how = IngestOptions("blended", (*REMEMBERING, "blend"), ask_every=ask_every)
+        return replace(whole, blended=await cls.build(loaded, models, settings, how, whole.baselines))
+
+    async def context(self, strategy: Strategy, question: str, budget: int, asker: str = "") -> Context:
+        """The context that the responder would see, for a question and a budget in tokens.
+
+        ``asker``: the speaker who asks; empty where the data does not say.
+        """
+        if strategy is Strategy.INSIGHT and self.blended is not None:
+            return await self.blended.context(strategy, question, budget, asker)
+        return await self.sources[strategy].recall(Query(self.key, question, self.speakers, budget, asker))
+
+    async def recall(self, strategy: Strategy, question: str, budget: int, asker: str = "") -> PackedMemory:
         """The same context as a baseline returns it."""
-        context = await self.context(strategy, question, budget)
+        context = await self.context(strategy, question, budget, asker)
         cited = frozenset(id_ for row in context.rows for id_ in row.cites)
-        return Recalled(context.text, count_tokens(context.text), cited)
+        return PackedMemory(context.text, count_tokens(context.text), cited)
 
 
 def asking(loaded: LoadedConversation, every: int) -> list[Played]:

@@ -1,7 +1,6 @@
 """Measures conversations in parallel, in several processes."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
+from eunoe.deploy.evaluate.models import open_eval_models
 from eunoe.deploy.evaluate.retrieval import RetrievalPlan, Shown, measure
 from eunoe.deploy.progress import Advance
 from eunoe.deploy.settings import Settings, read_settings
@@ -49,8 +48,8 @@ async def measure_all(
     """
     if min(jobs, len(conversations)) <= 1:
         async with AsyncExitStack() as closing:
-            embedder = await open_embedder(settings, os.environ, closing)
-            return [shown for one in conversations for shown in await measure(one, embedder, plan, advance)]
+            models = await open_eval_models(settings, closing, with_language=False)
+            return [shown for one in conversations for shown in await measure(one, models, plan, advance)]
     slots = asyncio.Semaphore(jobs)
     longest = sorted(conversations, key=lambda one: -len(one.utterances) * len(answerable(one)))
     tasks = {
@@ -120,8 +119,8 @@ async def work(job: EvalJob, write: Callable[[bytes], None]) -> None:
     plan = RetrievalPlan(job.budgets, job.strategies, job.baselines, settings.stages)
     (loaded,) = with_questions(Path(job.data), [job.sample])
     async with AsyncExitStack() as closing:
-        embedder = await open_embedder(settings, os.environ, closing)
-        for shown in await measure(loaded, embedder, plan, lambda: write(b"\n")):
+        models = await open_eval_models(settings, closing, with_language=False)
+        for shown in await measure(loaded, models, plan, lambda: write(b"\n")):
             write(orjson.dumps(asdict(shown), option=orjson.OPT_APPEND_NEWLINE))
 
 

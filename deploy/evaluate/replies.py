@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from eunoe.deploy.datasets.loaded import EvalQuestion
+from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, replier_of, usage_of
 from eunoe.deploy.evaluate.corpus import answerable
+from eunoe.deploy.evaluate.fallbacks import Counts, counts_of, since, with_share
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering, judge, prefer
 from eunoe.deploy.evaluate.report import BarChart
@@ -15,11 +16,13 @@ from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import DEFAULT_AGENT
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.models.metering import Prices, Usage
+from eunoe.workers.respond.context import write_day
 
 AT_ONCE = 16
 """Questions asked concurrently."""
+AROUND = 2
 JUDGE_CHARS = 12_000
-"""Characters of the evidence that a judge reads."""
+"""Characters of the history that a judge reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,10 @@ class ReplyRow:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """A question, its evidence and its reply."""
+    """A question, its reply, and the utterances around its evidence."""
 
     question: EvalQuestion
-    evidence: str
+    history: str
     reply: str
     context_tokens: int
 
@@ -98,32 +101,47 @@ async def evaluate_replies(
     """One row for each kind of memory; ``advance`` is called for each question and kind."""
     found: dict[str, list[Replied]] = {}
     spent: dict[str, Usage | None] = {}
+    decided: dict[str, Counts] = {}
     language = indexed_conversations[0].dependencies.language
     for way in plan.ways:
-        before = usage_of(language)
+        before, items = usage_of(language), counts_of(language)
         found[way] = [one for indexed in indexed_conversations for one in await _replies(indexed, way, plan, advance)]
         spent[way] = None if language is None else _since(before, usage_of(language))
+        decided[way] = since(items, counts_of(language))
     plain = {id(one.question): one.reply for one in found.get(PLAIN, [])}
     rows = []
     for way, replied in found.items():
         verdicts = await _judged(replied, plain if way != PLAIN else {}, plan.judge)
-        rows.append(_row(way, replied, verdicts, spent[way], plan))
+        row = _row(way, replied, verdicts, spent[way], plan)
+        rows.append(replace(row, memory=with_share(way, decided[way])))
     return rows
 
 
 async def _replies(indexed: IndexedConversation, way: str, plan: ReplyEvalOptions, advance: Advance) -> list[Replied]:
     replier, slots = replier_of(indexed), asyncio.Semaphore(AT_ONCE)
-    texts = {one.utterance_id: f"{one.speaker}: {one.text}" for one in indexed.loaded.utterances}
 
     async def one(question: EvalQuestion) -> Replied:
         async with slots:
             said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
             reply, context = await answer(indexed, replier, way, said, plan.budget)
         advance()
-        evidence = "\n".join(texts[id_] for id_ in question.evidence)
-        return Replied(question, evidence, reply.text, context.tokens)
+        return Replied(question, related_history(indexed.loaded, question), reply.text, context.tokens)
 
     return list(await asyncio.gather(*map(one, asked_of(indexed, plan.limit))))
+
+
+def related_history(loaded: LoadedConversation, question: EvalQuestion) -> str:
+    """The evidence of a question with `AROUND` utterances before and after each, under their days."""
+    utterances = loaded.utterances
+    places = {one.utterance_id: place for place, one in enumerate(utterances)}
+    near = {
+        place
+        for id_ in question.evidence
+        for place in range(max(0, places[id_] - AROUND), min(len(utterances), places[id_] + AROUND + 1))
+    }
+    return "\n".join(
+        f"{write_day(one.at)}, {one.speaker}: {one.text}" for one in (utterances[at] for at in sorted(near))
+    )
 
 
 async def _judged(replied: Sequence[Replied], plain: dict[int, str], model: LanguageModel | None) -> list[Verdicts]:
@@ -140,14 +158,15 @@ async def _judged(replied: Sequence[Replied], plain: dict[int, str], model: Lang
 
 async def _verdicts(model: LanguageModel, each: Replied, plain: str | None) -> Verdicts:
     question, right = each.question.question, each.question.answer or ""
-    given = {"question": question, "right_answer": right, "reply": each.reply}
-    past = {"what_was_said": each.evidence[:JUDGE_CHARS], "question": question, "reply": each.reply}
+    said = {"what_was_said": each.history[:JUDGE_CHARS], "question": question}
+    asked = {**said, "right_answer": right}
+    given, past = {**asked, "reply": each.reply}, {**said, "reply": each.reply}
     return Verdicts(
-        correct=await judge(model, "judge-correct/1", Correct, **given),
-        graded=await judge(model, "judge-grade/1", Graded, **given),
-        preferred=None if plain is None else await prefer(model, question, right, each.reply, plain),
-        remembering=await judge(model, "judge-memory/1", Remembering, **past),
-        entailed=await judge(model, "judge-entailment/1", Entailed, **past),
+        correct=await judge(model, "judge-correct/2", Correct, **given),
+        graded=await judge(model, "judge-grade/2", Graded, **given),
+        preferred=None if plain is None else await prefer(model, asked, each.reply, plain),
+        remembering=await judge(model, "judge-memory/2", Remembering, **past),
+        entailed=await judge(model, "judge-entailment/2", Entailed, **past),
     )
 
 

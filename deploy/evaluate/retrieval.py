@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
-from eunoe.deploy.evaluate.baselines import BASELINES, Recalled, pack_passages
+from eunoe.deploy.evaluate.baselines import BASELINES, PackedMemory, pack_passages
 from eunoe.deploy.evaluate.corpus import answerable
 from eunoe.deploy.evaluate.indexed import IndexedConversation
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, median, percent
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import Strategy
-from eunoe.schemas.ports import Embedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import fold
 
@@ -74,37 +74,44 @@ class Shown:
 
 
 async def measure(
-    loaded: LoadedConversation, embedder: Embedder, plan: RetrievalPlan, advance: Advance = lambda: None
+    loaded: LoadedConversation, models: EvalModels, plan: RetrievalPlan, advance: Advance = lambda: None
 ) -> list[Shown]:
     """Ask every question of every retriever under every budget; ``advance`` is called per question and retriever."""
-    indexed = await IndexedConversation.build(loaded, embedder, plan.settings)
+    blends = Strategy.INSIGHT in plan.strategies
+    build = IndexedConversation.with_insights if blends else IndexedConversation.build
+    indexed = await build(loaded, models, plan.settings)
     texts = {one.utterance_id: fold(one.text) for one in loaded.utterances}
     found: list[Shown] = []
     for question in answerable(loaded):
         for way in plan.ways:
-            for budget, recalled, spent in await _recalls(indexed, way, question.question, plan.budgets):
+            for budget, recalled, spent in await recalls(indexed, way, question, plan.budgets):
                 found.append(judge(way, budget, question, recalled, texts, spent))
             advance()
     return found
 
 
-async def _recalls(
-    indexed: IndexedConversation, way: str, question: str, budgets: Sequence[int]
-) -> list[tuple[int, Recalled, float]]:
-    """For each budget: (budget, context, milliseconds)."""
+async def recalls(
+    indexed: IndexedConversation, way: str, asked: EvalQuestion, budgets: Sequence[int]
+) -> list[tuple[int, PackedMemory, float]]:
+    """The contexts for a question of one retriever; for each budget: (budget, context, milliseconds)."""
     found = []
     for budget in budgets:
         start = perf_counter()
         if way in BASELINES:
-            recalled = pack_passages(await indexed.baselines.rank(way, question), budget)
+            recalled = pack_passages(await indexed.baselines.rank(way, asked.question), budget)
         else:
-            recalled = await indexed.recall(Strategy(way), question, budget)
+            recalled = await indexed.recall(Strategy(way), asked.question, budget, asked.speaker or "")
         found.append((budget, recalled, 1000 * (perf_counter() - start)))
     return found
 
 
 def judge(
-    way: str, budget: int, question: EvalQuestion, recalled: Recalled, texts: Mapping[str, str], milliseconds: float
+    way: str,
+    budget: int,
+    question: EvalQuestion,
+    recalled: PackedMemory,
+    texts: Mapping[str, str],
+    milliseconds: float,
 ) -> Shown:
     """The shares of a question's evidence that a context cites, and that it contains word for word."""
     evidence = set(question.evidence)

@@ -5,7 +5,7 @@ speakers are optional. Or it is a LoCoMo file, of whose sessions dialogues are s
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -25,6 +25,7 @@ from eunoe.schemas.ports import Embedder
 from eunoe.workers.segment.segmenter import Segmenter
 
 OURS = "eunoe"
+"""The offline segmenter."""
 CHUNKS, SHORTEST, LONGEST = 5, 3, 10
 """A spliced dialogue: number of chunks, each from another session, and the range of their lengths in turns."""
 STARTS, MIDDLES = "session starts", "session middles"
@@ -64,17 +65,18 @@ class SegmentationRow:
 
 async def evaluate_segmentation(
     sets: Sequence[tuple[str, Sequence[Dialogue]]],
-    segmenter: Segmenter,
+    segmenters: Mapping[str, Segmenter],
     embedder: Embedder,
     advance: Advance = lambda: None,
 ) -> list[SegmentationRow]:
-    """One row for each set and segmenter, `OURS` first; ``advance`` is called for each dialogue."""
+    """One row for each set and segmenter, ``segmenters`` first; ``advance`` is called for each dialogue."""
     rows = []
     for name, dialogues in sets:
-        found: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {way: [] for way in (OURS, *BASELINES)}
+        found: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {way: [] for way in (*segmenters, *BASELINES)}
         for dialogue in dialogues:
-            spans = (await segmenter.segment(dialogue.lines())).spans
-            found[OURS].append((dialogue.segments, [span.last - span.first + 1 for span in spans]))
+            for way, segmenter in segmenters.items():
+                spans = (await segmenter.segment(dialogue.lines())).spans
+                found[way].append((dialogue.segments, [span.last - span.first + 1 for span in spans]))
             vectors = await embedder.embed(dialogue.texts)
             for way, cut in BASELINES.items():
                 found[way].append((dialogue.segments, cut(vectors)))

@@ -1,0 +1,129 @@
+"""`eunoe import`."""
+
+import asyncio
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eunoe.deploy.cli.output import Json, errors, note, print_json
+from eunoe.deploy.cli.progress import ProgressBars
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.live_settings import client_settings, live_settings
+from eunoe.deploy.clients.shared import open_publisher, open_store
+from eunoe.deploy.datasets.imports.estimate import ImportEstimate, estimate_import
+from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
+from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
+from eunoe.deploy.datasets.imports.run import ImportDone, closed_sessions, run_import
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.base import write_time
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DEFAULT_TENANT
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="File to import; for ChatGPT conversations.json or the ZIP file.")],
+    from_: Annotated[ImportFormat, typer.Option("--from", help="Format of the file.")],
+    conversation: Annotated[
+        str | None, typer.Option(help="Conversation to import into. Default: what the format says.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant of the conversations.")] = DEFAULT_TENANT,
+    speaker: Annotated[str, typer.Option(help="Name of the person whose chats or memories these are.")] = "user",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before it starts.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be imported, and do nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Import chats and memories of other products at their true dates; asks stay fast meanwhile.
+
+    Says first how much it is, and what it costs. A second import of the same file changes nothing. After Ctrl-C, run
+    the same command again to go on.
+    """
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise Refused("no terminal to ask at: give --yes to import, or --dry-run to see what it would cost")
+    found = read_import(file, from_, ImportTarget(tenant, conversation, speaker))
+    settings = connected_settings()
+    with ProgressBars(quiet=as_json, transient=True) as bars:
+        plan = asyncio.run(_plan(settings, found, bars))
+    if not as_json:
+        for line in plan_lines(found, plan):
+            errors.print(line, highlight=False)
+    if dry_run:
+        _print({"plan": _plan_document(found, plan)}, as_json=as_json)
+        return
+    if not yes:
+        typer.confirm("Import?", abort=True, err=True)
+    done = _run(settings, found, quiet=as_json)
+    _print({"plan": _plan_document(found, plan), "done": asdict(done)}, as_json=as_json)
+    note(done_line(done), quiet=as_json)
+
+
+def _run(settings: Settings, found: ImportFile, *, quiet: bool) -> ImportDone:
+    try:
+        with ProgressBars(quiet=quiet) as bars:
+            return asyncio.run(_import(settings, found, bars))
+    except KeyboardInterrupt:
+        note("stopped; run the same command again to go on")
+        raise
+
+
+async def _import(settings: Settings, found: ImportFile, bars: ProgressBars) -> ImportDone:
+    live = await client_settings(settings)
+    total = len(found.sessions)
+    async with open_store(live) as store, open_publisher(live) as publisher:
+        return await run_import(store, publisher, found.sessions, lambda done: bars("remembered", done, total))
+
+
+async def _plan(settings: Settings, found: ImportFile, bars: ProgressBars) -> tuple[int, ImportEstimate]:
+    """The number of sessions that are there already, and the cost of the others."""
+    live = await live_settings(settings)
+    async with open_store(live) as store:
+        present = await closed_sessions(store, found.sessions)
+    missing = [session for session in found.sessions if session.session_id not in present]
+    return len(present), await estimate_import(live, missing, lambda done: bars("sample", done, 0))
+
+
+def plan_lines(found: ImportFile, plan: tuple[int, ImportEstimate]) -> list[str]:
+    """The plan of an import as lines of text."""
+    present, cost = plan
+    first, last = (time.date().isoformat() for time in found.dates or ())
+    lines = [
+        f"{found.events} events in {len(found.sessions)} sessions of {len(found.conversations)} conversations,"
+        f" from {first} to {last}",
+        f"about {cost.calls} model calls, {cost.prompt_tokens} prompt tokens, {cost.completion_tokens} completion"
+        " tokens"
+        + (f", ${cost.cost:.2f}" if cost.cost else "")
+        + f", {max(1, round(cost.seconds / 60))} minutes (scaled from {cost.sampled_events} events)",
+    ]
+    if present:
+        lines.append(f"{present} of the sessions are there already; they are passed over")
+    if found.left_out:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.left_out.items()))
+        lines.append(f"left out: {kinds}")
+    return lines
+
+
+def done_line(done: ImportDone) -> str:
+    """The result as a line of text."""
+    there = f"; {done.present} sessions were there already" if done.present else ""
+    return f"{done.events} events in {done.sessions} sessions are in memory, in {done.seconds:.1f} s{there}"
+
+
+def _plan_document(found: ImportFile, plan: tuple[int, ImportEstimate]) -> dict[str, Any]:
+    present, cost = plan
+    dates = [write_time(time) for time in found.dates or ()]
+    return {
+        "events": found.events,
+        "sessions": len(found.sessions),
+        "conversations": list(found.conversations),
+        "dates": dates,
+        "left_out": dict(found.left_out),
+        "present": present,
+        **asdict(cost),
+    }
+
+
+def _print(document: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)

@@ -1,0 +1,1 @@
+"""Imports the exports of other products into the log."""

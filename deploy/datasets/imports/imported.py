@@ -1,0 +1,144 @@
+"""Sessions read from the exports of other products, as events with ids that are derived from those of the source."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID, uuid5
+
+from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, SessionEnded, Utterance
+from eunoe.streams.client import MAX_TEXT_BYTES
+
+GAP: Final = timedelta(minutes=30)
+"""A longer silence begins another session."""
+MAX_LINES: Final = 200
+MAX_BYTES: Final = 131_072
+"""Bounds of an imported session; below those of intake, which would close it in the middle."""
+_NAMESPACE: Final = UUID("6b1f1d0e-3c55-5f0e-9a53-6f1f3a0f7c11")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTarget:
+    """The conversation that a file is imported into."""
+
+    tenant: str = DEFAULT_TENANT
+    conversation_id: str | None = None
+    """`None` means what the format says."""
+    speaker: str = "user"
+    """The name of the person whose export it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A message of the source."""
+
+    id: str
+    speaker: str
+    text: str
+    at: datetime
+    is_reply: bool = False
+    """Whether an assistant said it: it is kept, and is no evidence for a memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSession:
+    """A whole session, to be sent at once."""
+
+    session_id: str
+    utterances: tuple[Utterance, ...]
+    end: SessionEnded
+
+    @property
+    def key(self) -> str:
+        """The conversation key."""
+        return self.end.key
+
+    @property
+    def events(self) -> tuple[Utterance | SessionEnded, ...]:
+        """The events in the order in which they are sent."""
+        return (*self.utterances, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile:
+    """All that is imported from a file."""
+
+    sessions: tuple[ImportSession, ...]
+    """In order of time in each conversation."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Kind of content → how many messages of it were not imported."""
+
+    @property
+    def events(self) -> int:
+        """The number of events."""
+        return sum(len(session.events) for session in self.sessions)
+
+    @property
+    def conversations(self) -> tuple[str, ...]:
+        """The conversation keys, in order of their first session."""
+        return tuple(dict.fromkeys(session.key for session in self.sessions))
+
+    @property
+    def dates(self) -> tuple[datetime, datetime] | None:
+        """The times of the first and the last utterance."""
+        times = [said.at for session in self.sessions for said in session.utterances]
+        return (min(times), max(times)) if times else None
+
+
+def source_id(*parts: object) -> str:
+    """The id of something imported: a UUIDv5 of the ids that its source gave it."""
+    return str(uuid5(_NAMESPACE, "\n".join(map(str, parts))))
+
+
+def cut(lines: Sequence[SourceLine]) -> Iterator[list[SourceLine]]:
+    """The sessions of one chat: cut at long silences, and where one would become too large."""
+    session: list[SourceLine] = []
+    size = 0
+    for line in lines:
+        own = len(line.text.encode())
+        is_over = session and line.at - session[-1].at > GAP
+        if session and (is_over or len(session) >= MAX_LINES or size + own > MAX_BYTES):
+            yield session
+            session, size = [], 0
+        session.append(line)
+        size += own
+    if session:
+        yield session
+
+
+def session_of(name: str, lines: Sequence[SourceLine], target: ImportTarget, conversation_id: str) -> ImportSession:
+    """A session of the lines; ``name`` identifies it in the source."""
+    session_id = source_id("session", name)
+    said = tuple(one for line in lines for one in _utterances(line, session_id, target, conversation_id))
+    end = SessionEnded(tenant=target.tenant, conversation_id=conversation_id, session_id=session_id, at=said[-1].at)
+    return ImportSession(session_id, said, end)
+
+
+def _utterances(line: SourceLine, session_id: str, target: ImportTarget, conversation_id: str) -> Iterator[Utterance]:
+    for number, text in enumerate(_pieces(line.text)):
+        utterance_id = source_id("line", line.id, *((number,) if number else ()))
+        yield Utterance(
+            tenant=target.tenant,
+            conversation_id=conversation_id,
+            utterance_id=utterance_id,
+            session_id=session_id,
+            speaker=DEFAULT_AGENT if line.is_reply else line.speaker,
+            text=text,
+            at=line.at,
+            reply_id=utterance_id if line.is_reply else None,
+        )
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in parts that intake takes, each but the last as long as fits, cut between words where it can be."""
+    data = text.encode("utf-8", "replace")
+    while len(data) > MAX_TEXT_BYTES:
+        piece = data[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+        words, space, _ = piece.rpartition(" ")
+        kept = words + space if len(words) > len(piece) // 2 else piece
+        if kept.strip():
+            yield kept
+        data = data[len(kept.encode()) :]
+    if data.strip():
+        yield data.decode()

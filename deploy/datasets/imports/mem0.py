@@ -1,0 +1,63 @@
+"""Reads memories exported from mem0: the answer of ``get_all``, or the list in it."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from eunoe.deploy.datasets.imports.imported import ImportFile, ImportSession, ImportTarget, SourceLine, cut, session_of
+from eunoe.schemas.errors import Refused
+
+OWNERS: Final = ("user_id", "agent_id", "run_id")
+
+
+def read_memories(document: object, path: Path, target: ImportTarget) -> ImportFile:
+    """Each memory as something said when it was created: a conversation for each owner, a session for each day.
+
+    Raises `Refused` with the number of the entry that is no memory.
+    """
+    rows = document
+    if isinstance(document, dict):
+        rows = document.get("results", document.get("memories"))
+    if not isinstance(rows, list):
+        raise Refused(f"{path}: no list of memories; give what mem0's get_all() answered, as JSON")
+    by_owner: dict[str, list[SourceLine]] = defaultdict(list)
+    for number, row in enumerate(rows, 1):
+        owner, line = _line(row, f"{path}, entry {number}", target)
+        by_owner[target.conversation_id or owner].append(line)
+    return ImportFile(tuple(one for owner, lines in by_owner.items() for one in _sessions(owner, lines, target)))
+
+
+def _sessions(owner: str, lines: list[SourceLine], target: ImportTarget) -> list[ImportSession]:
+    days = groupby(sorted(lines, key=lambda line: (line.at, line.id)), key=lambda line: line.at.date())
+    parts = ((day, part) for day, said in days for part in _cut(list(said)))
+    return [session_of(f"mem0\n{owner}\n{day}\n{part[0].id}", part, target, owner) for day, part in parts]
+
+
+def _cut(lines: list[SourceLine]) -> list[list[SourceLine]]:
+    """The memories of a day in parts that are not too large; silences count for nothing."""
+    at_once = [SourceLine(line.id, line.speaker, line.text, lines[0].at) for line in lines]
+    sizes = [len(part) for part in cut(at_once)]
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    return [lines[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _line(row: object, where: str, target: ImportTarget) -> tuple[str, SourceLine]:
+    if not isinstance(row, dict):
+        raise Refused(f"{where}: not an object with id, memory and created_at")
+    text = str(row.get("memory") or row.get("text") or "").strip()
+    if not text or not row.get("id"):
+        raise Refused(f"{where}: has no {'memory' if row.get('id') else 'id'}; give what mem0's get_all() answered")
+    owner = next((str(row[name]) for name in OWNERS if row.get(name)), "mem0")
+    return owner, SourceLine(f"mem0\n{row['id']}", target.speaker, text, _time(row, where))
+
+
+def _time(row: Mapping[str, Any], where: str) -> datetime:
+    text = row.get("created_at")
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        raise Refused(f"{where}: its created_at is no time like 2026-03-01T09:30:00Z: {text!r:.40}") from None
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

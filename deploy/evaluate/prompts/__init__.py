@@ -1,0 +1,1 @@
+"""Cases with a gold answer for each prompt: `eunoe eval prompts`."""

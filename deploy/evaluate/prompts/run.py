@@ -1,0 +1,134 @@
+"""Runs the cases through the stages' deciders, with models and offline."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+
+from eunoe.deploy.clients.models import model_settings, open_embedder
+from eunoe.deploy.evaluate.fallbacks import Counts
+from eunoe.deploy.evaluate.prompts.cases import PromptCase
+from eunoe.deploy.evaluate.prompts.deciding import CaseDecision, decide
+from eunoe.deploy.evaluate.prompts.kept import AnswerFile, CaseCost, KeptModel
+from eunoe.deploy.evaluate.report import OFFLINE
+from eunoe.deploy.progress import Advance
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.ports import Embedder
+from eunoe.workers.models.asking import side_by_side
+from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.models.metering import stage_of
+from eunoe.workers.models.openai import OpenAIModel
+from eunoe.workers.models.profile_keeper import ProfileKeeper
+from eunoe.workers.stage import Dependencies
+from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+
+AT_ONCE = 16
+"""Cases decided concurrently."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """The decision on a case by one model, and its cost."""
+
+    case: PromptCase
+    model: str
+    """Name of the model, or `OFFLINE`."""
+    decision: CaseDecision
+    cost: CaseCost
+    items: Counts
+    """The items by stage and outcome; empty where no model was asked."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs from gold."""
+        return not self.decision.faults
+
+
+async def run_cases(
+    cases: Sequence[PromptCase], settings: Settings, models: Sequence[str], answers: AnswerFile, advance: Advance
+) -> list[CaseResult]:
+    """Decide all cases by each model and offline; ``advance`` is called for each.
+
+    Raises `Refused` for a case that is not formed and for an endpoint that refuses key or model, `Unavailable`.
+    """
+    async with AsyncExitStack() as closing:
+        embedder = await open_embedder(settings, os.environ, closing)
+        results: list[CaseResult] = []
+        for model in (*models, None):
+            asked = None if model is None else AskedModel(model, answers)
+            slots = asyncio.Semaphore(AT_ONCE)
+            calls = [_decided(case, settings, embedder, asked, slots, advance) for case in cases]
+            results += await side_by_side(calls)
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class AskedModel:
+    """A model by name, its kept answers, and what is learned of its endpoint."""
+
+    name: str
+    answers: AnswerFile
+    profile: ProfileKeeper = field(default_factory=ProfileKeeper)
+
+    async def open(self, settings: Settings, stage: str, closing: AsyncExitStack) -> KeptModel:
+        """The model with the settings of a stage, for one case: its tokens are counted apart."""
+        options = model_settings(settings, os.environ, stage)
+        named = replace(options, endpoint=replace(options.endpoint, model=self.name))
+        model = OpenAIModel(named, self.profile)
+        closing.push_async_callback(model.aclose)
+        return KeptModel(model, self.answers)
+
+
+async def _decided(
+    case: PromptCase,
+    settings: Settings,
+    embedder: Embedder,
+    asked: AskedModel | None,
+    slots: asyncio.Semaphore,
+    advance: Advance,
+) -> CaseResult:
+    """Decide one case; offline where no model is asked."""
+    async with slots, AsyncExitStack() as closing:
+        language = None if asked is None else await asked.open(settings, stage_of(case.stage), closing)
+        decision = await decide(case, _dependencies(settings, embedder, language))
+        advance()
+    if asked is None or language is None:
+        return CaseResult(case, OFFLINE, decision, CaseCost(), {})
+    return CaseResult(case, asked.name, decision, language.cost, language.items.document())
+
+
+def _dependencies(settings: Settings, embedder: Embedder, language: KeptModel | None) -> Dependencies:
+    return Dependencies(
+        store=MemoryStore(),
+        index=MemoryIndex(),
+        embedder=embedder,
+        compressor=OfflineCompressor(),
+        language=language,
+        settings=settings.stages,
+    )
+
+
+def dollars_of(results: Sequence[CaseResult], settings: Settings) -> float | None:
+    """The price of all questions, as if none had been kept; `None` without prices."""
+    if not settings.prices.known:
+        return None
+    prices = settings.prices
+    spent = sum(
+        one.cost.prompt_tokens * prices.prompt + one.cost.completion_tokens * prices.completion for one in results
+    )
+    return round(spent / 1e6, 6)
+
+
+def by(results: Sequence[CaseResult], field: str) -> Mapping[tuple[str, str], list[CaseResult]]:
+    """(model, value of the case's field) → results, in their order."""
+    groups: dict[tuple[str, str], list[CaseResult]] = {}
+    for one in results:
+        groups.setdefault((one.model, str(getattr(one.case, field))), []).append(one)
+    return groups
+
+
+def priced(settings: Settings, dollars_in: float, dollars_out: float) -> Settings:
+    """The settings with these prices, where they are given."""
+    given = {"model_prompt_price": dollars_in, "model_completion_price": dollars_out}
+    return settings.model_copy(update={name: value for name, value in given.items() if value})
