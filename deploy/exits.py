@@ -21,6 +21,8 @@ class Exit(IntEnum):
     """A server did not answer within the time limit."""
     SOFTWARE = 70
     """A crash by a bug in eunoe; the log has the traceback."""
+    INCOMPLETE = 72
+    """A part of the installation is missing, such as a library or a codec; a restart would not help."""
     AGAIN = 75
     """Another process took over; start this one again."""
     FAILING = 78
@@ -31,7 +33,7 @@ class Exit(IntEnum):
     """Stopped at once by a second signal."""
 
 
-HOPELESS: Final = frozenset({Exit.USAGE, Exit.FAILING})
+HOPELESS: Final = frozenset({Exit.USAGE, Exit.INCOMPLETE, Exit.FAILING})
 """Exit codes after which a worker is not started again: a person has to act."""
 
 
@@ -45,6 +47,8 @@ def code_of(fault: BaseException) -> Exit:
         return Exit.USAGE
     if isinstance(fault, Unavailable):
         return Exit.UNAVAILABLE
+    if isinstance(fault, ImportError):
+        return Exit.INCOMPLETE
     return Exit.FAILED if isinstance(fault, EunoeError) else Exit.SOFTWARE
 
 
@@ -59,7 +63,8 @@ _MEANINGS: Final[dict[int, str]] = {
     Exit.OK: "it ended by itself",
     Exit.USAGE: "wrong settings or topics",
     Exit.UNAVAILABLE: "a server stayed down",
-    Exit.SOFTWARE: "it crashed",
+    Exit.SOFTWARE: "it crashed; where it does so again at one record, `eunoe skip` passes over that",
+    Exit.INCOMPLETE: "its installation is incomplete",
     Exit.AGAIN: "another process took over",
     Exit.FAILING: "too many of its events failed",
     Exit.OVERDUE: "it did not stop in time",

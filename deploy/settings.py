@@ -2,23 +2,24 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from eunoe.deploy.local.tansu.adapter import TansuAdapter
-from eunoe.schemas.base import Tier
+from eunoe.schemas.base import Tier, Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
 from eunoe.streams.settings import KafkaOptions, KafkaSettings
 from eunoe.streams.topics import TopicNames
-from eunoe.workers.models.metering import Prices
+from eunoe.workers.models.metering import ASKING_STAGES, Prices
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stores.generations import FIRST
+from eunoe.workers.stores.redis_positions import ReplicaWait
 
 NO_SERVERS = (
     "no servers: start them with `eunoe up` in this directory, or set EUNOE_KAFKA, EUNOE_REDIS_URL and EUNOE_QDRANT_URL"
@@ -34,6 +35,27 @@ class Language(StrEnum):
     OPENAI = "openai"
 
 
+class ModelOptions(Value):
+    """The settings of the chat model that a stage may override; `None` leaves the general one."""
+
+    model: str | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    thinking_tokens: int | None = Field(default=None, ge=0)
+    max_output: int | None = Field(default=None, ge=64)
+    context_window: int | None = Field(default=None, ge=512)
+    timeout_seconds: float | None = Field(default=None, gt=0)
+    language: str | None = Field(default=None, max_length=60)
+
+
+def _named_stages(models: dict[str, ModelOptions]) -> dict[str, ModelOptions]:
+    unknown = sorted(models.keys() - set(ASKING_STAGES))
+    if unknown:
+        raise ValueError(f"no stage {', '.join(unknown)} asks a model; use {', '.join(ASKING_STAGES)}")
+    return models
+
+
 class BrokerSettings(KafkaOptions):
     """The options of the Kafka clients, and the kind of broker."""
 
@@ -44,6 +66,72 @@ class BrokerSettings(KafkaOptions):
     def adapter(self) -> BrokerAdapter:
         """The adapter for this kind of broker."""
         return TansuAdapter() if self.embedded else OrdinaryBroker()
+
+
+KEYS_FILE = Path(".eunoe/keys.json")
+"""Default file of API keys, in the data directory of `eunoe up`."""
+
+
+class GatewaySettings(Value):
+    """Address, credentials and limits of the gateway; times in seconds."""
+
+    address: Annotated[str, Tier.SET] = "127.0.0.1:8700"
+    """HOST:PORT (or PORT, on loopback) that serves clients; port 0: any free one."""
+    keys: Annotated[Path, Tier.SET] = KEYS_FILE
+    """File of API keys, which `eunoe keys` writes; read again when it changes."""
+    jwks: Annotated[str | None, Tier.SET] = None
+    """File or https URL of the JWKS by which tokens (JWT) are checked; unset: API keys alone."""
+    jwt_issuer: Annotated[str | None, Tier.SET] = None
+    """Required ``iss`` of tokens."""
+    jwt_audience: Annotated[str | None, Tier.SET] = None
+    """Required ``aud`` of tokens."""
+    jwt_algorithms: Annotated[str, Tier.SET] = "ES256,RS256,EdDSA"
+    """Algorithms of signatures that are accepted, with commas."""
+    jwt_tenant_claim: Annotated[str, Tier.SET] = "tenant"
+    """Claim of a token that names the tenant."""
+    cors_origins: Annotated[str, Tier.SET] = ""
+    """Origins of web pages that may call the gateway, exactly as browsers send them, with commas."""
+    rate: Annotated[float, Tier.TUNE] = Field(default=200.0, gt=0)
+    """Requests a second that a key may make on average; twenty lines of a batch count as one."""
+    burst: Annotated[int, Tier.TUNE] = Field(default=1000, ge=100)
+    """Requests that a key may make at once."""
+    body_bytes: int = Field(default=262_144, ge=65_536)
+    """Largest body of a request."""
+    batch_bytes: int = Field(default=4_194_304, ge=65_536)
+    """Largest body of a batch."""
+    batch_lines: int = Field(default=1_000, ge=1)
+    """Most lines of a batch."""
+    body_seconds: float = Field(default=20.0, gt=0)
+    """Time that a client may take to send the headers of a request, and then its body."""
+    wait_seconds: Annotated[float, Tier.TUNE] = Field(default=30.0, gt=0)
+    """Time that an ask or a recall waits for its answer where the request names none."""
+    max_wait_seconds: float = Field(default=120.0, gt=0)
+    """Longest wait that a request may name."""
+    streams: Annotated[int, Tier.TUNE] = Field(default=10_000, ge=1)
+    """Open streams of one process."""
+    streams_per_caller: Annotated[int, Tier.TUNE] = Field(default=5_000, ge=1)
+    """Open streams of one key in one process."""
+    ping_seconds: float = Field(default=15.0, gt=0)
+    """Interval of the comments that keep a silent stream open."""
+    send_seconds: float = Field(default=30.0, gt=0)
+    """Time after which a stream whose client reads nothing is aborted."""
+    kafka_seconds: float = Field(default=10.0, gt=0)
+    """Time after which a broker that does not answer counts as away."""
+    redis_seconds: float = Field(default=2.0, gt=0)
+    """Time after which a Redis that does not answer counts as away."""
+    shutdown_seconds: float = Field(default=15.0, gt=0)
+    """Time that open requests have to end after SIGTERM."""
+
+
+class McpSettings(Value):
+    """The gateway that `eunoe mcp` talks to."""
+
+    url: Annotated[str | None, Tier.SET] = None
+    """Its address; unset: the gateway of `eunoe up` in the data directory."""
+    key: Annotated[SecretStr | None, Tier.SET] = None
+    """A key of `eunoe keys create`, or a token; unset: the key of `eunoe up`."""
+    conversation: Annotated[str | None, Tier.SET] = None
+    """The conversation that tools use where a call names none."""
 
 
 class Settings(StageSettings, BaseSettings):
@@ -60,11 +148,20 @@ class Settings(StageSettings, BaseSettings):
     broker: BrokerSettings = Field(
         default=BrokerSettings(), description="TLS, SASL, timeouts: EUNOE_BROKER__SASL_USERNAME …"
     )
-    redis_url: Annotated[str | None, Tier.SET] = Field(
+    redis_url: Annotated[SecretStr | None, Tier.SET] = Field(
         default=None, description="redis://, redis+cluster:// or redis+sentinel:// URL; rediss… over TLS"
     )
+    redis_wait_replicas: Annotated[int, Tier.TUNE] = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Replicas of Redis that must have a record's writes before it is acknowledged (WAIT); 0: none",
+    )
+    redis_wait_ms: Annotated[int, Tier.TUNE] = Field(
+        default=1000, ge=1, le=5000, description="How long to wait for them before the writes are tried again"
+    )
     qdrant_url: Annotated[str | None, Tier.SET] = Field(
-        default=None, description="http:// or https:// URL of Qdrant's REST API"
+        default=None, repr=False, description="http:// or https:// URL of Qdrant's REST API"
     )
     qdrant_api_key: Annotated[SecretStr | None, Tier.SET] = Field(default=None, description="Qdrant's API key")
 
@@ -96,14 +193,50 @@ class Settings(StageSettings, BaseSettings):
     embedding: Annotated[str, Tier.SET] = Field(
         default="wordllama", description="wordllama, fastembed:MODEL, or endpoint:MODEL:DIMENSIONS"
     )
-    compression: Annotated[Literal["offline", "llmlingua"], Tier.TUNE] = Field(
-        default="offline", description="offline, or llmlingua (an extra)"
+    compression: Annotated[str, Tier.TUNE] = Field(
+        default="offline",
+        pattern=r"^(offline|llmlingua|llmlingua:.+)$",
+        description="offline, or llmlingua (an extra), or llmlingua:MODEL",
     )
     model_in_flight: Annotated[int, Tier.TUNE] = Field(
         default=256, ge=1, description="Model calls at once, per process"
     )
     model_timeout_seconds: Annotated[float, Tier.TUNE] = Field(
-        default=60.0, gt=0, description="A call that takes longer is made again"
+        default=60.0, gt=0, description="A call that takes longer is made again, for half as much at once"
+    )
+    model_decision_seconds: Annotated[float, Tier.TUNE] = Field(
+        default=120.0,
+        gt=0,
+        description="Seconds in flight that the model may take for one decision about memory, retries included; then"
+        " it is made offline",
+    )
+    model_reply_seconds: Annotated[float, Tier.TUNE] = Field(
+        default=20.0, gt=0, description="The same for a reply; a model that thinks first needs more"
+    )
+    model_temperature: Annotated[float | None, Tier.TUNE] = Field(
+        default=0.0, ge=0, le=2, description="Temperature of the chat model"
+    )
+    model_seed: Annotated[int | None, Tier.TUNE] = Field(default=None, description="Seed of the chat model")
+    model_reasoning_effort: Annotated[str | None, Tier.TUNE] = Field(
+        default=None, description="Reasoning effort that is asked of the chat model: low, medium, high …"
+    )
+    model_thinking_tokens: Annotated[int, Tier.TUNE] = Field(
+        default=0, ge=0, description="Tokens for a reasoning model's thoughts, beside those of its answers"
+    )
+    model_max_output: Annotated[int | None, Tier.TUNE] = Field(
+        default=None, ge=64, description="The most tokens of an answer; unset: learned from the endpoint"
+    )
+    model_context_window: Annotated[int | None, Tier.TUNE] = Field(
+        default=None, ge=512, description="The most tokens of prompt and answer; unset: learned from the endpoint"
+    )
+    model_language: Annotated[str | None, Tier.TUNE] = Field(
+        default=None, max_length=60, description="Language of memories and replies; unset: that of the dialogue"
+    )
+    models: Annotated[dict[str, ModelOptions], Tier.TUNE, AfterValidator(_named_stages)] = Field(
+        default={},
+        description='Other values for single stages, as JSON: `{"respond": {"model": "gpt-4o", "temperature": 0.7}}`;'
+        " names: model, temperature, seed, reasoning_effort, thinking_tokens, max_output, context_window,"
+        " timeout_seconds, language",
     )
     model_prompt_price: Annotated[float, Tier.TUNE] = Field(
         default=0.0, ge=0, description="Dollars per million prompt tokens; 0: unknown, and no cost is told"
@@ -142,6 +275,14 @@ class Settings(StageSettings, BaseSettings):
         default=None, description="HOST:PORT (or PORT, on loopback) of a worker's /live, /ready and /metrics"
     )
 
+    gateway: GatewaySettings = Field(
+        default=GatewaySettings(), description="The HTTP gateway: EUNOE_GATEWAY__ADDRESS …"
+    )
+
+    mcp: McpSettings = Field(
+        default=McpSettings(), description="The gateway that `eunoe mcp` talks to: EUNOE_MCP__URL …"
+    )
+
     meter_file: Path | None = Field(
         default=None, description="A file that a worker writes its counters to, as JSON, each second and at its end"
     )
@@ -172,10 +313,31 @@ class Settings(StageSettings, BaseSettings):
         """The prices of the chat model."""
         return Prices(self.model_prompt_price, self.model_completion_price)
 
+    def model_options(self, stage: str | None = None) -> ModelOptions:
+        """The settings of the chat model, or those of the model of one stage."""
+        general = ModelOptions.model_construct(
+            model=self.model,
+            temperature=self.model_temperature,
+            seed=self.model_seed,
+            reasoning_effort=self.model_reasoning_effort,
+            thinking_tokens=self.model_thinking_tokens,
+            max_output=self.model_max_output,
+            context_window=self.model_context_window,
+            timeout_seconds=self.model_timeout_seconds,
+            language=self.model_language,
+        )
+        own = self.models.get(stage) if stage else None
+        return general if own is None else general.model_copy(update=own.model_dump(exclude_none=True))
+
     @property
     def stages(self) -> StageSettings:
         """The settings of the stages."""
         return StageSettings.model_validate({name: getattr(self, name) for name in StageSettings.model_fields})
+
+    @property
+    def redis_wait(self) -> ReplicaWait:
+        """The replicas to wait for before an acknowledgement."""
+        return ReplicaWait(self.redis_wait_replicas, self.redis_wait_ms)
 
     @property
     def runner(self) -> RunnerSettings:
@@ -185,9 +347,16 @@ class Settings(StageSettings, BaseSettings):
         )
 
 
+def reveal(secret: SecretStr | None) -> str | None:
+    """The text of a secret setting, to hand to a client or a child process."""
+    return None if secret is None else secret.get_secret_value()
+
+
 def read_settings() -> Settings:
     """The settings of the environment; raises `Refused` with the wrong ones named, without their values."""
     try:
         return Settings()
     except ValidationError as error:
         raise Refused(f"settings: {describe(error)}") from None
+    except SettingsError as error:  # its text names the field and never the value
+        raise Refused(f"settings: {error}; it must be JSON") from None

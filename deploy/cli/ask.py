@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.panel import Panel
 
+from eunoe.deploy.cli.model_check import model_fault_named
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import client_settings
@@ -34,9 +35,10 @@ def ask(
 
     async def run(settings: Settings) -> Reply:
         settings = await client_settings(settings)
-        async with MemoryClient(
+        client = MemoryClient(
             settings.kafka_settings, conversation_id=conversation, tenant=tenant, names=settings.names
-        ) as memory:
+        )
+        async with model_fault_named(settings), client as memory:
             return await memory.ask(
                 text,
                 speaker=speaker,
@@ -54,4 +56,6 @@ def ask(
     console.print(reply.text, markup=False, highlight=False)
     if reply.context:
         console.print(Panel(reply.context, title=f"memory in the prompt ({reply.context_tokens} tokens)"), style="dim")
+    if reply.made_by.fallback:
+        console.print("the offline rules replied: the model gave no valid answer", style="yellow")
     console.print(f"cites: {', '.join(reply.cited) or 'nothing'}", style="dim", highlight=False)

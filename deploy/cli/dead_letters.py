@@ -52,7 +52,7 @@ def list_(
 ) -> None:
     """List unresolved dead letters, oldest first within each partition."""
     choice = LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error, closed_too=all_)
-    letters = asyncio.run(read_letters(connected_settings(), choice))
+    letters = asyncio.run(read_letters(connected_settings(), choice, bodies=False))
     if as_json:
         print_json([_document(filed) for filed in letters])
     else:
@@ -101,7 +101,9 @@ def retry(
     - 2: nothing selected
     - 69: a server did not answer
     """
-    chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
+    chosen = _chosen(
+        ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_, bodies=True
+    )
     reasons = {letter_id(filed.letter): retry_obstacle(filed) for filed in chosen}
     ready = [filed for filed in chosen if reasons[letter_id(filed.letter)] is None]
     if not dry_run and ready:
@@ -124,14 +126,16 @@ def discard(
     as_json: Json = False,
 ) -> None:
     """Mark dead letters resolved: they stay in the topic, and only `list --all` shows them."""
-    chosen = _chosen(ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_)
+    chosen = _chosen(
+        ids, LetterFilter(stage=stage, reason=reason, conversation=conversation, error=error), all_=all_, bodies=False
+    )
     if not dry_run:
         _confirm(chosen, "Discard", yes=yes, as_json=as_json)
         asyncio.run(_close(chosen))
     _report(chosen, {}, Closing.DISCARDED, dry_run=dry_run, as_json=as_json)
 
 
-def _chosen(ids: list[str] | None, choice: LetterFilter, *, all_: bool) -> list[Filed]:
+def _chosen(ids: list[str] | None, choice: LetterFilter, *, all_: bool, bodies: bool) -> list[Filed]:
     """The selected letters; raises `Refused` where nothing is selected or nothing matches."""
     if not ids and not all_ and choice == LetterFilter():
         raise Refused(
@@ -141,7 +145,7 @@ def _chosen(ids: list[str] | None, choice: LetterFilter, *, all_: bool) -> list[
     named = LetterFilter(
         wanted, choice.stage, choice.reason, choice.conversation, choice.error, closed_too=bool(wanted)
     )
-    found = asyncio.run(read_letters(connected_settings(), named))
+    found = asyncio.run(read_letters(connected_settings(), named, bodies=bodies))
     if missing := wanted - {letter_id(filed.letter) for filed in found}:
         raise Refused(f"no dead letter {min(missing)!r}: `eunoe dead-letters list` prints the ids")
     if not found:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.panel import Panel
 
+from eunoe.deploy.cli.model_check import refuse_wrong_model
 from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.shared import open_publisher, open_store
@@ -79,8 +80,11 @@ async def _demo(
     loaded: LoadedConversation, strategy: Strategy | None, attach: bool, workers: bool, timeout: float, quiet: bool
 ) -> dict[str, Any]:
     async with AsyncExitStack() as closing:
+        settings = read_settings()
+        if workers:
+            await refuse_wrong_model(settings)
         note("starting servers and worker …", quiet=quiet)
-        settings = await closing.enter_async_context(running(read_settings(), attach=attach, workers=workers))
+        settings = await closing.enter_async_context(running(settings, attach=attach, workers=workers))
         started = time.perf_counter()
         store = await closing.enter_async_context(open_store(settings))
         with ProgressBars(quiet=quiet) as bars:

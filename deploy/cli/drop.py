@@ -18,7 +18,7 @@ def drop(
 ) -> None:
     """Delete a generation: its topics, vectors and state; the log and recorded answers stay.
 
-    Stop its workers first. The live generation is refused.
+    Stop its workers first: while they run it is refused. The live generation is refused.
     """
     settings = connected_settings()
     asyncio.run(check_droppable(settings, generation))

@@ -1,15 +1,17 @@
 """`eunoe eval`."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from eunoe.deploy.cli.evalprompts import prompts
 from eunoe.deploy.cli.evalreplies import replies
+from eunoe.deploy.cli.evalshared import open_checked_models
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -22,13 +24,14 @@ from eunoe.deploy.cli.evaluating import (
 )
 from eunoe.deploy.cli.output import Json
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.evaluate.baselines import BASELINES
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
+from eunoe.deploy.evaluate.fallbacks import counts_of, item_lines, model_label
 from eunoe.deploy.evaluate.parallel import measure_all
 from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
 from eunoe.deploy.evaluate.retrieval import BUDGETS, RetrievalPlan, retrieval_bars, retrieval_rows
 from eunoe.deploy.evaluate.segmentation import (
+    OURS,
     Dialogue,
     SegmentationRow,
     evaluate_segmentation,
@@ -39,11 +42,19 @@ from eunoe.deploy.evaluate.segmentation import (
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
-from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
+from eunoe.workers.segment.spec import segmenter_of
+from eunoe.workers.stage import Dependencies
+from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 
-app = typer.Typer(help="Measure retrieval, replies or segmentation on your own data.", no_args_is_help=True)
+WITH_MODEL = "with model"
+
+app = typer.Typer(
+    help="Measure retrieval, replies or segmentation on your own data, and prompts on bundled cases.",
+    no_args_is_help=True,
+)
 app.command("replies")(replies)
+app.command("prompts")(prompts)
 
 
 @app.command("retrieval")
@@ -123,8 +134,9 @@ def segmentation(
     """Measure topic segmentation: Pk and WindowDiff (lower is better), boundary F1, and their combined score.
 
     Compares the offline segmenter of stage segment with no boundary, a boundary every five lines, TextTiling and
-    dynamic programming over the same embeddings. DATA is a JSON list, or JSON lines, of
-    `{"utterances": [texts], "segments": [lengths], "speakers": [names]}`; speakers are optional.
+    dynamic programming over the same embeddings. With OPENAI_BASE_URL the model segments, too.
+    DATA is a JSON list, or JSON lines, of `{"utterances": [texts], "segments": [lengths], "speakers": [names]}`;
+    speakers are optional.
 
     Example: `eunoe eval segmentation --data dialseg711.json --data tiage.json --spliced locomo.json`
     """
@@ -134,24 +146,32 @@ def segmentation(
     settings = settings_with(embedder)
     sets = [(path.stem, read_dialogues(path)) for path in data or ()]
     sets += splice(spliced, dialogues, seed) if spliced is not None else []
-    rows = asyncio.run(_segmented(sets, settings, as_json))
+    rows, made_by, notes = asyncio.run(_segmented(sets, settings, as_json))
     made = EvalReport(
         name="segmentation",
         rows=fields(rows),
         settings={"seed": seed, "dialogues": dialogues, **settings.stages.of(SegmentSettings).model_dump()},
-        models={"language": OFFLINE, "embedder": settings.embedding},
+        models={"language": made_by, "embedder": settings.embedding},
         data=hashes(*(data or ()), *([spliced] if spliced else ())),
         bars=segmentation_bars(rows),
+        notes=notes,
     )
     finish(made, report, as_json=as_json)
 
 
 async def _segmented(
     sets: Sequence[tuple[str, Sequence[Dialogue]]], settings: Settings, quiet: bool
-) -> list[SegmentationRow]:
+) -> tuple[list[SegmentationRow], str, tuple[str, ...]]:
+    """The rows, the label of the model, and notes on what it decided."""
     async with AsyncExitStack() as closing:
-        model = await open_embedder(settings, os.environ, closing)
-        segmenter = OfflineSegmenter(model, settings.stages.of(SegmentSettings))
+        models = await open_checked_models(settings, closing)
+        offline = Dependencies(MemoryStore(), MemoryIndex(), models.embedder, models.compressor, None, settings.stages)
+        segmenters = {OURS: segmenter_of(offline)}
+        if models.language is not None:
+            segmenters[WITH_MODEL] = segmenter_of(replace(offline, language=models.language))
         with ProgressBars(quiet=quiet) as bars:
             advance = bars.counter("dialogues", sum(len(dialogues) for _, dialogues in sets))
-            return await evaluate_segmentation(sets, segmenter, model, advance)
+            rows = await evaluate_segmentation(sets, segmenters, models.embedder, advance)
+        label = model_label(models.language)
+        named = [replace(row, segmenter=label) if row.segmenter == WITH_MODEL else row for row in rows]
+        return named, label, tuple(item_lines(counts_of(models.language)))

@@ -10,7 +10,16 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, index_conversations, known_ways, open_judge
+from eunoe.deploy.cli.evalshared import (
+    NO_MODEL,
+    Budget,
+    Judge,
+    Ways,
+    index_conversations,
+    known_ways,
+    open_checked_models,
+    open_judge,
+)
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -23,17 +32,17 @@ from eunoe.deploy.cli.evaluating import (
 )
 from eunoe.deploy.cli.output import Json
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.models import open_language, uses_endpoint
+from eunoe.deploy.clients.models import uses_endpoint
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
 from eunoe.deploy.evaluate.extras import extra
+from eunoe.deploy.evaluate.fallbacks import counts_of, item_lines
 from eunoe.deploy.evaluate.judges import SYSTEMS
 from eunoe.deploy.evaluate.replies import ReplyEvalOptions, ReplyRow, evaluate_replies, reply_bars
-from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
+from eunoe.deploy.evaluate.report import EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.metering import Prices
-from eunoe.workers.stores.answers import MemoryAnswers
 
 
 def replies(
@@ -81,7 +90,7 @@ def replies(
     if not any(question.answer for loaded in conversations for question in answerable(loaded)):
         raise Refused(f"{data}: no question with evidence has an answer to compare with")
     plan = ReplyEvalOptions(ways, budget, questions, bert=bertscore, prices=Prices(dollars_in, dollars_out))
-    rows, models = asyncio.run(_replies(conversations, settings, plan, judge, offline_memory, as_json))
+    rows, models, decided = asyncio.run(_replies(conversations, settings, plan, judge, offline_memory, as_json))
     made = EvalReport(
         name="replies",
         rows=fields(rows),
@@ -96,7 +105,7 @@ def replies(
         data=hashes(data),
         bars=reply_bars(rows),
         about={"prompts": SYSTEMS} if judge else {},
-        notes=() if models["language"] != OFFLINE else ("Replies are quotations: no language model was called.",),
+        notes=decided or ("Replies are quotations: no language model was called.",),
     )
     finish(made, report, as_json=as_json)
 
@@ -108,12 +117,13 @@ async def _replies(
     judge: str | None,
     offline_memory: bool,
     quiet: bool,
-) -> tuple[list[ReplyRow], dict[str, str]]:
+) -> tuple[list[ReplyRow], dict[str, str], tuple[str, ...]]:
+    """The rows, the models by role, and notes on what the model decided."""
     async with AsyncExitStack() as closing:
-        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        indexed_conversations = await index_conversations(
-            conversations, settings, None if offline_memory else language, closing, quiet
-        )
+        models = await open_checked_models(settings, closing)
+        language = models.language
+        remembering = replace(models, language=None) if offline_memory else models
+        indexed_conversations = await index_conversations(conversations, remembering, settings, plan.ways, quiet)
         if offline_memory:
             indexed_conversations = [
                 replace(one, dependencies=replace(one.dependencies, language=language)) for one in indexed_conversations
@@ -125,4 +135,4 @@ async def _replies(
         with ProgressBars(quiet=quiet) as bars:
             advance = bars.counter("answered", len(plan.ways) * asked)
             rows = await evaluate_replies(indexed_conversations, replace(plan, judge=model), advance)
-        return rows, models_of(settings, language, model)
+        return rows, models_of(settings, language, model), tuple(item_lines(counts_of(language)))

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from eunoe.deploy.cli.model_check import refuse_wrong_model
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.models import open_embedder, open_language
+from eunoe.deploy.clients.models import open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.answering import WAYS
 from eunoe.deploy.evaluate.indexed import IndexedConversation
+from eunoe.deploy.evaluate.models import EvalModels, open_eval_models
 from eunoe.deploy.settings import Language, Settings
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.ports import LanguageModel
 from eunoe.workers.stores.answers import MemoryAnswers
 
@@ -36,20 +39,29 @@ def known_ways(ways: Sequence[str] | None) -> tuple[str, ...]:
 
 async def index_conversations(
     conversations: Sequence[LoadedConversation],
+    models: EvalModels,
     settings: Settings,
-    language: LanguageModel | None,
-    closing: AsyncExitStack,
+    ways: Sequence[str],
     quiet: bool,
 ) -> list[IndexedConversation]:
-    """The conversations as memory, built in this process one after the other."""
-    embedder = await open_embedder(settings, os.environ, closing)
+    """The conversations as memory for these kinds of memory, built in this process one after the other."""
+    build = IndexedConversation.with_insights if Strategy.INSIGHT in ways else IndexedConversation.build
     indexed_conversations = []
     with ProgressBars(quiet=quiet) as bars:
         advance = bars.counter("remembered", len(conversations))
         for loaded in conversations:
-            indexed_conversations.append(await IndexedConversation.build(loaded, embedder, settings.stages, language))
+            indexed_conversations.append(await build(loaded, models, settings.stages))
             advance()
     return indexed_conversations
+
+
+async def open_checked_models(settings: Settings, closing: AsyncExitStack) -> EvalModels:
+    """The models of the settings, after one small question to the language model.
+
+    Raises `Refused` where its key, name or address is wrong, `Unavailable` where it does not answer.
+    """
+    await refuse_wrong_model(settings)
+    return await open_eval_models(settings, closing)
 
 
 async def open_judge(settings: Settings, name: str | None, closing: AsyncExitStack) -> LanguageModel | None:

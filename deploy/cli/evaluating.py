@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 
 from eunoe.deploy.cli.output import console, note, print_json
-from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, filled_columns, write_report
+from eunoe.deploy.evaluate.fallbacks import model_name
+from eunoe.deploy.evaluate.report import EvalReport, filled_columns, write_report
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.ports import LanguageModel
 
@@ -43,7 +44,7 @@ def stage_settings(settings: Settings) -> dict[str, Any]:
 
 def models_of(settings: Settings, language: LanguageModel | None, judge: LanguageModel | None = None) -> dict[str, str]:
     """For a report: the models by role, language, embedder and judge."""
-    named = {"language": OFFLINE if language is None else language.name, "embedder": settings.embedding}
+    named = {"language": model_name(language), "embedder": settings.embedding}
     return named if judge is None else {**named, "judge": judge.name}
 
 

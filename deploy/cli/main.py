@@ -6,10 +6,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Final
 
 import typer
 
+from eunoe.deploy.cli.arguments import check_words, checked
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.event_loop import collect_seldom
 from eunoe.deploy.exits import Exit, code_of
@@ -17,29 +19,39 @@ from eunoe.schemas.errors import EunoeError
 
 log = logging.getLogger(__name__)
 
+USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+"""The base of typer's exceptions for wrong command lines, whose module depends on the version."""
+
 COMMANDS: Final = {
-    "up": "Run a broker, Redis, Qdrant and all stages on this machine until Ctrl-C.",
+    "up": "Run a broker, Redis, Qdrant, all stages and the HTTP gateway on this machine until Ctrl-C.",
     "demo": "Play a conversation through the whole pipeline, then ask questions about it.",
     "worker": "Run stages in this process until SIGTERM or Ctrl-C.",
+    "gateway": "Serve the memory over HTTP until SIGTERM or Ctrl-C.",
+    "mcp": "Serve the memory as tools of an agent (MCP) over stdin and stdout.",
+    "keys": "Make, list and revoke the API keys of the gateway.",
     "topics": "Create and list the topics, and change their number of partitions.",
     "produce": "Produce the events of a file into the conversations topic.",
+    "import": "Import chats and memories of other products at their true dates; asks stay fast meanwhile.",
     "ask": "Ask about a conversation; print the reply and the memory behind it.",
     "show": "Show the memory of a conversation: segments, memories, graph or tree.",
     "state": "Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.",
+    "doctor": "Check the servers and the model's endpoint: what each can do, what is wrong, what to set.",
     "dead-letters": "List and show dead-lettered records, retry them, mark them resolved.",
+    "skip": "Pass over a record that a stage cannot handle: it becomes a dead letter, and its partition goes on.",
     "repair": "Derive a conversation again from the log and replace its stored state, while workers run.",
+    "reindex": "Write the points that Qdrant lacks again from Redis, while workers run.",
     "rebuild": "Build a new generation of the memory from the log, while the live one keeps answering.",
     "diff": "Compare two generations: memories, segments, links, trees, retrieval.",
     "generations": "List the generations of the memory: which is live, how each was built.",
     "promote": "Make a generation live; promote the old one to undo it.",
     "drop": "Delete a generation: its topics, vectors and state; the log and recorded answers stay.",
-    "schemas": "Write the JSON Schemas and the AsyncAPI document for clients in any language.",
-    "eval": "Measure retrieval, replies or segmentation on your own data.",
+    "schemas": "Write the JSON Schemas, the AsyncAPI and the OpenAPI document for clients in any language.",
+    "eval": "Measure retrieval, replies or segmentation on your own data, and prompts on bundled cases.",
 }
 """Command → first line of its help, in the order of `eunoe --help`.
 
-The module of a command has its name, and holds a function of that name or an ``app``. The help of `eunoe` is printed
-without importing any of them.
+The module of a command has its name, of `import` with ``_``, and holds a function of that name or an ``app``. The help
+of `eunoe` is printed without importing any of them.
 """
 
 
@@ -67,11 +79,20 @@ def build_app(called: str | None = None) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"eunoe.deploy.cli.{name.replace('-', '_')}")
+    word = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+    module = import_module(f"eunoe.deploy.cli.{word}")
     if hasattr(module, "app"):
-        app.add_typer(module.app, name=name)
+        app.add_typer(_all_checked(module.app), name=name)
     else:
-        app.command(name)(getattr(module, name))
+        app.command(name)(checked(getattr(module, word)))
+
+
+def _all_checked(commands: typer.Typer) -> typer.Typer:
+    """The subcommands of a command, with their values checked."""
+    for command in commands.registered_commands:
+        if command.callback is not None and not hasattr(command.callback, "__wrapped__"):
+            command.callback = checked(command.callback)
+    return commands
 
 
 def _group() -> None:
@@ -84,7 +105,11 @@ def main() -> None:
 
 
 def _run_called() -> None:
-    build_app(_called(os.environ, sys.argv[1:]))()
+    if "_EUNOE_COMPLETE" not in os.environ:
+        check_words(sys.argv[1:])
+    code = build_app(_called(os.environ, sys.argv[1:]))(prog_name="eunoe", standalone_mode=False)
+    if isinstance(code, int) and code:
+        raise SystemExit(code)
 
 
 def run_to_exit(command: Callable[[], object]) -> None:
@@ -107,13 +132,47 @@ def _run(command: Callable[[], object]) -> int:
         return end.code if isinstance(end.code, int) else int(Exit.FAILED)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except EunoeError as fault:
-        errors.print(f"eunoe: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
-        return code_of(fault)
-    except Exception:
-        log.exception("eunoe crashed; this is a bug in eunoe")
-        return Exit.SOFTWARE
+    except Exception as fault:
+        return _report(fault)
     return Exit.OK
+
+
+def _report(fault: Exception) -> int:
+    """Print an expected error in one line, log any other with its traceback; returns the exit code."""
+    if type(fault).__name__ == "NoArgsIsHelpError":
+        fault.show()  # type: ignore[attr-defined]  # the help itself
+        return Exit.USAGE
+    said, code = _said(fault)
+    if said is None:
+        log.error("eunoe crashed; this is a bug in eunoe", exc_info=fault)
+        return Exit.SOFTWARE
+    errors.print(f"eunoe: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return code
+
+
+def _said(fault: Exception) -> tuple[str | None, int]:
+    """The line and the exit code of an expected error; `None` for a bug."""
+    match fault:
+        case EunoeError():
+            code = code_of(fault)
+            return str(fault).replace("\n", " ") if code == Exit.USAGE else str(fault), code
+        case ImportError():
+            return f"the installation is incomplete: {fault}; install eunoe again", Exit.INCOMPLETE
+        case OSError() if fault.filename is not None:
+            return f"{fault.filename}: {fault.strerror}", Exit.USAGE
+        case typer.Abort():
+            return "not confirmed; nothing was done", Exit.FAILED
+        case _ if isinstance(fault, USAGE_ERROR):
+            return _usage(fault), Exit.USAGE
+    return None, Exit.SOFTWARE
+
+
+def _usage(fault: Exception) -> str:
+    """A wrong command line in one line: the fault, and where the help is."""
+    context = getattr(fault, "ctx", None)
+    command = context.command_path if context is not None else "eunoe"
+    said = fault.format_message() if hasattr(fault, "format_message") else str(fault)
+    return f"{' '.join(said.split())} (see `{command} --help`)"
 
 
 def _leave(code: int) -> None:

@@ -1,16 +1,28 @@
 """Output of the commands: text by rich for people, JSON for scripts."""
 
+import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import orjson
 import typer
 from rich.console import Console
 
+from eunoe.schemas.errors import Refused
+
 console = Console()
 errors = Console(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def set_log_level(level: str) -> None:
+    """Log from this level on; raises `Refused` for a word that is none of `LOG_LEVELS`."""
+    if level.lower() not in LOG_LEVELS:
+        raise Refused(f"--log-level {level!r:.40}: use {', '.join(LOG_LEVELS)}")
+    logging.getLogger("eunoe").setLevel(level.upper())
 
 
 def print_json(value: object) -> None:

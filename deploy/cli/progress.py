@@ -19,7 +19,8 @@ from eunoe.deploy.progress import Advance
 class ProgressBars:
     """One bar for each phase of a command, from its first report on; nothing is drawn where ``quiet``.
 
-    An instance is a `eunoe.deploy.progress.ReportProgress`. With ``transient`` the bars vanish at the end.
+    An instance is a `eunoe.deploy.progress.ReportProgress`. With ``transient`` the bars vanish at the end; they are not
+    drawn into a file or a pipe.
     """
 
     def __init__(self, *, quiet: bool = False, transient: bool = False) -> None:
@@ -31,7 +32,7 @@ class ProgressBars:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=errors,
-            disable=quiet,
+            disable=quiet or (transient and not errors.is_terminal),
             transient=transient,
         )
         self._tasks: dict[str, TaskID] = {}

@@ -46,6 +46,10 @@ def rebuild(
     ask_again: Annotated[
         bool, typer.Option("--ask-again", help="Ignore recorded model answers and ask the models again.")
     ] = False,
+    ask_refused: Annotated[
+        bool,
+        typer.Option("--ask-refused", help="Ask the models again only what they gave no valid answer to."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the model calls and their estimated cost, and do nothing.")
     ] = False,
@@ -70,6 +74,7 @@ def rebuild(
         workers=workers,
         from_stage=from_stage,
         ask_again=ask_again,
+        ask_refused=ask_refused,
     )
     check_from_stage(plan)
     if follow_ and plan.is_partial:

@@ -183,17 +183,29 @@ def _draw(graph: Callable[[], Digraph], dot: Path | None, svg: Path | None) -> N
 def _document(view: ConversationView) -> dict[str, Any]:
     return {
         "key": view.key,
-        "sessions": view.head.session,
-        "open": view.head.is_open,
+        "sessions": view.head.opened,
+        "open": bool(view.head.open),
+        "open_sessions": [{"session_id": one.session_id, "utterances": one.lines} for one in view.head.open],
         "open_utterances": view.open_lines,
         "remembered_sessions": view.remembered,
         "segments": [segment.model_dump(mode="json") for segment in view.segments],
     }
 
 
+def _open_sessions(view: ConversationView) -> str:
+    match len(view.head.open):
+        case 0:
+            return "no session is open"
+        case 1:
+            return f"{view.open_lines} utterances in the open session"
+        case number:
+            return f"{view.open_lines} utterances in {number} open sessions"
+
+
 def _tree(view: ConversationView, denoised: bool) -> Tree:
-    state = f"{view.open_lines} utterances in the open session" if view.head.is_open else "no session is open"
-    root = Tree(f"[bold]{view.key}[/]: {view.remembered} of {view.head.session} sessions remembered, {state}")
+    root = Tree(
+        f"[bold]{view.key}[/]: {view.remembered} of {view.head.opened} sessions remembered, {_open_sessions(view)}"
+    )
     branches: dict[int, Tree] = {}
     for segment in view.segments:
         if segment.session not in branches:

@@ -1,6 +1,7 @@
 """`eunoe state`."""
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,8 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.inspect.state import ConversationState, all_conversations, read_states
+from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares, joined
+from eunoe.deploy.inspect.state import ConversationState, all_conversations, counts_of, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -47,7 +49,8 @@ def state(
     """Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.
 
     Two runs over the same events give the same hash, also across crashes and rebalances. Run it when the stages are
-    done; unfinished work is reported on standard error.
+    done; unfinished work is reported on standard error. Column ``offline``: of the items that a model was asked about,
+    those that the offline rules decided; --json has them by stage.
 
     Exit codes:
 
@@ -93,16 +96,23 @@ def _print_hashes(states: list[ConversationState], *, whole: bool) -> None:
 
 def _table(states: list[ConversationState]) -> Table:
     table = Table()
-    for name in ("conversation", "sessions", "segments", "memories", "edges", "nodes", "index", "SHA-256"):
+    for name in ("conversation", "sessions", "segments", "memories", "edges", "nodes", "offline", "index", "SHA-256"):
         table.add_column(name, no_wrap=name in ("conversation", "SHA-256"))
     for each in states:
-        counts = each.digest.counts
+        counts = counts_of(each.digest)
         cells = (counts.get(name, 0) for name in ("compress/segments", "update/memories", "link/edges", "tree/nodes"))
         points = "agree" if not each.findings else f"{len(each.findings)} disagree"
         applied = str(each.digest.state.get("update", {}).get("applied", 0))
-        table.add_row(each.digest.key, applied, *map(str, cells), points, each.digest.sha256[:12])
+        offline = _offline(decision_shares(each.digest.state))
+        table.add_row(each.digest.key, applied, *map(str, cells), offline, points, each.digest.sha256[:12])
     table.caption = f"{all_conversations(len(states))}: {hash_of_all(each.digest for each in states)}"
     return table
+
+
+def _offline(rows: list[DecisionShare]) -> str:
+    """``3 of 120``: the items that the offline rules decided in a model's place; a dash where no model was asked."""
+    whole = joined(rows)
+    return f"{whole.items_offline} of {whole.items}" if whole.items else "–"
 
 
 def _document(states: list[ConversationState], *, dump: bool) -> dict[str, Any]:
@@ -117,7 +127,8 @@ def _conversation(each: ConversationState, *, dump: bool) -> dict[str, Any]:
     return {
         "key": each.digest.key,
         "sha256": each.digest.sha256,
-        "counts": each.digest.counts,
+        "counts": counts_of(each.digest),
+        "decisions": [asdict(row) for row in decision_shares(each.digest.state)],
         "disagreements": [
             {"collection": found.collection, "id": found.id, "kind": found.kind, "detail": found.detail}
             for found in each.findings

@@ -25,6 +25,7 @@ def create(
         int | None,
         typer.Option(
             min=1,
+            max=1000,
             help="Partitions of each topic, the maximum number of processes of a stage; default: EUNOE_PARTITIONS.",
         ),
     ] = None,

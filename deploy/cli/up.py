@@ -5,16 +5,22 @@ import logging
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from eunoe.deploy.cli.model_check import keep_model_fault, model_checked
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import DATA
+from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, kept_key
+from eunoe.deploy.local.notice import NOTICE
 from eunoe.deploy.local.stack import Ports
 from eunoe.deploy.process.standalone import Standalone, StandaloneOptions, open_standalone
+from eunoe.deploy.process.supervisor import GatewayProcess
 from eunoe.deploy.settings import read_settings
+from eunoe.schemas.events import DEFAULT_TENANT
+from eunoe.schemas.redact import without_login
 
 
 def up(
@@ -23,18 +29,24 @@ def up(
         bool, typer.Option("--throw-away", help="Keep nothing: use a temporary directory, deleted at the end.")
     ] = False,
     workers: Annotated[bool, typer.Option(help="Run the stages too, not only the servers.")] = True,
-    kafka_port: Annotated[int, typer.Option(help="Port of the broker; 0: any free port.")] = 0,
-    redis_port: Annotated[int, typer.Option(help="Port of Redis; 0: any free port.")] = 0,
-    qdrant_port: Annotated[int, typer.Option(help="Port of Qdrant; 0: any free port.")] = 0,
+    kafka_port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the broker; 0: any free port.")] = 0,
+    redis_port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of Redis; 0: any free port.")] = 0,
+    qdrant_port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of Qdrant; 0: any free port.")] = 0,
+    http_port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the HTTP gateway; 0: any free port.")] = 0,
+    gateway: Annotated[bool, typer.Option(help="Run the HTTP gateway, too, where the stages run.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Run a broker, Redis, Qdrant and all stages on this machine until Ctrl-C.
+    """Run a broker, Redis, Qdrant, all stages and the HTTP gateway on this machine until Ctrl-C.
 
-    One worker process replies, another builds the memory. Other commands started in the same directory find the
-    servers by themselves. The memory is kept in the data directory: the next start continues with it.
+    One worker process replies, another builds the memory. The gateway's address is printed with a key for it. Other
+    commands started in the same directory find the servers by themselves. The memory is kept in the data directory: the
+    next start continues with it.
     """
     plan = StandaloneOptions(
-        data=None if throw_away else data, workers=workers, ports=Ports(kafka_port, redis_port, qdrant_port)
+        data=None if throw_away else data,
+        workers=workers,
+        http_port=http_port if gateway else None,
+        ports=Ports(kafka_port, redis_port, qdrant_port),
     )
     with ProgressBars(quiet=as_json) as bars:
         asyncio.run(_up(plan, bars, as_json))
@@ -45,7 +57,9 @@ async def _up(plan: StandaloneOptions, bars: ProgressBars, as_json: bool) -> Non
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_standalone(read_settings(), plan, bars) as home:
+    settings = read_settings()
+    async with model_checked(settings) as checking, open_standalone(settings, plan, bars) as home:
+        keep_model_fault(home.stack.directory, checking)
         _print_ready(home, plan, as_json)
         failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stop.wait())
         done, waiting = await asyncio.wait({failed, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -60,13 +74,33 @@ async def _up(plan: StandaloneOptions, bars: ProgressBars, as_json: bool) -> Non
 
 def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> None:
     urls = home.stack.urls
+    notice = home.stack.directory / NOTICE
+    redis_url = without_login(urls.redis_url)
+    http = None if home.gateway is None else _http_access(home.gateway, home.stack.directory)
     if as_json:
-        print_json({**urls.model_dump(mode="json"), "data": None if plan.data is None else str(plan.data)})
+        shown = urls.model_dump(mode="json", exclude={"qdrant_api_key"}) | {"redis_url": redis_url}
+        shown |= {} if http is None else {"gateway": http.url, "gateway_key": http.key}
+        print_json({**shown, "logins": str(notice), "data": None if plan.data is None else str(plan.data)})
         return
     stages = "all stages run" if plan.workers else "no stage runs: start `eunoe worker all`"
     kept = "nothing is kept" if plan.data is None else f"the memory is kept in {plan.data}"
     console.print(
         f"ready: {stages}; {kept}; Ctrl-C stops\n  EUNOE_KAFKA={urls.kafka}\n"
-        f"  EUNOE_REDIS_URL={urls.redis_url}\n  EUNOE_QDRANT_URL={urls.qdrant_url}",
+        f"  EUNOE_REDIS_URL={redis_url}\n  EUNOE_QDRANT_URL={urls.qdrant_url}\n"
+        f"  their password and API key are in {notice}",
         highlight=False,
+        soft_wrap=True,
     )
+    if http is not None:
+        console.print(f"  memory over HTTP, with its key: {http.url}/#key={http.key}", highlight=False, soft_wrap=True)
+
+
+class _HttpAccess(NamedTuple):
+    url: str
+    key: str
+
+
+def _http_access(gateway: GatewayProcess, directory: Path) -> _HttpAccess:
+    """The gateway's address, and a key for all of the default tenant, which later starts use again."""
+    plan = KeyPlan(DEFAULT_TENANT, frozenset(KeyScope), name="eunoe up")
+    return _HttpAccess(gateway.url, kept_key(KeyFile(gateway.keys), directory / GATEWAY_KEY, plan))

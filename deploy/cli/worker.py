@@ -1,16 +1,19 @@
 """`eunoe worker`."""
 
 import asyncio
-import logging
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.output import errors
+from eunoe.deploy.cli.model_check import model_checked
+from eunoe.deploy.cli.output import errors, set_log_level
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.event_loop import use_fast_loops
 from eunoe.deploy.process.worker import run_worker
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
+from eunoe.workers.models.metering import ASKING_STAGES
 from eunoe.workers.registry import GROUPS, STAGES
 
 
@@ -42,18 +45,24 @@ def worker(
     - 2: wrong settings or topics
     - 69: a server stayed down
     - 70: crashed
+    - 72: a part of the installation is missing
     - 75: another process took over; start this one again
     - 78: too many events failed
     - 124: not stopped in time
     - 130: stopped at once by a second signal
     """
-    logging.getLogger("eunoe").setLevel(log_level.upper())
+    set_log_level(log_level)
     names = choose_stages(stages)
     settings = connected_settings()
     if health is not None:
         settings = settings.model_copy(update={"health": health})
     use_fast_loops()
-    asyncio.run(run_worker(settings, names, lambda: errors.print(f"ready: {', '.join(names)}")))
+    asyncio.run(_worker(settings, names))
+
+
+async def _worker(settings: Settings, names: list[str]) -> None:
+    async with model_checked(settings) if set(names) & set(ASKING_STAGES) else nullcontext():
+        await run_worker(settings, names, lambda: errors.print(f"ready: {', '.join(names)}"))
 
 
 def choose_stages(stages: list[str]) -> list[str]:

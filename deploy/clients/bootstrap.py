@@ -4,23 +4,29 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from eunoe.deploy.clients.models import open_compressor, open_embedder, open_language
 from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
-from eunoe.deploy.settings import NO_SERVERS, Settings
+from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.streams.publisher import KafkaPublisher
+from eunoe.workers.derive.index_guard import GuardedIndex, IndexGuard
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
 from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.index_record import RedisIndexRecord
 from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.profiles import RedisProfiles
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, RedisTransplants
+from eunoe.workers.stores.redis_positions import RedisHandledPositions
 
 DAY_S = 86_400
 
@@ -32,10 +38,14 @@ class Clients:
     dependencies: Dependencies
     store: RedisStore
     log_positions: RedisLogPositions
+    handled_positions: RedisHandledPositions
     publisher: KafkaPublisher
     answers: RedisAnswers
     """Recorded answers, by the hash of their request."""
     index: QdrantIndex
+    guard: IndexGuard
+    """Lets searches wait while the index lacks points."""
+    index_record: RedisIndexRecord
     redis: RedisClient
     keys: Keys
 
@@ -62,22 +72,33 @@ async def open_qdrant(settings: Settings) -> AsyncIterator[QdrantRest]:
     """A Qdrant client, closed at the end; raises `Refused` without a usable URL."""
     if settings.qdrant_url is None:
         raise Refused(NO_SERVERS)
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-    try:
-        client = QdrantRest(settings.qdrant_url, api_key=key)
-    except ValueError as error:
-        raise Refused(f"EUNOE_QDRANT_URL: {error}") from None
+    _check_qdrant_url(settings.qdrant_url)
+    client = QdrantRest(settings.qdrant_url, api_key=reveal(settings.qdrant_api_key))
     try:
         yield client
     finally:
         await client.close()
 
 
+def _check_qdrant_url(url: str) -> None:
+    """Raise `Refused` for a URL that is none, without quoting it: it may have a password."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise Refused("EUNOE_QDRANT_URL: use http://HOST:PORT or https://HOST:PORT, port 6333 of the REST API")
+
+
 @asynccontextmanager
-async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncIterator[Clients]:
+async def open_clients(
+    settings: Settings, *, ask_again: bool = False, ask_refused: bool = False
+) -> AsyncIterator[Clients]:
     """All clients of a worker process, closed at the end.
 
-    With ``ask_again`` recorded answers are not used. Raises `Refused` for unusable settings, `Unavailable` when a
+    With ``ask_again`` recorded answers are not used, with ``ask_refused`` records that no answer was valid.
+    Raises `Refused` for unusable settings, `Unavailable` when a
     server does not answer.
     """
     keys = store_keys(settings)
@@ -88,17 +109,29 @@ async def open_clients(settings: Settings, *, ask_again: bool = False) -> AsyncI
         )
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)
-        await index.prepare(embedder.name, embedder.dimensions)
         store = RedisStore(redis, keys)
+        record = RedisIndexRecord(redis, keys)
+        guard = IndexGuard(index, record, store, embedder, STAGES, keys.collection)
+        await guard.open()
         publisher = await closing.enter_async_context(open_publisher(settings))
         logged = LoggedAnswers(answers, publisher)
         recorded = WriteOnlyAnswers(logged) if ask_again else logged
         dependencies = Dependencies(
             store=store,
-            index=index,
+            index=GuardedIndex(index, guard),
             embedder=embedder,
             compressor=await open_compressor(settings, closing),
-            language=await open_language(settings, os.environ, recorded, closing),
+            language=await open_language(
+                settings,
+                os.environ,
+                recorded,
+                closing,
+                RedisProfiles(redis, settings.prefix),
+                asks_refused=ask_refused,
+            ),
             settings=settings.stages,
         )
-        yield Clients(dependencies, store, RedisLogPositions(redis, keys), publisher, answers, index, redis, keys)
+        log_positions, handled = RedisLogPositions(redis, keys), RedisHandledPositions(redis, keys, settings.redis_wait)
+        yield Clients(
+            dependencies, store, log_positions, handled, publisher, answers, index, guard, record, redis, keys
+        )

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from eunoe.deploy.local.notice import StackUrls, find_stack
-from eunoe.deploy.settings import Settings, read_settings
+from eunoe.deploy.settings import Settings, read_settings, reveal
 
 DATA = Path(".eunoe")
 """Default data directory of `eunoe up`."""
@@ -45,8 +47,9 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
     return settings.model_copy(
         update={
             "kafka": urls.kafka,
-            "redis_url": urls.redis_url,
+            "redis_url": SecretStr(urls.redis_url),
             "qdrant_url": urls.qdrant_url,
+            "qdrant_api_key": None if urls.qdrant_api_key is None else SecretStr(urls.qdrant_api_key),
             "epoch": urls.epoch,
             "broker": broker,
         }
@@ -58,12 +61,15 @@ def environment(settings: Settings) -> dict[str, str]:
     broker = settings.broker
     generation = {} if settings.generation is None else {"EUNOE_GENERATION": settings.generation}
     log = {} if settings.log is None else {"EUNOE_LOG": str(settings.log)}
+    api_key = reveal(settings.qdrant_api_key)
+    key = {} if api_key is None else {"EUNOE_QDRANT_API_KEY": api_key}
     return {
         **generation,
         **log,
         "EUNOE_KAFKA": settings.kafka or "",
-        "EUNOE_REDIS_URL": settings.redis_url or "",
+        "EUNOE_REDIS_URL": reveal(settings.redis_url) or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",
+        **key,
         "EUNOE_EPOCH": str(settings.epoch),
         "EUNOE_BROKER__IDEMPOTENT": str(broker.idempotent).lower(),
         "EUNOE_BROKER__EMBEDDED": str(broker.embedded).lower(),

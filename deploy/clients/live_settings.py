@@ -7,13 +7,16 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from eunoe.deploy.clients.shared import open_redis
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import ModelOptions, Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.stores.generations import FIRST, Generations, RedisGenerations
 
-CHANGEABLE: Final = frozenset({*StageSettings.model_fields, "embedding", "compression", "language", "model"})
+_OF_MODELS: Final = frozenset(
+    {"model", "models", *(f"model_{name}" for name in ModelOptions.model_fields.keys() - {"model", "timeout_seconds"})}
+)
+CHANGEABLE: Final = frozenset({*StageSettings.model_fields, *_OF_MODELS, "embedding", "compression", "language"})
 """Settings that a rebuild may change: those that decide the contents of memory, never the servers."""
 _STAGES: Final = sorted(CHANGEABLE)
 

@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import Compressor, Embedder, LanguageModel
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor
+from eunoe.workers.models.dialect import Sampling
 from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
 from eunoe.workers.models.endpoint import OPENAI_URL, Endpoint
-from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.models.openai import OpenAIModel, OpenAISettings, SharedClient
+from eunoe.workers.models.profile import Profiles, profile_name
+from eunoe.workers.models.profile_keeper import ProfileKeeper
 from eunoe.workers.models.recording import Answers, RecordedModel
 
 Environment = Mapping[str, str]
@@ -35,16 +39,60 @@ def endpoint(settings: Settings, environment: Environment, model: str) -> Endpoi
     )
 
 
+def model_settings(settings: Settings, environment: Environment, stage: str | None = None) -> OpenAISettings:
+    """The settings of the chat model, or of that of one stage."""
+    options = settings.model_options(stage)
+    place = endpoint(settings, environment, options.model or settings.model)
+    return OpenAISettings(
+        replace(place, timeout_s=options.timeout_seconds or place.timeout_s),
+        sampling=Sampling(
+            temperature=options.temperature,
+            seed=options.seed,
+            reasoning_effort=options.reasoning_effort,
+            thinking_tokens=options.thinking_tokens or 0,
+            max_output=options.max_output,
+            context_window=options.context_window,
+            language=options.language,
+        ),
+        prices=settings.prices,
+        memory_limit_s=settings.model_decision_seconds,
+        reply_limit_s=settings.model_reply_seconds,
+    )
+
+
 async def open_language(
-    settings: Settings, environment: Environment, answers: Answers, closing: AsyncExitStack
+    settings: Settings,
+    environment: Environment,
+    answers: Answers,
+    closing: AsyncExitStack,
+    profiles: Profiles | None = None,
+    *,
+    asks_refused: bool = False,
 ) -> LanguageModel | None:
-    """The chat model with its recorded answers; `None` where offline implementations decide."""
+    """The chat model and those of single stages, with their recorded answers; `None` where the stages decide offline.
+
+    ``profiles``: where the limits of endpoints are kept. ``asks_refused``: whether questions without a valid answer are
+    asked again.
+    """
     if not uses_endpoint(settings, environment):
         return None
-    options = OpenAISettings(endpoint(settings, environment, settings.model), prices=settings.prices)
-    model = OpenAIModel(options)
-    closing.push_async_callback(model.aclose)
-    return RecordedModel(model, answers, options.parameters)
+    by_stage = {stage: model_settings(settings, environment, stage) for stage in sorted(settings.models)}
+    options = model_settings(settings, environment)
+    slowest = max(one.endpoint.timeout_s for one in (options, *by_stage.values()))
+    shared = SharedClient.open(replace(options, endpoint=replace(options.endpoint, timeout_s=slowest)))
+    closing.push_async_callback(shared.aclose)
+    keepers: dict[str, ProfileKeeper] = {}
+
+    def opened(one: OpenAISettings) -> OpenAIModel:
+        name = profile_name(one.endpoint.base_url, one.endpoint.model)
+        keeper = keepers.setdefault(name, ProfileKeeper(name, profiles))
+        return OpenAIModel(one, keeper, shared)
+
+    stages = {
+        stage: RecordedModel(opened(one), answers, one.parameters, asks_refused=asks_refused)
+        for stage, one in by_stage.items()
+    }
+    return RecordedModel(opened(options), answers, options.parameters, asks_refused=asks_refused, stages=stages)
 
 
 async def open_embedder(settings: Settings, environment: Environment, closing: AsyncExitStack) -> Embedder:
@@ -78,6 +126,8 @@ async def open_compressor(settings: Settings, closing: AsyncExitStack) -> Compre
     """The compressor that ``EUNOE_COMPRESSION`` names."""
     if settings.compression == "offline":
         return OfflineCompressor()
-    compressor = await asyncio.to_thread(LLMLinguaCompressor, LLMLinguaSettings())
+    _, _, model = settings.compression.partition(":")
+    options = LLMLinguaSettings(model=model) if model else LLMLinguaSettings()
+    compressor = await asyncio.to_thread(LLMLinguaCompressor, options)
     closing.push_async_callback(compressor.aclose)
     return compressor

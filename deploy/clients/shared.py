@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.deploy.settings import NO_SERVERS, Settings
+from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.workers.stores.connection import RedisClient
@@ -18,11 +18,12 @@ def store_keys(settings: Settings) -> Keys:
 
 
 @asynccontextmanager
-async def open_redis(settings: Settings) -> AsyncIterator[RedisClient]:
-    """A Redis client, closed at the end; raises `Refused` without a usable URL."""
-    if settings.redis_url is None:
+async def open_redis(settings: Settings, limit_s: float | None = None) -> AsyncIterator[RedisClient]:
+    """A Redis client, closed at the end; raises `Refused` without a usable URL. ``limit_s``: see `open_redis_url`."""
+    url = reveal(settings.redis_url)
+    if url is None:
         raise Refused(NO_SERVERS)
-    async with open_redis_url(settings.redis_url) as client:
+    async with open_redis_url(url, limit_s) as client:
         yield client
 
 

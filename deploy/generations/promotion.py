@@ -8,12 +8,14 @@ from time import monotonic
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
+from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import GenerationPromoted
 from eunoe.streams.admin import Ends, delete_topics, ends_now, lag
 from eunoe.streams.codec import encode
+from eunoe.streams.groups import delete_groups, groups_with_members
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic, TopicNames
@@ -56,7 +58,8 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
     First waits until the generation's workers have caught up; ``report_lag`` is called with the number of records
     left. Then publishes a control record into every partition of the log: asks before it belong to the old
     generation, those after it to the new one. Neither memory changes, so promoting the old one again undoes it.
-    Raises `Refused` for a generation that is incomplete or has no workers, `Unavailable` when a server is down.
+    Raises `Refused` for a generation that is incomplete, has no workers or lacks points in Qdrant, `Unavailable` when
+    a server is down.
     """
     async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
@@ -68,7 +71,9 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
         live = await settings_in(book, settings.model_copy(update={"generation": before}))
         check_same_log(live.names, name, made)
         target = await settings_in(book, settings.model_copy(update={"generation": name}))
+        await check_index_there(target)  # its memory stages wait then and would never catch up
         await caught_up(target, report_lag)
+        await check_index_whole(target)
         await _append_promotions(target, name, await book.announce(name))
         await book.promote(name)
     return before
@@ -155,11 +160,23 @@ async def check_droppable(settings: Settings, name: str) -> None:
         raise Refused(f"{name} answers already: continue `eunoe topics repartition {made.plan['partitions']}`")
 
 
-async def drop(settings: Settings, name: str) -> int:
-    """Delete a generation: topics, vectors, state; returns the number of deleted Redis keys.
+async def _idle_groups(settings: Settings) -> list[str]:
+    """The consumer groups of a generation; raises `Refused` where a worker is a member of one.
 
-    Stop its workers first. The log stays, except a copy with another number of partitions that clients do not use yet.
-    Raises `Refused` as `check_droppable` does, `Unavailable` when a server is down.
+    The embedded broker names members for a while after they have left; there nothing is checked.
+    """
+    kafka, names = settings.kafka_settings, settings.names
+    groups = [names.group(stage) for stage in STAGES]
+    if not settings.broker.embedded and (busy := await groups_with_members(kafka, groups)):
+        raise Refused(f"workers of {names.generation} run ({', '.join(busy)}): stop them first")
+    return groups
+
+
+async def drop(settings: Settings, name: str) -> int:
+    """Delete a generation: topics, consumer groups, vectors, state; returns the number of deleted Redis keys.
+
+    Stop its workers first: while they run it is refused. The log stays, except a copy with another number of partitions
+    that clients do not use yet. Raises `Refused` as `check_droppable` does, `Unavailable` when a server is down.
     """
     await check_droppable(settings, name)
     async with open_redis(settings) as redis:
@@ -168,7 +185,9 @@ async def drop(settings: Settings, name: str) -> int:
         made = await book.find(name)
     log = 0 if made is None else made.log
     target = of_generation(settings, name, {}).model_copy(update={"log": log})
+    groups = await _idle_groups(target)
     await delete_topics(target.kafka_settings, target.names, log_too=log > live.names.log)
+    await delete_groups(target.kafka_settings, groups)
     async with open_qdrant(target) as client:
         await QdrantIndex(client, store_keys(target)).drop_generation()
     async with open_redis(target) as redis:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
@@ -11,7 +12,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason, ReplyRequested
-from eunoe.schemas.ports import StoredConversation
+from eunoe.schemas.ports import ReadPartition, StoredConversation
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import Closing, Filed, read_dead_letter
@@ -25,7 +26,9 @@ from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.runner.standing import StandingKind
 from eunoe.workers.stores.redis import RedisTransplants
+from eunoe.workers.stores.standing import RedisStanding
 
 TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
@@ -98,7 +101,9 @@ class Repairer:
     async def _records(self, key: str, intake: Ledger) -> list[Record]:
         """The records of the conversation that intake has handled; it will handle the others after the repair."""
         partition = partition_of(key.encode(), self.partitions)
-        handled = max(intake.applied, await self.clients.log_positions.position(partition) or 0)
+        reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
+        shown = await self.clients.handled_positions.stored(reader)
+        handled = max(intake.applied, *(at.position for at in shown.values()))
         kafka, names = self.settings.kafka_settings, self.settings.names
         return [
             record
@@ -127,6 +132,9 @@ class Repairer:
         letters = await self._held_letters(key)
         asked = await self._ask_again(derived, live[BLEND], letters)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
+        still = RedisStanding(self.clients.redis, self.clients.keys)
+        for stage, kind in product(TABLES, StandingKind):
+            await still.remove(stage, kind, {key})
         standing = derived.standing
         return Repaired(
             key=key,

@@ -33,10 +33,12 @@ class LetterFilter:
 
     def takes(self, filed: Filed) -> bool:
         """Whether a letter matches."""
-        letter = filed.letter
+        return (self.closed_too or filed.closed is None) and self.describes(filed.letter)
+
+    def describes(self, letter: DeadLetter) -> bool:
+        """Whether a letter matches, resolved or not."""
         return (
-            (self.closed_too or filed.closed is None)
-            and (not self.ids or letter_id(letter) in self.ids)
+            (not self.ids or letter_id(letter) in self.ids)
             and self.stage in (None, letter.stage)
             and self.reason in (None, letter.reason)
             and (self.conversation or "") in (letter.key or "")
@@ -49,10 +51,15 @@ def letter_id(letter: DeadLetter) -> str:
     return f"{letter.stage}:{letter.topic}:{letter.partition}:{letter.offset}"
 
 
-async def read_letters(settings: Settings, choice: LetterFilter = LetterFilter()) -> list[Filed]:
-    """The matching letters, oldest first within each partition; raises `Unavailable`, `Refused`."""
+async def read_letters(
+    settings: Settings, choice: LetterFilter = LetterFilter(), *, bodies: bool = True
+) -> list[Filed]:
+    """The matching letters, oldest first within each partition; raises `Unavailable`, `Refused`.
+
+    ``bodies``: whether their records have values and headers, as `original` and `retry_letters` need them.
+    """
     records = read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS)
-    return [filed for filed in await file_letters(records) if choice.takes(filed)]
+    return [filed for filed in await file_letters(records, choice.describes, bodies=bodies) if choice.takes(filed)]
 
 
 def retry_obstacle(filed: Filed) -> str | None:

@@ -20,6 +20,12 @@ class ConversationState:
     unfinished: Sequence[Unfinished]
 
 
+def counts_of(digest: StateDigest) -> dict[str, int]:
+    """``stage/table`` → number of documents; of ``link/edges`` the edges, of which a document has several."""
+    edges = digest.state.get("link", {}).get("tables", {}).get("edges", {})
+    return digest.counts | ({"link/edges": sum(len(one["edges"]) for one in edges.values())} if edges else {})
+
+
 async def read_states(
     store: RedisStore | MemoryStore, index: VectorIndex, keys: Sequence[str], *, log_times: bool = False
 ) -> list[ConversationState]:

@@ -9,7 +9,8 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.segments import SEGMENTS
-from eunoe.workers.intake.sessions import HEAD, LINES, Head
+from eunoe.workers.intake.head import Head
+from eunoe.workers.intake.sessions import HEAD, LINES
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.link.reads import all_edges
 from eunoe.workers.registry import STAGES

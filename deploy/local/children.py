@@ -43,6 +43,7 @@ def _script() -> list[str]:
 
 
 def _run(parent: int, command: Sequence[str]) -> int:
+    os.umask(0o077)  # data and logs are for their owner alone
     with contextlib.suppress(PermissionError):
         os.setsid()
     if sys.platform != "linux":

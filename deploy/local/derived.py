@@ -7,6 +7,7 @@ from redis.asyncio import Redis
 
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import forget_generation
 
 
@@ -29,7 +30,7 @@ async def discard_derived_state(urls: StackUrls, keys: Keys) -> Discarded:
         removed = await forget_generation(redis, keys)
     finally:
         await redis.aclose()
-    client = AsyncQdrantClient(urls.qdrant_url, check_compatibility=False)
+    client = QdrantRest(urls.qdrant_url, api_key=urls.qdrant_api_key)
     try:
         return Discarded(removed, await _drop_collections(client, f"{keys.prefix}.{keys.generation}."))
     finally:

@@ -32,6 +32,7 @@ from typing import BinaryIO
 
 from pydantic import Field, ValidationError
 
+from eunoe.deploy.local.private import open_private
 from eunoe.schemas.base import Time, Value, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import ContractError
@@ -106,7 +107,7 @@ class Journal:
         self._files: dict[int, BinaryIO] = {}
         self._unsynced: set[int] = set()
         self._synced_at = time.monotonic()
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._counts = {partition: _mend(self._path(partition)) for partition in self._partitions_on_disk()}
 
     def __len__(self) -> int:
@@ -134,7 +135,7 @@ class Journal:
         if not entries:
             return
         if partition not in self._files:
-            self._files[partition] = self._path(partition).open("ab")
+            self._files[partition] = open_private(self._path(partition), "ab")
         file = self._files[partition]
         file.write(b"".join(map(_write_line, entries)))
         file.flush()

@@ -1,15 +1,32 @@
 """Facts that a data directory keeps: number of starts, partitions, and whether the last stop was clean."""
 
 import os
+import secrets
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field, ValidationError
 
+from eunoe.deploy.local.private import open_private
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Refused
 
 _FACTS = "kept.json"
 _CLEAN = "clean"
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """The login of the embedded servers."""
+
+    redis_password: str = field(repr=False)
+    qdrant_key: str = field(repr=False)
+
+    @classmethod
+    def make(cls) -> Self:
+        """Random ones, of letters that need no encoding in a URL."""
+        return cls(secrets.token_urlsafe(24), secrets.token_urlsafe(24))
 
 
 class KeptFacts(Value):
@@ -19,6 +36,10 @@ class KeptFacts(Value):
     """Number of starts of the broker."""
     partitions: int | None = Field(default=None, ge=1)
     """Partitions of ``conversations``; `None` means not known yet."""
+    redis_password: str | None = Field(default=None, repr=False)
+    """Password of the embedded Redis; `None` before the first start."""
+    qdrant_key: str | None = Field(default=None, repr=False)
+    """API key of the embedded Qdrant; `None` before the first start."""
 
 
 class KeptData:
@@ -45,13 +66,22 @@ class KeptData:
         _sync_directory(self._directory)
         return facts.epoch + 1, clean
 
+    def secrets(self) -> Secrets:
+        """The login of the servers: made at the first start, kept for all later ones."""
+        facts = self._read()
+        if facts.redis_password is None or facts.qdrant_key is None:
+            made = Secrets.make()
+            facts = facts.model_copy(update={"redis_password": made.redis_password, "qdrant_key": made.qdrant_key})
+            self._write(facts)
+        return Secrets(facts.redis_password or "", facts.qdrant_key or "")
+
     def was_clean(self) -> bool:
         """Whether the last stop was clean and nothing was started since."""
         return (self._directory / _CLEAN).exists()
 
     def mark_clean(self) -> None:
         """Mark the stop as clean: all stages were drained, and all servers stopped by themselves."""
-        (self._directory / _CLEAN).touch()
+        (self._directory / _CLEAN).touch(mode=0o600)
         _sync_directory(self._directory)
 
     def check_partitions(self, partitions: int) -> None:
@@ -74,14 +104,14 @@ class KeptData:
             raise Refused(f"{path} is damaged: restore it, or choose another data directory") from None
 
     def _write(self, facts: KeptFacts) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(self._directory / _FACTS, facts.to_json())
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file atomically; the content is on disk when this returns."""
+    """Replace a file atomically, readable by its owner alone; the content is on disk when this returns."""
     draft = path.with_name(f"{path.name}.draft")
-    with draft.open("wb") as file:
+    with open_private(draft, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

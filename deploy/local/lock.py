@@ -28,7 +28,7 @@ class DirectoryLock:
 
         It tries for a second, because a killed owner may still be ending, and `is_held` holds the lock for an instant.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         tries = _TRIES
         while not _try_lock(file, fcntl.LOCK_EX):

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from eunoe.deploy.local.kept import write_durably
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.schemas.base import Value
 
-_NOTICE = "stack.json"
+NOTICE = "stack.json"
+MODEL_FAULT = "model-fault.txt"
+"""The file beside the notice that says what is wrong with the language model of the stack's workers."""
 
 
 class StackUrls(Value):
@@ -16,12 +18,16 @@ class StackUrls(Value):
 
     kafka: str
     """``host:port`` of the broker."""
-    redis_url: str
+    redis_url: str = Field(repr=False)
+    """With the password."""
     qdrant_url: str
+    qdrant_api_key: str | None = Field(default=None, repr=False)
     epoch: int
     """Number of this start of the data directory: 1, 2, 3 …"""
     pid: int
     """Id of the process that owns the servers."""
+    gateway: str | None = None
+    """URL of the HTTP gateway; `None` where none runs."""
 
 
 def find_stack(directory: Path) -> StackUrls | None:
@@ -30,7 +36,7 @@ def find_stack(directory: Path) -> StackUrls | None:
     A notice without an owner, as a crash leaves it, counts as none.
     """
     try:
-        urls = StackUrls.from_json((directory / _NOTICE).read_bytes())
+        urls = StackUrls.from_json((directory / NOTICE).read_bytes())
     except (OSError, ValidationError):
         return None
     return urls if DirectoryLock(directory).is_held else None
@@ -38,9 +44,28 @@ def find_stack(directory: Path) -> StackUrls | None:
 
 def write_notice(directory: Path, urls: StackUrls) -> None:
     """Announce a stack; the notice is on disk when this returns."""
-    write_durably(directory / _NOTICE, urls.to_json())
+    write_durably(directory / NOTICE, urls.to_json())
 
 
 def remove_notice(directory: Path) -> None:
     """Withdraw the notice, where there is one."""
-    (directory / _NOTICE).unlink(missing_ok=True)
+    (directory / NOTICE).unlink(missing_ok=True)
+
+
+def write_model_fault(directory: Path, text: str) -> None:
+    """Say what is wrong with the model of the stack's workers; an empty text withdraws it."""
+    path = directory / MODEL_FAULT
+    if text:
+        write_durably(path, text.encode())
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_model_fault(directory: Path) -> str:
+    """The fault that the running stack over a data directory found with its model; empty where none is known."""
+    if find_stack(directory) is None:
+        return ""
+    try:
+        return (directory / MODEL_FAULT).read_text(encoding="utf-8")
+    except OSError:
+        return ""

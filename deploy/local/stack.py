@@ -4,19 +4,27 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from eunoe.deploy.local.children import sweeps
-from eunoe.deploy.local.kept import KeptData
+from eunoe.deploy.local.kept import KeptData, Secrets
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, remove_notice, write_notice
-from eunoe.deploy.local.servers import HOST, Server, ServerProcess, free_port, qdrant, tansu, valkey
+from eunoe.deploy.local.ports import HOST, free_port
+from eunoe.deploy.local.private import make_private
+from eunoe.deploy.local.servers import PortTaken, Server, ServerProcess, qdrant, tansu, valkey
 
 _SWEEP_SECONDS = 15.0
+_PORT_TRIES = 5
+
+ServerAt = Callable[[int], Server]
+"""A server on a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,7 @@ class LocalStack:
 
     @property
     def redis_url(self) -> str:
-        """URL of Valkey."""
+        """URL of Valkey, with its password."""
         return self.urls.redis_url
 
     @property
@@ -138,21 +146,29 @@ class LocalStack:
         logs = self._directory / "logs"
         keep = self._given is not None
         ports = self._ports
-        servers = (
-            tansu(ports.kafka or free_port(), logs),
-            valkey(ports.redis or free_port(), self._directory / "valkey", logs, keep=keep),
-            qdrant(ports.qdrant or free_port(), self._directory / "qdrant", logs),
-        )
-        await self._start_servers(servers)
-        broker, redis, index = (f"{HOST}:{server.port}" for server in servers)
+        kept = self.kept
+        login = Secrets.make() if kept is None else kept.secrets()
+        password, key = login.redis_password, login.qdrant_key
+        valkey_at = partial(valkey, directory=self._directory / "valkey", logs=logs, keep=keep, password=password)
+        qdrant_at = partial(qdrant, directory=self._directory / "qdrant", logs=logs, api_key=key)
+        commands = ((partial(tansu, logs=logs), ports.kafka), (valkey_at, ports.redis), (qdrant_at, ports.qdrant))
+        broker, redis, index = await self._start_servers(commands)
         self._urls = StackUrls(
-            kafka=broker, redis_url=f"redis://{redis}/0", qdrant_url=f"http://{index}", epoch=epoch, pid=os.getpid()
+            kafka=broker,
+            redis_url=f"redis://:{password}@{redis}/0",
+            qdrant_url=f"http://{index}",
+            qdrant_api_key=key,
+            epoch=epoch,
+            pid=os.getpid(),
         )
         self._closing.callback(remove_notice, self._directory)
 
-    def announce(self) -> None:
-        """Write the notice by which other commands find the stack: clients are admitted from now on."""
-        write_notice(self._directory, self.urls)
+    def announce(self, gateway: str | None = None) -> None:
+        """Write the notice by which other commands find the stack: clients are admitted from now on.
+
+        ``gateway`` is the URL of the HTTP gateway.
+        """
+        write_notice(self._directory, self.urls.model_copy(update={"gateway": gateway}))
 
     async def _open_directory(self) -> int:
         """Lock the directory and count the start; returns the epoch."""
@@ -162,8 +178,8 @@ class LocalStack:
             self._closing.enter_context(DirectoryLock(self._directory))
             return 1
         self._directory = self._given
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._closing.enter_context(DirectoryLock(self._given))
+        make_private(self._directory)
         remove_notice(self._directory)
         epoch, self._clean_start = KeptData(self._given).begin()
         return epoch
@@ -174,16 +190,30 @@ class LocalStack:
         sweeper = await asyncio.create_subprocess_exec(*sweeps(directory), stdin=asyncio.subprocess.PIPE)
         self._closing.push_async_callback(_end_sweeper, sweeper)
 
-    async def _start_servers(self, servers: tuple[Server, ...]) -> None:
-        self._servers = {server.name: ServerProcess(server) for server in servers}
+    async def _start_servers(self, commands: Iterable[tuple[ServerAt, int]]) -> list[str]:
+        """Start the servers side by side, each on its port; returns their addresses in the same order."""
         self._closing.push_async_callback(self._stop_servers)
-        starts = [asyncio.create_task(process.start()) for process in self._servers.values()]
+        starts = [asyncio.create_task(self._start_server(server_at, port)) for server_at, port in commands]
         try:
-            await asyncio.gather(*starts)
+            return await asyncio.gather(*starts)
         finally:
             for start in starts:
                 start.cancel()
             await asyncio.gather(*starts, return_exceptions=True)
+
+    async def _start_server(self, server_at: ServerAt, given: int) -> str:
+        """Start a server on the port ``given``, or for 0 on one that nobody takes meanwhile; returns its address."""
+        for last in (False,) * (_PORT_TRIES - 1) + (True,):
+            server = server_at(given or free_port())
+            process = self._servers[server.name] = ServerProcess(server)
+            try:
+                await process.start()
+            except PortTaken:
+                if given or last:
+                    raise
+            else:
+                break
+        return f"{HOST}:{server.port}"
 
     async def _stop_servers(self) -> None:
         by_themselves = await asyncio.gather(*(process.stop() for process in self._servers.values()))

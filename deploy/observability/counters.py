@@ -13,9 +13,14 @@ import orjson
 
 from eunoe.schemas.ports import LanguageModel
 from eunoe.streams.group.stage_consumer import StageConsumer
+from eunoe.workers.models.dialect import Formatting
+from eunoe.workers.models.embedding_endpoint import EndpointEmbedder
+from eunoe.workers.models.metering import ItemCounts
 from eunoe.workers.models.openai import OpenAIModel
+from eunoe.workers.models.profile import Profile
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.runner.metrics import LoopMeter, StageMeter
+from eunoe.workers.stage import Dependencies
 
 EVERY_S = 1.0
 
@@ -41,6 +46,7 @@ class WorkerMeter:
             "stages": {name: self._stage_document(name) for name in self.stages},
             "loop": self.loop.document(),
             "models": model_document(self.language),
+            "items": item_document(self.language),
         }
 
     def _stage_document(self, name: str) -> dict[str, float]:
@@ -56,6 +62,37 @@ def model_document(language: LanguageModel | None) -> dict[str, float]:
     if not isinstance(model, OpenAIModel):
         return {}
     return {**asdict(model.usage), "in_flight_peak": model.peak_in_flight, "in_flight_s": model.in_flight_s}
+
+
+def endpoint_models(language: LanguageModel | None) -> list[OpenAIModel]:
+    """The models at endpoints: the general one first, then those of single stages; empty without a model."""
+    models = language.all if isinstance(language, RecordedModel) else (language,)
+    return [model for model in models if isinstance(model, OpenAIModel)]
+
+
+def model_servers(dependencies: Dependencies) -> list[str]:
+    """The endpoints of language models and embedder, as waits for them name them; empty where none is asked."""
+    embedder = dependencies.embedder
+    embedding = [embedder.server] if isinstance(embedder, EndpointEmbedder) else []
+    return [*(model.server for model in endpoint_models(dependencies.language)), *embedding]
+
+
+def item_document(language: LanguageModel | None) -> dict[str, dict[str, int]]:
+    """Stage → outcome → items decided since the start; zeros without a model."""
+    models = endpoint_models(language)
+    return models[0].items.document() if models else ItemCounts().document()
+
+
+def profile_document(language: LanguageModel | None) -> dict[str, dict[str, float]]:
+    """Model → what is known of its endpoint: ``cap``, ``context``, ``thinking``, ``schema`` (1: it takes one)."""
+    return {model.name: _profile(model.profile.now) for model in endpoint_models(language)}
+
+
+def _profile(profile: Profile) -> dict[str, float]:
+    known = {"cap": profile.cap, "context": profile.context, "thinking": profile.thinking_tokens or None}
+    schema = float(profile.dialect.formatting in (Formatting.BOUNDED, Formatting.PLAIN))
+    ratios = {f"tokens_{script}": ratio for script, ratio in profile.ratios.items()}
+    return {**{name: float(value) for name, value in known.items() if value is not None}, "schema": schema, **ratios}
 
 
 @asynccontextmanager

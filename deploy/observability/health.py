@@ -12,6 +12,7 @@ from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic
 from eunoe.workers.runner.backoff import Outages
+from eunoe.workers.runner.standing import StandingConversations
 
 
 class Phase(StrEnum):
@@ -58,6 +59,10 @@ class HealthState:
     progress_of: dict[str, StageProgress] = field(default_factory=dict)
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters published, by stage and reason."""
+    standing: dict[str, StandingConversations] = field(default_factory=dict)
+    """Conversations that stand still, by stage."""
+    held: dict[str, str] = field(default_factory=dict)
+    """Name of something held → the reason; the process is not ready meanwhile."""
 
     def progress(self, stage: str) -> StageProgress:
         """The progress of a stage, created at the first call."""
@@ -72,7 +77,8 @@ class HealthState:
         ]
         waits = [f"{count} waiting for {server}" for server, count in self.outages.waiting().items()]
         phases = [] if self.phase is Phase.RUNNING else [self.phase.value]
-        why = (*phases, *stuck, *waits)
+        holds = [f"{what}: {reason}" for what, reason in self.held.items()]
+        why = (*phases, *stuck, *waits, *holds)
         lag = {stage: sum(progress.lag().values()) for stage, progress in self.progress_of.items()}
         return HealthReport(self.phase, live=not stuck, ready=not why, why=why, lag=lag)
 

@@ -8,8 +8,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from eunoe.deploy.observability.counters import WorkerMeter, model_document
+from eunoe.deploy.observability.counters import WorkerMeter, item_document, model_document, profile_document
 from eunoe.deploy.observability.health import HealthState
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.workers.derive.index_guard import SERVER
+from eunoe.workers.runner.standing import StandingKind
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -76,7 +79,20 @@ def _given_back(sources: MetricSources) -> Samples:
 
 
 def _letters(sources: MetricSources) -> Samples:
-    return sources.health.letters.items()
+    """All reasons from the start: a counter that first appears at 1 has no increase."""
+    known = {(stage, reason.value): 0 for stage in sources.meter.stages for reason in DeadLetterReason}
+    return {**known, **sources.health.letters}.items()
+
+
+def _standing(kind: StandingKind, place: int) -> Callable[[MetricSources], Samples]:
+    def read(sources: MetricSources) -> Samples:
+        return (((stage,), standing.counts()[kind][place]) for stage, standing in sources.health.standing.items())
+
+    return read
+
+
+def _index_held(sources: MetricSources) -> Samples:
+    yield (), float(SERVER in sources.health.held)
 
 
 def _waits(sources: MetricSources) -> Samples:
@@ -101,6 +117,18 @@ def _tokens(sources: MetricSources) -> Samples:
     return (((kind,), counted[f"{kind}_tokens"]) for kind in ("prompt", "completion") if counted)
 
 
+def _items(sources: MetricSources) -> Samples:
+    for stage, outcomes in item_document(sources.meter.language).items():
+        for outcome, count in outcomes.items():
+            yield (stage, outcome), count
+
+
+def _profiles(sources: MetricSources) -> Samples:
+    for model, known in profile_document(sources.meter.language).items():
+        for name, value in known.items():
+            yield (model, name), value
+
+
 METRICS: Final = (
     Definition("eunoe_live", (), "1: it makes progress; 0: it has work and makes none", _live),
     Definition("eunoe_ready", (), "1: it runs and waits for no server", _ready),
@@ -109,11 +137,20 @@ METRICS: Final = (
     Definition("eunoe_queued", ("stage",), "Records that wait for their conversation or for capacity", _queued),
     Definition("eunoe_events_total", ("stage",), "Records handled", _of_stage("events")),
     Definition("eunoe_ignored_total", ("stage",), "Of these, applied before: redelivered", _of_stage("ignored")),
+    Definition("eunoe_expired_total", ("stage",), "Of these, asks too old to be answered", _of_stage("expired")),
     Definition("eunoe_given_back_total", ("stage",), "Records given back unacknowledged", _given_back),
     Definition("eunoe_commits_total", ("stage",), "Decisions committed", _of_stage("commits")),
     Definition("eunoe_fenced_total", ("stage",), "Commits refused: another process was first", _of_stage("fenced")),
+    Definition(
+        "eunoe_went_back_total", ("stage",), "Partitions whose state lost acknowledged writes", _of_stage("went_back")
+    ),
     Definition("eunoe_seconds_total", ("stage", "part"), "Seconds by part of the work on records, summed", _seconds),
     Definition("eunoe_dead_letters_total", ("stage", "reason"), "Dead letters", _letters),
+    Definition("eunoe_parked", ("stage",), "Conversations that wait for an event", _standing(StandingKind.PARKED, 0)),
+    Definition("eunoe_parked_oldest_seconds", ("stage",), "Age of the oldest", _standing(StandingKind.PARKED, 1)),
+    Definition("eunoe_held", ("stage",), "Conversations held until they are repaired", _standing(StandingKind.HELD, 0)),
+    Definition("eunoe_held_oldest_seconds", ("stage",), "Age of the oldest", _standing(StandingKind.HELD, 1)),
+    Definition("eunoe_index_incomplete", (), "1: Qdrant lacks points; eunoe reindex writes them", _index_held),
     Definition("eunoe_waits_total", ("server",), "Waits for a server begun", _waits),
     Definition("eunoe_waiting", ("server",), "Current waits for a server", _waiting),
     Definition("eunoe_model_calls_total", (), "Calls of the language model", _of_model("calls")),
@@ -126,6 +163,19 @@ METRICS: Final = (
     Definition("eunoe_model_retries_total", (), "Requests retried", _of_model("retries")),
     Definition("eunoe_model_invalid_total", (), "Answers that did not fit their schema", _of_model("invalid")),
     Definition("eunoe_model_tokens_total", ("kind",), "Tokens of prompts and completions", _tokens),
+    Definition(
+        "eunoe_model_items_total",
+        ("stage", "outcome"),
+        "Items decided: by the model, corrected, salvaged, or offline for want of a valid answer",
+        _items,
+    ),
+    Definition(
+        "eunoe_model_profile",
+        ("model", "name"),
+        "Learned of the endpoint: cap and context in tokens, thinking tokens, schema (1: it takes one), tokens of a"
+        " script for one of ours",
+        _profiles,
+    ),
 )
 """All metrics. They start at 0 with the process."""
 

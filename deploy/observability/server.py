@@ -14,11 +14,11 @@ SETTING = "EUNOE_HEALTH"
 LOOPBACK = "127.0.0.1"
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(text: str, setting: str = SETTING) -> tuple[str, int]:
     """Parse ``host:port`` or a port alone, which means the loopback address. Raises `Refused`."""
     host, _, port = text.rpartition(":")
     if not (port.isdecimal() and port.isascii() and int(port) < 65_536):
-        raise Refused(f"{SETTING} is {text!r:.80}: use HOST:PORT or PORT; port 0 is any free one")
+        raise Refused(f"{setting} is {text!r:.80}: use HOST:PORT or PORT; port 0 is any free one")
     return host.strip("[]") or LOOPBACK, int(port)
 
 
@@ -34,12 +34,13 @@ async def serve_health(sources: MetricSources, address: str | None) -> AsyncIter
     runner = web.AppRunner(_app(sources), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        yield await _listen(runner, *parse_address(address))
+        yield await listen(runner, *parse_address(address))
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+async def listen(runner: web.AppRunner, host: str, port: int) -> str:
+    """Listen there; returns the URL. Raises `Refused` where the address is in use."""
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:

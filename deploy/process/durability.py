@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
+from eunoe.schemas.errors import Misconfigured
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
 
 log = logging.getLogger(__name__)
@@ -36,22 +37,22 @@ async def warn_of_weak_durability(client: RedisClient) -> None:
     redis = RedisConnection(client)
     try:
         with redis.translating_faults():
-            configs = await _settings_of(client, redis.host)
-    except RedisError as fault:  # managed Redis often forbids CONFIG
+            configs = await settings_by_server(client, redis.host)
+    except (RedisError, Misconfigured) as fault:  # managed Redis often forbids CONFIG
         log.debug("Redis at %s does not show its settings: %s", redis.host, fault)
         return
     for host, config in sorted(configs.items()):
-        for durability_fault in durability_faults(_texts(config)):
+        for durability_fault in durability_faults(config):
             log.warning("Redis at %s: %s (%s)", host, durability_fault, ADVICE)
 
 
-async def _settings_of(client: RedisClient, host: str) -> Mapping[str, object]:
+async def settings_by_server(client: RedisClient, host: str) -> dict[str, dict[str, str]]:
     """The settings by server: of a cluster those of every primary, by its address."""
     if isinstance(client, RedisCluster):
         # redis-py's types do not cover the answers of several nodes
         answers: Any = await client.config_get(*_ASKED, target_nodes=RedisCluster.PRIMARIES)
-        return cast("Mapping[str, object]", answers)
-    return {host: await client.config_get(*_ASKED)}
+        return {node: _texts(config) for node, config in cast("Mapping[str, object]", answers).items()}
+    return {host: _texts(await client.config_get(*_ASKED))}
 
 
 def _texts(answer: object) -> dict[str, str]:

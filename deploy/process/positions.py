@@ -1,49 +1,109 @@
-"""Handled positions of the log, in the state store: written before each ack, checked before a partition is read."""
+"""Handled positions of a stage's partitions: written before each ack, compared before a partition is read."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
-from eunoe.schemas.ports import LogPositions
+from aiokafka import TopicPartition
+
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.ports import Positions
+from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import BeforeAck
-from eunoe.streams.group.stage_consumer import StartPosition
+from eunoe.streams.group.stage_consumer import StageConsumer
+from eunoe.streams.plain_consumer import end_offsets, open_consumer
 from eunoe.streams.position import position, split_position
 from eunoe.streams.record import Lease
+from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.runner.backoff import Backoff, Outages, UnboundedLease
+from eunoe.workers.runner.continuity import Continuity
+from eunoe.workers.stage import PeriodicTask
 
 log = logging.getLogger(__name__)
 
 START_RETRY_S = 30.0
 """Seconds that the start of a partition waits for the store: no lease reports a rebalance there."""
+WATCH_S = 5.0
+"""Seconds between two looks at the positions of partitions, also of those without records."""
+
+EndAtLeast = Callable[[str, int, int], Awaitable[int]]
+"""Takes topic, partition and an offset; returns an end of the partition that is the true one where it is below that."""
 
 
-def remember_position(log_positions: LogPositions, epoch: int, outages: Outages, retry_limit_s: float) -> BeforeAck:
+class LogEnds:
+    """Ends of partitions, on one connection; an end that looks too low is read again on a fresh one."""
+
+    def __init__(self, kafka: KafkaSettings, names: TopicNames) -> None:
+        self._kafka = kafka
+        self._names = names
+        self._watch = EndWatch(kafka, names)
+        self._looking = asyncio.Lock()
+
+    async def end_at_least(self, topic: str, partition: int, least: int) -> int:
+        """The offset after the last record, exact where it is below ``least``; raises `Unavailable`.
+
+        The embedded broker shows latest offsets that are too low for a while.
+        """
+        async with self._looking:
+            end = (await self._watch.ends([(topic, partition)]))[topic, partition]
+        if end >= least:
+            return end
+        at = TopicPartition(self._names.name(Topic(topic)), partition)
+        async with open_consumer(self._kafka, brief=True) as consumer:
+            return max(end, (await end_offsets(self._kafka, consumer, [at]))[at])
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._watch.close()
+
+
+def remember_position(continuity: Continuity, epoch: int, outages: Outages, retry_limit_s: float) -> BeforeAck:
     """A hook that stores the handled position of a partition before each ack; without the store nothing is acked.
 
-    It raises `Unavailable` after ``retry_limit_s`` seconds, `Revoked` when a rebalance comes first.
+    It raises `Unavailable` after ``retry_limit_s`` seconds, `Revoked` when a rebalance comes first or the store went
+    back.
     """
 
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
         handled = position(epoch, offset)
-        await outages.retry(lambda: log_positions.remember(partition, handled), lease, Backoff(), retry_limit_s)
+        await outages.retry(lambda: continuity.advance(topic, partition, handled), lease, Backoff(), retry_limit_s)
 
     return before_ack
 
 
-def start_position(log_positions: LogPositions, epoch: int, outages: Outages) -> StartPosition:
-    """A hook that gives the offset to start from: where the commit is ahead of the store, the store lost writes.
+@dataclass(frozen=True, slots=True)
+class PartitionStart:
+    """Finds where a stage starts to read a partition."""
 
-    It raises `Unavailable` where the store stays away for `START_RETRY_S`.
-    """
+    continuity: Continuity
+    epoch: int
+    end_at_least: EndAtLeast | None = None
+    """Compares handled positions with the end of the log; `None` where they do not decide what is new."""
+    outages: Outages = field(default_factory=Outages)
 
-    async def start(topic: str, partition: int, offset: int) -> int | None:
-        handled = await outages.retry(
-            lambda: log_positions.position(partition), UnboundedLease(), Backoff(), START_RETRY_S
+    async def start(self, topic: str, partition: int, offset: int) -> int | None:
+        """The offset to start from: where the commit is ahead of a server of the store, the store lost writes.
+
+        Raises `Refused` where the log ends before what was handled, `Unavailable` where the store or the brokers stay
+        away for `START_RETRY_S`.
+        """
+        return await self.outages.retry(
+            lambda: self._start(topic, partition, offset), UnboundedLease(), Backoff(), START_RETRY_S
         )
-        handled_epoch, handled_offset = (epoch, -1) if handled is None else split_position(handled)
-        next_offset = handled_offset + 1 if handled_epoch == epoch else 0
+
+    async def _start(self, topic: str, partition: int, offset: int) -> int | None:
+        stored = await self.continuity.stored(topic, partition)
+        await self._refuse_short_log(topic, partition, stored)
+        next_offset = min(self._next_offset(at.position) for at in stored.values())
+        first = min(next_offset, offset)
+        handled = position(self.epoch, first - 1) if first else 0
+        await self.continuity.begin(topic, partition, stored, handled)
         if next_offset >= offset:
             return None
         log.warning(
-            "%s/%d: committed up to %d, but handled up to %d only: reading again from there",
+            "%s/%d: committed up to %d, but the state store shows it handled up to %d only: reading again from there",
             topic,
             partition,
             offset,
@@ -51,4 +111,32 @@ def start_position(log_positions: LogPositions, epoch: int, outages: Outages) ->
         )
         return next_offset
 
-    return start
+    def _next_offset(self, handled: int) -> int:
+        """The offset after the last one handled in this epoch."""
+        if not handled:
+            return 0
+        epoch, offset = split_position(handled)
+        return offset + 1 if epoch == self.epoch else 0
+
+    async def _refuse_short_log(self, topic: str, partition: int, stored: Positions) -> None:
+        handled = max(self._next_offset(at.position) for at in stored.values())
+        if self.end_at_least is None or not handled:
+            return
+        end = await self.end_at_least(topic, partition, handled)
+        if end < handled:
+            raise Refused(
+                f"{topic}/{partition} ends at offset {end}, but was handled up to {handled} in epoch {self.epoch}:"
+                " the topic was made anew, or the log lost its end. New records would pass for handled ones."
+                f" Restore the log, or set EUNOE_EPOCH={self.epoch + 1} for all workers to take what is in it as new"
+                " (deploy/docs/operations.md, A log that is shorter than before)"
+            )
+
+
+def position_watch(continuity: Continuity, consumer: StageConsumer) -> PeriodicTask:
+    """The task that has a stage read again where the store went back; it notices also where no records come."""
+
+    async def look() -> None:
+        if not await continuity.holds(consumer.assigned()):
+            await consumer.read_again()
+
+    return PeriodicTask(look, WATCH_S)

@@ -5,26 +5,24 @@ The workers of the live log's intake run these consumers.
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import DeadLetterReason, Provenance, Reply, Strategy, Utterance
-from eunoe.schemas.identity import derive_id
-from eunoe.schemas.versions import ContractError
+from eunoe.schemas.events import DeadLetterReason, Strategy
 from eunoe.streams.admin import list_topics
-from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.group.dispatcher import one_by_one
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
 from eunoe.streams.offsets import commit_offsets
-from eunoe.streams.record import Lease, Message, Publisher, Record
+from eunoe.streams.record import Lease, Publisher, Record
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.intake.stage import NAME as INTAKE
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.backoff import Backoff, Outages
+from eunoe.workers.runner.refused_asks import error_answers
 from eunoe.workers.stores.generations import RedisGenerations
 
 log = logging.getLogger(__name__)
@@ -74,7 +72,8 @@ class RetiredLogHandler:
         if record.key is None or record.offset < ends.get(record.partition, 0):
             return
         log.warning("refused: %s/%d@%d: %s", record.topic, record.partition, record.offset, self.refusal)
-        messages = [dead_letter(record, INTAKE, DeadLetterReason.MOVED, self.refusal), *self._error_replies(record)]
+        letter = dead_letter(record, INTAKE, DeadLetterReason.MOVED, self.refusal)
+        messages = [letter, *error_answers(record, self.refusal, self.strategy)]
         await self.outages.retry(lambda: self.publisher.publish(messages), lease, Backoff(), self.retry_limit_s)
 
     async def _when_closed(self, lease: Lease) -> Mapping[int, int]:
@@ -83,27 +82,6 @@ class RetiredLogHandler:
             if self._ends is None:
                 await lease.pause(POLL_S)
         return self._ends
-
-    def _error_replies(self, record: Record) -> list[Message]:
-        """For an ask, a reply that carries the error, so that no client waits for it."""
-        event = None
-        with suppress(ContractError):
-            event = decode(record.value)
-        if not isinstance(event, Utterance) or event.ask is None:
-            return []
-        reply = Reply(
-            tenant=event.tenant,
-            conversation_id=event.conversation_id,
-            reply_id=derive_id(event.key, 0, STAGE, event.ask.request_id),
-            request_id=event.ask.request_id,
-            speaker=event.ask.speak_as,
-            text="",
-            strategy=event.ask.strategy or self.strategy,
-            known_session=0,
-            made_by=Provenance(code="doorkeeper/1", model="none"),
-            error=self.refusal,
-        )
-        return [Message(Topic.REPLIES, event.key.encode(), encode(reply))]
 
 
 @asynccontextmanager

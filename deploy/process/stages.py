@@ -1,22 +1,31 @@
 """Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState
-from eunoe.deploy.process.positions import remember_position, start_position
+from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_watch, remember_position
+from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import REQUEST_AGE_S
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions
-from eunoe.streams.record import Record
+from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
+from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import BackgroundContext, StageSpec
+from eunoe.workers.runner.skips import Skips
+from eunoe.workers.runner.standing import StandingConversations
+from eunoe.workers.stage import ApplyOrder, BackgroundContext, PeriodicTask, StageSpec
+from eunoe.workers.stores.standing import RedisStanding
+
+STANDING_EVERY_S = 5.0
+"""Seconds between two looks at conversations that stand still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +37,22 @@ class StageFactory:
     place: LogPlace
     meter: WorkerMeter
     health: HealthState
+    log_ends: LogEnds
+    skips: Skips = field(default_factory=Skips)
+    """Records to pass over."""
+    runners: dict[str, Runner] = field(default_factory=dict)
+    """The runners of the stages that have a consumer."""
+    _continuities: dict[str, Continuity] = field(default_factory=dict)
 
     def consumer(self, name: str) -> StageConsumer:
         """A stage with its consumer, not started yet."""
         spec, progress = STAGES[name], self.health.progress(name)
-        handle = progress.watched(self._runner(spec).handle_batch)
+        if spec.order is not ApplyOrder.REQUEST:  # what it acknowledged was published: nothing of it can be lost
+            self._continuities[name] = Continuity(
+                spec, self.clients.handled_positions, self.place.partitions, self.meter.stage(name)
+            )
+        runner = self.runners[name] = self._runner(spec)
+        handle = progress.watched(runner.handle_batch)
         kafka, names = self.settings.kafka_settings, self.settings.names
         consumer = StageConsumer(name, spec.inputs, kafka, names, handle, self._options(spec))
         self.meter.consumers[name] = consumer
@@ -40,31 +60,60 @@ class StageFactory:
         return consumer
 
     def _options(self, spec: StageSpec) -> StageOptions:
-        log_positions, epoch, outages = self.clients.log_positions, self.settings.log_epoch, self.health.outages
-        shared = StageOptions(
+        options = StageOptions(
             concurrency=self.settings.slots,
             # backpressure: stages that nobody waits for yield to those that answer
             overloaded=lambda: not spec.answers and self.meter.loop.is_overloaded,
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
         )
-        if not spec.reads_log:
-            return shared
-        return replace(
-            shared,
-            before_ack=remember_position(log_positions, epoch, outages, self.settings.patience_seconds),
-            start_position=start_position(log_positions, epoch, outages),
-            barrier=_is_control,
+        if spec.reads_log:
             # the other stages decide record by record: a larger batch would only prolong a rebalance
-            batch=MAX_BATCH,
+            options = replace(options, barrier=_is_control, batch=MAX_BATCH)
+        continuity = self._continuities.get(spec.name)
+        if continuity is None:
+            return options
+        epoch, outages = self.settings.log_epoch, self.health.outages
+        end_at_least = self.log_ends.end_at_least if spec.reads_log else None
+        return replace(
+            options,
+            before_ack=remember_position(continuity, epoch, outages, self.settings.patience_seconds),
+            start_position=PartitionStart(continuity, epoch, end_at_least, outages).start,
         )
+
+    def standing(self, stage: str) -> StandingConversations:
+        """The conversations that stand still at a stage."""
+        return self.health.standing.setdefault(stage, StandingConversations())
 
     def _runner(self, spec: StageSpec) -> Runner:
         publisher = CountingPublisher(self.clients.publisher, self.health)
         sender = replace(self.clients.sender, meter=self.meter.stage(spec.name), publisher=publisher)
-        stage = spec.build(self.clients.dependencies)
-        parking, settings = self.clients.store, self.settings.runner
-        return Runner(spec, stage, sender, parking, self.place, settings, outages=self.health.outages)
+        return Runner(
+            spec,
+            spec.build(self.clients.dependencies),
+            sender,
+            self.clients.store,
+            self.place,
+            replace(self.settings.runner, request_age_s=REQUEST_AGE_S),
+            outages=self.health.outages,
+            skips=self.skips,
+            continuity=self._continuities.get(spec.name),
+            standing=self.standing(spec.name),
+            self_test=self_test(self.clients.dependencies, spec.name),
+        )
+
+    def standing_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:
+        """Count the conversations that stand still at a stage, and hold those that wait for a lost event."""
+        store, runner = RedisStanding(self.clients.redis, self.clients.keys), self.runners[stage]
+
+        async def watch() -> None:
+            await self.standing(stage).sync(stage, store)
+            try:
+                await runner.hold_lost({place for place in consumer.assigned() if consumer.caught_up(*place)})
+            except Revoked:  # the state store went back
+                await consumer.read_again()
+
+        return run_periodically(PeriodicTask(watch, STANDING_EVERY_S), self.health.outages)
 
     def background(self, name: str, consumer: StageConsumer) -> Iterator[Coroutine[Any, Any, None]]:
         """The background work of a stage, over the partitions that its consumer is assigned."""
@@ -76,8 +125,11 @@ class StageFactory:
         context = BackgroundContext(
             clients.dependencies.settings, clients.log_positions, clients.publisher, caught_up, self.place.answers
         )
-        for build in STAGES[name].background:
-            yield run_periodically(build(context), self.health.outages)
+        tasks = [build(context) for build in STAGES[name].background]
+        if name in self._continuities:
+            tasks.append(position_watch(self._continuities[name], consumer))
+        for task in tasks:
+            yield run_periodically(task, self.health.outages)
 
 
 def _is_control(record: Record) -> bool:

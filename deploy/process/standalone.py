@@ -18,10 +18,12 @@ from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
+from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.stack import LocalStack, Ports
-from eunoe.deploy.process.supervisor import WorkerProcess
+from eunoe.deploy.observability.index_watch import report_lost_index
+from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import KEYS_FILE, Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics, lag
 from eunoe.streams.reader import topic_size
@@ -40,6 +42,8 @@ class StandaloneOptions:
     data: Path | None
     """The data directory; `None` means a temporary one."""
     workers: bool = True
+    http_port: int | None = 0
+    """Port of the gateway; 0: any free one; `None`: no gateway. Without workers there is none."""
     ports: Ports = field(default_factory=Ports)
     drain_s: float = 120.0
     """Seconds that the stages may take at the stop to handle the remaining records."""
@@ -54,10 +58,11 @@ class Standalone:
     workers: Sequence[WorkerProcess]
     """One for replies and one for memory, or none."""
     journal: JournalWriter | None
+    gateway: GatewayProcess | None = None
 
     async def failed(self) -> None:
         """Wait until one of the parts has ended; raises its error."""
-        parts = [part.failed() for part in (self.stack, *self.workers, self.journal) if part is not None]
+        parts = [part.failed() for part in (self.stack, *self.workers, self.gateway, self.journal) if part is not None]
         waits = [asyncio.ensure_future(part) for part in parts]
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +83,8 @@ async def open_standalone(
     does not come up.
     """
     async with LocalStack(options.data, options.ports) as stack, AsyncExitStack() as closing:
-        settings = await live_settings(on_stack(settings, stack.urls))
+        unpinned = on_stack(settings, stack.urls)
+        settings = await live_settings(unpinned)
         kept = stack.kept
         if kept is not None:
             kept.check_partitions(settings.partitions)
@@ -88,9 +94,17 @@ async def open_standalone(
         writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
-        stack.announce()
-        system = Standalone(settings, stack, workers, writer)
+        gateway = None
+        if workers and options.http_port is not None:
+            gateway = await _start_gateway(unpinned, stack, options.http_port, closing)
+        stack.announce(None if gateway is None else gateway.url)
+        if workers:
+            watch = asyncio.create_task(report_lost_index(settings))
+            closing.callback(watch.cancel)
+        system = Standalone(settings, stack, workers, writer, gateway)
         yield system
+        if gateway is not None:
+            await gateway.stop()  # nothing comes in while the stages are drained
         if workers and writer is not None:
             await _settle(system, writer, options, report)
 
@@ -121,6 +135,16 @@ async def _start_workers(settings: Settings, stack: LocalStack, closing: AsyncEx
         closing.push_async_callback(worker.stop)
     await asyncio.gather(*(worker.start() for worker in workers))
     return workers
+
+
+async def _start_gateway(settings: Settings, stack: LocalStack, port: int, closing: AsyncExitStack) -> GatewayProcess:
+    """Start the gateway, which follows the live generation; its keys are in the data directory unless set."""
+    keys = settings.gateway.keys if settings.gateway.keys != KEYS_FILE else stack.directory / KEYS_FILE.name
+    own = {**environment(settings), "EUNOE_GATEWAY__KEYS": str(keys)}
+    gateway = GatewayProcess(f"{HOST}:{port or free_port()}", own, stack.directory / "logs" / "gateway.log")
+    closing.push_async_callback(gateway.stop)
+    await gateway.start()
+    return gateway
 
 
 async def _start_journal(

@@ -12,6 +12,7 @@ from time import monotonic
 
 from eunoe.deploy.exits import HOPELESS, meaning
 from eunoe.deploy.local.children import dies_with_parent
+from eunoe.deploy.local.private import open_private
 from eunoe.schemas.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ class WorkerProcess:
 
     def __init__(self, stages: Sequence[str], environment: Mapping[str, str], log_file: Path | None = None) -> None:
         self._stages = tuple(stages)
+        self._command: tuple[str, ...] = ("worker", *self._stages)
+        self._name = f"the worker of {', '.join(self._stages)}"
         self._environment = {**os.environ, **environment}
         self._log_file = log_file
         self._process: asyncio.subprocess.Process | None = None
@@ -54,7 +57,7 @@ class WorkerProcess:
         if self._watch.done():
             self._watch.result()
         if not self._ready.is_set():
-            raise Unavailable(f"the worker of {', '.join(self._stages)} was not ready after {timeout_s:.0f} s")
+            raise Unavailable(f"{self._name} was not ready after {timeout_s:.0f} s")
 
     async def failed(self) -> None:
         """Wait until the worker has ended for good; raises `Unavailable`."""
@@ -83,7 +86,7 @@ class WorkerProcess:
             begun = monotonic()
             code, last_line = await self._run_once()
             in_a_row = 1 if monotonic() - begun >= STEADY_S else in_a_row + 1
-            why = f"the worker of {', '.join(self._stages)} ended ({meaning(code)}, {code}): {last_line}"
+            why = f"{self._name} ended ({meaning(code)}, {code}): {last_line}"
             if code in HOPELESS or in_a_row > MAX_RESTARTS:
                 raise Unavailable(why)
             self.restarts += 1
@@ -92,7 +95,7 @@ class WorkerProcess:
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> tuple[int, str]:
-        command = dies_with_parent([sys.executable, "-m", "eunoe.deploy.cli", "worker", *self._stages])
+        command = dies_with_parent([sys.executable, "-m", "eunoe.deploy.cli", *self._command])
         self._process = await asyncio.create_subprocess_exec(
             *command,
             env=self._environment,
@@ -105,7 +108,7 @@ class WorkerProcess:
     async def _listen(self, process: asyncio.subprocess.Process) -> str:
         """Forward the child's log; returns its last line."""
         last = ""
-        with self._log_file.open("ab") if self._log_file else contextlib.nullcontext() as file:
+        with open_private(self._log_file, "ab") if self._log_file else contextlib.nullcontext() as file:
             while process.stderr is not None and (line := await process.stderr.readline()):
                 text = line.decode(errors="replace").rstrip()
                 if text.startswith("ready: "):
@@ -114,3 +117,14 @@ class WorkerProcess:
                     file.write(line)
                 last = text or last
         return last
+
+
+class GatewayProcess(WorkerProcess):
+    """`eunoe gateway` as a child process."""
+
+    def __init__(self, address: str, environment: Mapping[str, str], log_file: Path | None = None) -> None:
+        super().__init__((), environment, log_file)
+        self._command = ("gateway", "--address", address)
+        self._name = "the gateway"
+        self.keys = Path(environment["EUNOE_GATEWAY__KEYS"])
+        self.url = f"http://{address}"

@@ -7,41 +7,57 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
+from aiokafka import codec
+
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.exits import code_of
-from eunoe.deploy.observability.counters import WorkerMeter, metered
+from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
+from eunoe.deploy.observability.counters import WorkerMeter, metered, model_servers
 from eunoe.deploy.observability.health import HealthState, Phase
+from eunoe.deploy.observability.index_watch import watch_index
 from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.server import serve_health
 from eunoe.deploy.process.durability import warn_of_weak_durability
+from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
 from eunoe.deploy.process.shutdown import Shutdown
 from eunoe.deploy.process.stages import StageFactory
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Misconfigured, Refused
 from eunoe.streams.admin import check_partitions
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
+from eunoe.workers.derive.index_guard import SERVER
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import UnboundedLease
 from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.periodic import run_periodically
+from eunoe.workers.runner.skips import Skips
+from eunoe.workers.stage import PeriodicTask
+from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.generations import RedisGenerations
+from eunoe.workers.stores.skips import RedisSkips
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+SKIPS_EVERY_S = 5.0
+"""Seconds between two looks for records to pass over."""
 
 
 async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
     """Run stages until SIGTERM or SIGINT; ``ready`` is called when all of them consume.
 
     Raises `Refused` where the topics do not fit the settings, `Unavailable` where a server stays away, `Fenced` where
-    another process took over, and `TooManyFailures` from a stage that fails at most of its events. Each ends the
-    process with its own exit code, within the shutdown deadline: see `Shutdown`.
+    another process took over, ``ImportError`` where a codec is missing, and `TooManyFailures` from a stage that fails
+    at most of its events. Each ends the process with its own exit code, within the shutdown deadline: see `Shutdown`.
     """
+    check_codecs()
     worker = _Worker(settings, Shutdown(settings.shutdown_seconds))
     sources = MetricSources(worker.meter, worker.health_state)
     with worker.shutdown.listening():
@@ -57,21 +73,40 @@ class _Worker:
     def __init__(self, settings: Settings, shutdown: Shutdown) -> None:
         self.settings = settings
         self.shutdown = shutdown
+        # only what was asked for: the default is no wish
+        self._asked_partitions = settings.partitions if "partitions" in settings.model_fields_set else None
         self.health_state = HealthState(settings.stalled_seconds)
         self.meter = WorkerMeter()
 
     async def reach_servers(self, closing: AsyncExitStack) -> StageFactory:
         """Wait until all servers answer; raises `Unavailable` when that takes longer than the settings allow."""
+        if self.settings.broker.embedded:
+            await self._retry(lambda: refuse_ordinary_broker(self.settings.kafka_settings))
         settings = self.settings = await self._retry(lambda: live_settings(self.settings))
         place = await self._retry(lambda: _place(settings))
+        check_asked_partitions(self._asked_partitions, place.partitions, settings.names.log)
         clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
         await self._retry(lambda: warn_of_weak_durability(clients.redis))
+        redis = f"Redis at {RedisConnection(clients.redis).host}"
         self.meter.language = clients.dependencies.language
-        return StageFactory(settings, clients, place, self.meter, self.health_state)
+        servers = (settings.kafka_settings.server, redis, clients.index.server, SERVER)
+        self.health_state.outages.expect(*servers, *model_servers(clients.dependencies))
+        log_ends = LogEnds(settings.kafka_settings, settings.names)
+        closing.push_async_callback(log_ends.close)
+        skips = Skips(settings.log_epoch)
+        await self._retry(lambda: skips.refresh(RedisSkips(clients.redis, clients.keys)))
+        return StageFactory(settings, clients, place, self.meter, self.health_state, log_ends, skips)
 
     async def _retry(self, work: Callable[[], Awaitable[T]]) -> T:
         runner = self.settings.runner
-        return await self.health_state.outages.retry(work, UnboundedLease(), runner.backoff, runner.retry_limit_s)
+
+        async def attempt() -> T:
+            try:
+                return await work()
+            except Misconfigured as fault:  # at the start nobody waits for other settings
+                raise Refused(str(fault)) from fault
+
+        return await self.health_state.outages.retry(attempt, UnboundedLease(), runner.backoff, runner.retry_limit_s)
 
     async def run(self, factory: StageFactory, stages: Sequence[str], ready: Callable[[], None]) -> None:
         """Consume until a signal or a failure."""
@@ -97,7 +132,14 @@ class _Worker:
         if any(STAGES[name].reads_log for name in consumers):
             retired = retired_log_consumers(self.settings, factory.clients, self.health_state.outages)
             failures += [consumer.failure() for consumer in await closing.enter_async_context(retired)]
+        watching = watch_index(factory.clients.guard, self.health_state)
+        failures.append(await closing.enter_async_context(_background(watching)))
+        skips = RedisSkips(factory.clients.redis, factory.clients.keys)
+        refresh = PeriodicTask(lambda: factory.skips.refresh(skips), SKIPS_EVERY_S)
+        refreshing = run_periodically(refresh, self.health_state.outages)
+        failures.append(await closing.enter_async_context(_background(refreshing)))
         for name, consumer in consumers.items():
+            failures.append(await closing.enter_async_context(_background(factory.standing_watch(name, consumer))))
             for work in factory.background(name, consumer):
                 failures.append(await closing.enter_async_context(_background(work)))
         return failures
@@ -114,6 +156,25 @@ class _Worker:
         log.info("stopping: %d records are in work", in_work)
         await stop_all(consumers.values(), self.shutdown.stages_s)
         log.info("the stages stopped after %.1f s", monotonic() - begun)
+
+
+def check_asked_partitions(asked: int | None, found: int, log_number: int) -> None:
+    """Raise `Refused` where ``EUNOE_PARTITIONS`` is set to another number than the first log has.
+
+    `None` means that it is not set. A repartitioned log has its own number.
+    """
+    if asked is not None and asked != found and log_number == 0:
+        raise Refused(
+            f"EUNOE_PARTITIONS is {asked}, and the log has {found} partitions: set EUNOE_PARTITIONS={found}, or change"
+            f" the log with `eunoe topics repartition {asked}`"
+        )
+
+
+def check_codecs() -> None:
+    """Raise ``ImportError`` where a codec of Kafka is missing: whole batches of clients would be dead letters."""
+    known = {"gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstd": codec.has_zstd}
+    if lacking := [name for name, is_there in known.items() if not is_there()]:
+        raise ImportError(f"no codec for {', '.join(lacking)}: the package cramjam is missing")
 
 
 async def _place(settings: Settings) -> LogPlace:

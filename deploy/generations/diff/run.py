@@ -14,6 +14,7 @@ from eunoe.deploy.generations.diff.differences import GenerationDiff, compare
 from eunoe.deploy.generations.diff.questions import DiffQuestion, Overlap, ask_both
 from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.deploy.generations.promotion import list_generations
+from eunoe.deploy.generations.reindex import check_index_whole
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -62,10 +63,13 @@ class Compared:
 async def run_diff(settings: Settings, options: DiffOptions, report: ReportProgress) -> Compared:
     """Compare two generations; ``report`` is called after each group of conversations.
 
-    Raises `Refused` for an unknown generation or conversation, `Unavailable` when a server is down.
+    Raises `Refused` for an unknown generation or conversation, and where Qdrant lacks points of one; `Unavailable`
+    when a server is down.
     """
     await _check_known(settings, options)
     sides = [await _of(settings, name) for name in (options.old, options.new)]
+    for side in sides:
+        await check_index_whole(side)
     async with open_store(sides[0]) as old, open_store(sides[1]) as new:
         known = set(await old.conversations()), set(await new.conversations())
         wanted = sorted(set(options.conversations) or known[0] | known[1])

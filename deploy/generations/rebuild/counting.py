@@ -1,21 +1,19 @@
 """Models that count the calls instead of making them; the offline implementations decide."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
-from eunoe.schemas.ports import Embedder, Prompt, Vectors
+from eunoe.schemas.ports import Embedder, LanguageModel, Prompt, Vectors
 from eunoe.workers.models.asking import is_correcting
+from eunoe.workers.models.metering import stage_of
 from eunoe.workers.models.recording import Answers, Recorded, RecordedModel
 from eunoe.workers.text.tokens import count_tokens
 
 AnswerT = TypeVar("AnswerT", bound=Value)
-
-_OTHER_NAMES: Final = {"question": "blend"}
-"""Names of prompts that differ from the names of their stages."""
 
 GUESSED_TOKENS: Final = 120
 """Assumed length of an answer to a prompt without any recorded answer."""
@@ -40,8 +38,7 @@ class ModelCallCounts:
 
     def includes(self, prompt: Prompt) -> bool:
         """Whether the question is counted."""
-        name = prompt.name.partition("/")[0]
-        return self.stages is None or _OTHER_NAMES.get(name, name) in self.stages
+        return self.stages is None or stage_of(prompt.name) in self.stages
 
     def call(self, prompt: Prompt) -> None:
         """Count one question that would be asked."""
@@ -88,14 +85,22 @@ class CountingModel(RecordedModel):
     """Uses recorded answers, counts the questions without one, records nothing.
 
     With ``ask_again`` recorded answers count as calls too, but still decide, as an estimate of the new answers.
-    ``stages`` are the stages whose questions are counted, since the state of the others is copied; `None` means all.
+    ``counts`` are shared with ``others``, the models of stages with settings of their own.
     """
 
-    def __init__(
-        self, name: str, answers: Answers, parameters: str, *, ask_again: bool, stages: Sequence[str] | None = None
+    def __init__(  # noqa: PLR0913 - those of a recorded model, and what is counted
+        self,
+        name: str,
+        answers: Answers,
+        parameters: str,
+        *,
+        ask_again: bool,
+        asks_refused: bool = False,
+        counts: ModelCallCounts | None = None,
+        others: Mapping[str, LanguageModel] | None = None,
     ) -> None:
-        self.counts = ModelCallCounts(stages)
-        super().__init__(_Unasked(name, self.counts), answers, parameters)
+        self.counts = counts or ModelCallCounts()
+        super().__init__(_Unasked(name, self.counts), answers, parameters, asks_refused=asks_refused, stages=others)
         self._ask_again = ask_again
         self._met: set[str] = set()
         """Hashes of the counted questions; a repeated one would have a recorded answer by then."""

@@ -3,16 +3,16 @@
 import os
 import random
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from eunoe.deploy.clients.live_settings import of_generation
-from eunoe.deploy.clients.models import endpoint, open_compressor, open_embedder, uses_endpoint
+from eunoe.deploy.clients.models import model_settings, open_compressor, open_embedder, uses_endpoint
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
-from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel
+from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel, ModelCallCounts
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
@@ -23,7 +23,6 @@ from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.models.metering import Usage
-from eunoe.workers.models.openai import OpenAISettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
@@ -72,7 +71,7 @@ async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress
         spool = Spool(Path(directory) / "spool.sqlite")
         try:
             await read_log(target, plan, spool, lambda done: report("log", done, 0))
-            async with _open_counted(target, plan, Path(directory) / "answers.sqlite") as counted:
+            async with open_counted(target, plan, Path(directory) / "answers.sqlite") as counted:
                 await counted.answers.read(target, lambda done: report("answers", done, 0))
                 return await _derive(target, plan, spool, counted, report)
         finally:
@@ -144,15 +143,33 @@ def scaled(
     )
 
 
+def _counting_model(
+    settings: Settings, plan: RebuildPlan, answers: AnswersFile, counts: ModelCallCounts
+) -> CountingModel:
+    def counting(stage: str | None, others: Mapping[str, CountingModel]) -> CountingModel:
+        one = model_settings(settings, os.environ, stage)
+        return CountingModel(
+            one.endpoint.model,
+            answers,
+            one.parameters,
+            ask_again=plan.ask_again,
+            asks_refused=plan.ask_refused,
+            counts=counts,
+            others=others,
+        )
+
+    return counting(None, {stage: counting(stage, {}) for stage in settings.models})
+
+
 @asynccontextmanager
-async def _open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> AsyncIterator[Counted]:
+async def open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> AsyncIterator[Counted]:
+    """Dependencies that count the model calls of a plan; ``path`` is that of a file for recorded answers."""
     async with AsyncExitStack() as closing:
         answers = AnswersFile(path)
         closing.callback(answers.close)
         language, again = None, made_again(plan.from_stage) if plan.from_stage else None
         if uses_endpoint(settings, os.environ):
-            parameters = OpenAISettings(endpoint(settings, os.environ, settings.model)).parameters
-            language = CountingModel(settings.model, answers, parameters, ask_again=plan.ask_again, stages=again)
+            language = _counting_model(settings, plan, answers, ModelCallCounts(again))
         counting = None
         embedder: Embedder
         if settings.embedding.startswith("endpoint:"):

@@ -25,7 +25,7 @@ from eunoe.deploy.generations.rebuild.spool import Spool
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Timer
-from eunoe.schemas.ports import LogPositions
+from eunoe.schemas.ports import HandledPositions, LogPositions, ReadPartition
 from eunoe.streams.position import split_position
 from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record
@@ -33,11 +33,13 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.derive.resume import READ_TOPICS, Kept, earliest, kept_messages, resume
+from eunoe.workers.intake.stage import NAME as INTAKE
 from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, RedisTransplants
+from eunoe.workers.stores.redis_positions import RedisHandledPositions
 
 AT_ONCE = 64
 _BATCH = 2_000
@@ -101,8 +103,9 @@ async def _copy(
     async with open_redis(source) as redis, open_qdrant(source) as qdrant:
         keys = store_keys(source)
         store, log_positions = RedisStore(redis, keys), RedisLogPositions(redis, keys)
+        handled = RedisHandledPositions(redis, keys)
         transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
-        read = await _handled(log_positions, partitions, source.log_epoch)
+        read = await _handled(log_positions, handled, partitions, source.log_epoch)
         known = await store.conversations()
         wanted = [key for key in known if not plan.conversations or key in plan.conversations]
         again = made_again(plan.from_stage or MEMORY_STAGES[0])
@@ -116,15 +119,18 @@ async def _copy(
     return read, timers
 
 
-async def _handled(log_positions: LogPositions, partitions: int, epoch: int) -> LogRead:
+async def _handled(
+    log_positions: LogPositions, handled_positions: HandledPositions, partitions: int, epoch: int
+) -> LogRead:
     """For each partition: the offset after the last record that intake has handled, and the promotion in force."""
     read = LogRead(partitions)
     for partition in range(partitions):
-        handled = await log_positions.position(partition)
-        at_epoch, offset = (epoch, -1) if handled is None else split_position(handled)
+        reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
+        handled = min(at.position for at in (await handled_positions.stored(reader)).values())
+        at_epoch, offset = split_position(handled) if handled else (epoch, -1)
         read.ends[partition] = offset + 1 if at_epoch == epoch else 0
-        promoted = await log_positions.answering(partition, handled)
-        if promoted is not None and handled is not None:
+        promoted = await log_positions.answering(partition, handled or None)
+        if promoted is not None and handled:
             read.answering.append((partition, handled, promoted))
     return read
 
@@ -173,7 +179,7 @@ class _Copied:
 async def _make(
     target: Settings, plan: RebuildPlan, copied: _Copied, again: Sequence[str], partitions: int, report: ReportRebuild
 ) -> ProgressLine:
-    async with open_clients(target, ask_again=plan.ask_again) as clients:
+    async with open_clients(target, ask_again=plan.ask_again, ask_refused=plan.ask_refused) as clients:
         outcomes = RecordedOutcomes(None if plan.ask_again else clients.answers)
         deriver = Deriver(clients.dependencies, target.runner, outcomes, MEMORY_STAGES)
         work = _PartialWork(copied, Landing(clients, partitions), deriver, again, target.prices, report)

@@ -29,6 +29,8 @@ class RebuildPlan:
     """The stage to derive again, with its dependents; the rest is copied. `None` means all, from the log."""
     ask_again: bool = False
     """Whether recorded answers and recorded timing-dependent outcomes are ignored."""
+    ask_refused: bool = False
+    """Whether questions without a valid answer are asked again, and no others."""
     log: int | None = None
     """Number of the repartitioned log to read; `None` means the log of the live generation."""
     partitions: int | None = None
@@ -48,6 +50,7 @@ class RebuildPlan:
             "until": "" if self.until is None else self.until.isoformat(),
             "from_stage": self.from_stage or "",
             "ask_again": "yes" if self.ask_again else "",
+            "ask_refused": "yes" if self.ask_refused else "",
             "partitions": "" if self.partitions is None else str(self.partitions),
         }
         return {name: value for name, value in options.items() if value}

@@ -5,7 +5,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,15 +25,18 @@ from eunoe.deploy.generations.rebuild.spool import Spool
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import ReadPartition
 from eunoe.streams.admin import create_topics
 from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
+from eunoe.workers.stage import ApplyOrder, StageSpec
 from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
 from eunoe.workers.stores.redis import RedisLogPositions
+from eunoe.workers.stores.redis_positions import RedisHandledPositions
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ async def _derive(
                 partitions=read.partitions,
                 stages=plan.stages,
                 ask_again=plan.ask_again,
+                ask_refused=plan.ask_refused,
             )
             group.create_task(_run_share(settings, share, received))
     return total(list(sums.values()))
@@ -224,9 +228,6 @@ async def _hand_over(settings: Settings, read: LogRead) -> None:
                 await log_positions.promote(partition, found.position, found.generation)
         for partition, at, generation in read.answering:
             await log_positions.promote(partition, at, generation)
-        for partition, end in read.ends.items():
-            if end:
-                await log_positions.remember(partition, position(settings.log_epoch, end - 1))
     kafka, names = settings.kafka_settings, settings.names
     derived = [topic for spec in STAGES.values() for topic in spec.inputs if topic != Topic.CONVERSATIONS]
     ends = await ends_of(kafka, names, list(dict.fromkeys(derived)), read.partitions)
@@ -234,4 +235,17 @@ async def _hand_over(settings: Settings, read: LogRead) -> None:
     for name, spec in STAGES.items():
         offsets = {place: offset for place, offset in {**ends, **log_ends}.items() if place[0] in spec.inputs}
         if offsets:
+            await _store_positions(settings, spec, offsets)
             await commit_offsets(kafka, names, name, offsets)
+
+
+async def _store_positions(settings: Settings, spec: StageSpec, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Record all before these offsets as handled."""
+    if spec.order is ApplyOrder.REQUEST:
+        return
+    async with open_redis(settings) as redis:
+        handled = RedisHandledPositions(redis, store_keys(settings))
+        for (topic, partition), offset in offsets.items():
+            if offset:
+                reader = ReadPartition(spec.name, topic, partition)
+                await handled.store(reader, "", position(settings.log_epoch, offset - 1), {})

@@ -44,6 +44,7 @@ class Share(Value):
     partitions: int
     stages: tuple[str, ...]
     ask_again: bool = False
+    ask_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
 async def run_share(settings: Settings, share: Share) -> None:
     """Derive every conversation of the share that is not written yet."""
     spool = Spool(Path(share.spool))
-    async with open_clients(settings, ask_again=share.ask_again) as clients:
+    async with open_clients(settings, ask_again=share.ask_again, ask_refused=share.ask_refused) as clients:
         landing = Landing(clients, share.partitions)
         outcomes = RecordedOutcomes(None if share.ask_again else clients.answers)
         deriver = Deriver(clients.dependencies, settings.runner, outcomes, share.stages)

@@ -1,7 +1,11 @@
-"""``python -m eunoe.deploy.local.qdrant --port P --data DIR``: serve the collections in DIR on 127.0.0.1:P."""
+"""``python -m eunoe.deploy.local.qdrant --port P --data DIR``: serve the collections in DIR on 127.0.0.1:P.
+
+With ``QDRANT__SERVICE__API_KEY`` in the environment, requests must have that key.
+"""
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +13,7 @@ from aiohttp import web
 
 from eunoe.deploy.event_loop import use_fast_loops
 from eunoe.deploy.local.lock import DirectoryLock
+from eunoe.deploy.local.qdrant.key import API_KEY
 from eunoe.deploy.local.qdrant.server import build_app
 from eunoe.schemas.errors import Refused
 
@@ -26,7 +31,7 @@ def main() -> int:
     use_fast_loops()
     try:
         with DirectoryLock(arguments.data):
-            app = build_app(arguments.data)
+            app = build_app(arguments.data, os.environ.get(API_KEY) or None)
             web.run_app(
                 app, host="127.0.0.1", port=arguments.port, print=None, access_log=None, shutdown_timeout=_STOP_SECONDS
             )

@@ -51,6 +51,10 @@ class LocalCollection:
         self.shard.flush()
         self._flushed = self.writes
 
+    def abandon(self) -> None:
+        """Stop without writing anything: the files are gone."""
+        self._thread.shutdown(wait=True)
+
     def close(self) -> None:
         """Finish what is queued and close the shard."""
         self._thread.shutdown(wait=True)
@@ -82,11 +86,15 @@ class Collections:
 
     def names(self) -> list[str]:
         """Names of all collections, ascending."""
-        return sorted(self._open)
+        return sorted(filter(self._is_there, self._open))
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a collection is open and on disk: somebody may have removed the directory."""
+        return name in self._open and (self._directory / name / _SPEC).exists()
 
     def get(self, name: str) -> LocalCollection:
         """The collection; raises the fault 404 for an unknown name."""
-        if name not in self._open:
+        if not self._is_there(name):
             raise missing(name)
         return self._open[name]
 
@@ -97,8 +105,10 @@ class Collections:
         if not _NAME.fullmatch(name) or name in {".", ".."}:
             raise wrong_input(f"not a collection's name: {name!r:.60}")
         async with self._changing:
-            if name in self._open:
+            if self._is_there(name):
                 raise RequestError(409, f"Wrong input: Collection `{name}` already exists!")
+            if name in self._open:
+                self._open.pop(name).abandon()
             self._open[name] = await asyncio.to_thread(_make, self._directory / name, spec, config)
         return True
 
@@ -137,6 +147,6 @@ def _make(path: Path, spec: models.CreateCollection, config: edge.EdgeConfig) ->
 
 
 def _remove(path: Path, collection: LocalCollection) -> None:
-    (path / _SPEC).unlink()
+    (path / _SPEC).unlink(missing_ok=True)
     collection.close()
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)

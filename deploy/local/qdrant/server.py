@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from eunoe.deploy.local.qdrant.calls import CALLS, Call
 from eunoe.deploy.local.qdrant.collection import Collections, LocalCollection
 from eunoe.deploy.local.qdrant.errors import RequestError, unsupported
+from eunoe.deploy.local.qdrant.key import key_check
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +32,13 @@ ANSWERED: web.AppKey[Counter[tuple[str, str, int]]] = web.AppKey("answered", Cou
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def build_app(data: Path) -> web.Application:
-    """The application for the collections in ``data``, which it opens at its start and closes at its end."""
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_faults])
+def build_app(data: Path, api_key: str | None = None) -> web.Application:
+    """The application for the collections in ``data``, which it opens at its start and closes at its end.
+
+    With ``api_key`` requests must have it.
+    """
+    checks = [] if api_key is None else [key_check(api_key)]
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[*checks, _faults])
     app[COLLECTIONS] = Collections(data / "collections")
     app[ANSWERED] = Counter()
     app.on_response_prepare.append(_count)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 
+from eunoe.streams.batches import UnreadableBatch
+
 log = logging.getLogger(__name__)
 
 GAP_WAIT_S = 2.0
@@ -38,7 +40,8 @@ class Gaps:
             if record.offset != offset and self._waits(partition, offset, record.offset):
                 fetched.next_fetch_offset = offset
                 return
-            offset = record.offset + 1
+            value = record.value  # a batch that cannot be read is one record, and no gap
+            offset = (value.last if isinstance(value, UnreadableBatch) else record.offset) + 1
             yield record
 
     def _waits(self, partition: TopicPartition, offset: int, found: int) -> bool:
