@@ -39,18 +39,21 @@ _PATTERNS: Mapping[Any, str] = dict([_rule_of(Identifier, NO_CONTROLS), _rule_of
 def contract_schema(contract: type[Contract]) -> dict[str, Any]:
     """The JSON Schema of a contract's latest version, whole: all that it refers to is in its ``$defs``.
 
-    ``type`` is required, and so is ``schema_version`` from version 2 on: a record without one is of version 1.
+    ``type`` is required, and so is ``schema_version`` from version 2 on: a record without one is of version 1. Where
+    later versions only added fields, a record of any version is one of the latest.
     """
     tag, latest = contract.type_tag(), contract.LATEST
-    schema = contract.model_json_schema(schema_generator=_Documented)
-    version: dict[str, Any] = {"const": latest, "description": "The version of the schema that the record follows."}
-    schema["properties"]["schema_version"] = {**version, "default": 1} if latest == 1 else version
-    needed = ["type"] if latest == 1 else ["type", "schema_version"]
+    schema = contract.model_json_schema(schema_generator=DocumentedSchemas)
+    is_open = latest == 1 or bool(contract.ADDED)
+    values = {"enum": list(range(1, latest + 1))} if contract.ADDED else {"const": latest}
+    version: dict[str, Any] = {**values, "description": "The version of the schema that the record follows."}
+    schema["properties"]["schema_version"] = {**version, "default": 1} if is_open else version
+    needed = ["type"] if is_open else ["type", "schema_version"]
     schema["required"] = [*needed, *(name for name in schema.get("required", ()) if name not in needed)]
     return {"$schema": DIALECT, "$id": f"urn:eunoe:schema:{tag}:{latest}", "$comment": WRITTEN, **schema}
 
 
-class _Documented(GenerateJsonSchema):
+class DocumentedSchemas(GenerateJsonSchema):
     """Adds the docstrings of fields and enum members, and the patterns of the vocabulary."""
 
     def field_title_should_be_set(self, schema: object) -> bool:

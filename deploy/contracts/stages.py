@@ -11,6 +11,16 @@ from eunoe.workers.stage import StageSpec
 STAGES_BLOCK = "stages"
 TOPICS_BLOCK = "topics"
 
+GATEWAY_SERVICE = """\
+  gateway:
+    <<: *stage
+    command: [gateway]
+    ports:
+      - 127.0.0.1:8700:8700
+    # a key: docker compose --file deploy/compose.yaml run --rm gateway keys create
+    volumes:
+      - keys:/keys"""
+
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -81,8 +91,9 @@ def with_stage_tables(page: str, stages: Stages = STAGES) -> str:
 
 
 def with_compose_services(text: str, stages: Stages = STAGES) -> str:
-    """``compose.yaml`` with the services of these stages; raises ``ValueError`` where a mark is missing."""
-    return with_block(text, yaml_marks(STAGES_BLOCK), compose_services(stages))
+    """``compose.yaml`` with the services of these stages and the gateway; raises ``ValueError`` for a missing mark."""
+    services = f"{compose_services(stages)}\n\n{GATEWAY_SERVICE}"
+    return with_block(text, yaml_marks(STAGES_BLOCK), services)
 
 
 def _names(contracts: Iterable[type[Contract]]) -> str:
