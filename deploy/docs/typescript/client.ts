@@ -1,0 +1,24 @@
+import createClient from "openapi-fetch";
+
+import type { paths } from "./schema.js";
+
+const [address, key, conversation] = process.argv.slice(2) as [string, string, string];
+const memory = createClient<paths>({ baseUrl: address, headers: { Authorization: `Bearer ${key}` } });
+const path = { conversation };
+
+async function main(): Promise<void> {
+  const told = await memory.POST("/v1/conversations/{conversation}/events", {
+    params: { path },
+    body: { type: "utterance", speaker: "Ann", text: "I moved to Lyon last week.", utterance_id: "u1", at: new Date().toISOString() },
+  });
+  if (told.error) throw new Error(`${told.error.status}: ${told.error.detail}`);
+
+  const recalled = await memory.POST("/v1/conversations/{conversation}/recall", {
+    params: { path },
+    body: { query: "Where does Ann live?", budget_tokens: 800 },
+  });
+  if (recalled.error) throw new Error(`${recalled.error.status}: ${recalled.error.detail}`);
+  console.log(JSON.stringify({ position: told.data.position, dialogue: recalled.data.dialogue }));
+}
+
+await main();
