@@ -20,9 +20,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from eunoe.deploy.local.servers import HOST, Server, ServerProcess
+from eunoe.deploy.local.ports import HOST, free_port
+from eunoe.deploy.local.servers import Server, ServerProcess
 from tests.bench.report import write_report
-from tests.support.ports import free_port
 
 ROWS = {
     "sessions/s": ("sessions_per_s", "sessions_per_s"),

@@ -17,7 +17,8 @@ import orjson
 
 from eunoe.deploy.clients.connect import connected_settings, environment, on_stack
 from eunoe.deploy.clients.shared import open_redis, store_keys
-from eunoe.deploy.local.servers import HOST, Server, ServerProcess
+from eunoe.deploy.local.ports import HOST, free_port
+from eunoe.deploy.local.servers import Server, ServerProcess
 from eunoe.deploy.local.stack import LocalStack
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.settings import Settings
@@ -26,7 +27,6 @@ from eunoe.streams.admin import create_topics
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from tests.bench.counters import cpu_seconds, rss_mb
-from tests.support.ports import free_port
 
 log = logging.getLogger(__name__)
 

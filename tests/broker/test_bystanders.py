@@ -1,90 +1,114 @@
 """Hostile and careless producers beside clients who talk and ask: nobody else notices them."""
 
-from collections.abc import Iterator
-from typing import Any
+import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
 
-from eunoe.schemas.identity import conversation_key
-from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.settings import partition_of
-from eunoe.streams.topics import Topic
-from tests.support.asking import asked_all_the_time
-from tests.support.in_memory import ended, utterance
-from tests.support.pipeline import PARTITIONS, Pipeline
+from tests.support.bystanders import Bystanders, bystanders, drained, judge, memory_of
+from tests.support.hostile_inputs import Kind, key_of, kinds, said
+from tests.support.pipeline import PARTITIONS, Pipeline, shared_pipeline
+from tests.support.session import SessionServers
+from tests.support.wire import CODECS, HostileProducer, Sent
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.broker]
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-Headers = list[tuple[str, bytes]]
-
-
-def key_of(conversation: str) -> bytes:
-    return conversation_key("default", conversation).encode()
-
-
-def said(conversation: str, **more: Any) -> bytes:
-    return utterance(1, conversation=conversation, **more).to_json()
-
-
-def hostile() -> Iterator[tuple[str, bytes | None, bytes, Headers, str]]:
-    """Name, key, value, headers and the reason of the dead letter."""
-    edge = said("edge").replace(b'"2026-01-01T00:01:00Z"', b'"0001-01-01T00:00:00+01:00"')
-    yield "a time before the calendar", key_of("edge"), edge, [], "invalid"
-    far = said("far").replace(b'"2026-01-01T00:01:00Z"', b'"9999-12-31T00:00:00Z"')
-    yield "a time beyond all clocks", key_of("far"), far, [], "invalid"
-    place = [("eunoe-position", b"8388607:1099511627774"), ("eunoe-log-time", b"2026-01-01T00:00:00Z")]
-    yield "a place that was never given", key_of("place"), said("place"), place, "invalid"
-    yield "no key", None, said("keyless"), [], "bad_key"
-    yield "no JSON", key_of("text"), b"\xff\x00 no JSON", [], "not_json"
-    yield "nested without end", key_of("deep"), b"[" * 500_000, [], "not_json"
-    yield "nothing", key_of("empty"), b"", [], "not_json"
-    yield "a text that is too long", key_of("long"), said("long", text="x" * 40_000), [], "too_long"
+MAX_GROWTH = 700 << 20
+"""Bytes by which a worker of all stages may grow."""
+BRIEF = (
+    "at 0001-01-01T00:00:00+01:00", "at 9999-12-31T23:59:59-01:00",
+    "position b'8388607:109951162777'", "promotion in 0",
+    "text of \"'\"", "a budget beyond all measure", "nested without end", "nothing", "another conversation",
+    "garbage in sessions", "garbage in replies", *(f"batches in {codec}" for codec in CODECS),
+)  # fmt: skip
 
 
-class Careless:
-    """A librdkafka producer; ``config`` as its users set it."""
-
-    def __init__(self, pipeline: Pipeline, **config: str) -> None:
-        bootstrap, self._topic = pipeline.conversations
-        self._producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000, **config})
-
-    def send(self, key: bytes | None, value: bytes, headers: Headers | None = None) -> None:
-        """Produce one record, and wait until the broker has it."""
-        faults: list[object] = []
-
-        def delivered(fault: object, _message: object) -> None:
-            if fault is not None:
-                faults.append(fault)
-
-        partition = 0 if key is None else partition_of(key, PARTITIONS)
-        self._producer.produce(
-            self._topic, value, key, partition=partition, headers=headers or [], on_delivery=delivered
-        )
-        assert self._producer.flush(20) == 0
-        assert not faults
-
-
-async def reasons(pipeline: Pipeline) -> list[str]:
-    return [read_dead_letter(record)[0].reason.value for record in await pipeline.records(Topic.DEAD_LETTERS)]
-
-
-async def test_nobody_notices_a_hostile_producer(pipeline: Pipeline):
-    async with pipeline.up() as process, asked_all_the_time(pipeline, "bystander", "Who moved?", "Ann") as asking:
-        await asking.more(1)
-        expected = []
-        for name, key, value, headers, reason in hostile():
-            Careless(pipeline).send(key, value, headers)
-            expected.append(reason)
-            await asking.more(2, after=name)
-        for codec in CODECS:
-            producer, name = Careless(pipeline, **{"compression.type": codec}), f"codec-{codec}"
-            for event in (utterance(1, "We moved to Lyon. " * 50, conversation=name), ended(conversation=name)):
-                producer.send(key_of(name), event.to_json())
-        for codec in CODECS:
-            view = await pipeline.everything_remembered(f"codec-{codec}")
-            assert [line.utterance_id for segment in view.segments for line in segment.lines] == ["u1"]
-        await asking.more(2, after="compressed batches")
-        assert sorted(await reasons(pipeline)) == sorted(expected)
+async def one_after_the_other(
+    pipeline: Pipeline, count: int, wanted: Callable[[Kind], bool], *, hostile: bool
+) -> tuple[dict[str, str], list[Sent], int]:
+    """Waves of the bystanders, with the inputs between them or without; their digests, what was sent, asks answered."""
+    sent: list[Sent] = []
+    async with pipeline.up() as process, bystanders(pipeline, count) as people:
+        await people.everyone_speaks()
+        await people.wave(0)
+        before = memory_of(process.pid)
+        producer = HostileProducer(pipeline.settings.kafka_settings, pipeline.settings.names, PARTITIONS)
+        for number, (name, records, batches) in enumerate(filter(wanted, kinds(people.keys[0]))):
+            if hostile:
+                sent += producer.send(records)
+                sent += await producer.send_batches(batches)
+            await people.wave(number, after=name)
+            assert process.returncode is None, f"after {name}"
+        if hostile:
+            settings = (f"settling-{partition}" for partition in range(100_000))
+            last = {partition_of(key_of(name), PARTITIONS): name for name in (next(settings) for _ in range(40))}
+            sent += producer.send(said("the last one", name) for name in last.values())
+        await people.everyone_speaks()
+        await people.end_sessions()
+        digests = await people.digests()
+        if hostile:
+            await _check(pipeline, people, sent, producer.refused)
         assert process.returncode is None
+        assert memory_of(process.pid) - before < MAX_GROWTH
+        return digests, sent, people.answered
+
+
+async def _check(pipeline: Pipeline, people: Bystanders, sent: list[Sent], refused: list[str]) -> None:
+    await drained(pipeline)
+    verdict = await judge(pipeline, sent)
+    assert verdict.faults == []
+    print(f"\n{len(sent)} hostile records and batches, {len(refused)} more refused by the broker or its client;")
+    print(f"handled by a stage {verdict.handled} times; dead letters {dict(verdict.letters)}")
+    assert verdict.letters[DeadLetterReason.INVALID] > 0
+    listed = await pipeline.eunoe("dead-letters", "list")
+    assert listed.code == 0, listed.err
+    shown = await pipeline.eunoe("show", people.name(0))
+    assert shown.code == 0, shown.err
+
+
+async def _compare(servers: SessionServers, pipeline: Pipeline, count: int, wanted: Callable[[Kind], bool]) -> None:
+    began = time.monotonic()
+    digests, _, answered = await one_after_the_other(pipeline, count, wanted, hostile=True)
+    undisturbed, _, again = await one_after_the_other(
+        shared_pipeline(pipeline.cwd, servers), count, wanted, hostile=False
+    )
+    assert len(digests) == count
+    assert digests == undisturbed
+    print(f"{count} bystanders, {answered} asks answered beside the inputs and {again} without them,", end=" ")
+    print(f"{count} digests equal, {time.monotonic() - began:.0f} s")
+
+
+@pytest.mark.timeout(240)
+async def test_a_few_bystanders_notice_no_hostile_producer(pipeline: Pipeline):
+    digests, _, _ = await one_after_the_other(pipeline, 4, lambda kind: kind[0] in BRIEF, hostile=True)
+    assert len(digests) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_a_hundred_bystanders_notice_no_hostile_input(servers: SessionServers, pipeline: Pipeline):
+    await _compare(servers, pipeline, 100, lambda _kind: True)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.needs("idempotence")
+async def test_an_aborted_transaction_was_never_said(pipeline: Pipeline):
+    bootstrap, topic = pipeline.conversations
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": topic, "partitioner": "murmur2_random"}
+    async with pipeline.up():
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        for text, commit in (("I live in Oslo.", False), ("I live in Lyon.", True)):
+            producer.begin_transaction()
+            record = said("of a transaction", "careful", text, 1 if commit else 2)
+            producer.produce(topic, record.value, record.key)
+            producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+        over = said("of a transaction", "careful", "I like it.", 3, session_id="next")
+        producer.begin_transaction()
+        producer.produce(topic, over.value, over.key)
+        producer.commit_transaction(30)
+        view = await pipeline.remembered(1, "careful")
+        assert [line.text for segment in view.segments for line in segment.lines] == ["I live in Lyon."]

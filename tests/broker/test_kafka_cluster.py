@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
@@ -16,6 +17,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
+from eunoe.streams.groups import delete_groups, groups_with_members
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message
@@ -150,3 +152,25 @@ async def test_three_brokers_lose_one_after_the_other_and_a_publisher_goes_on():
         finally:
             await publisher.stop()
         assert await numbers(kafka, names) == list(range(220))
+
+
+@pytest.mark.needs("idempotence", "broker-files")
+async def test_a_group_is_named_while_it_has_members_and_deleted_afterwards(servers: SessionServers):
+    kafka, names = settings(servers.kafka), TopicNames(prefix=given.own_prefix())
+    await create_topics(kafka, names, 1)
+    groups = [names.group("update"), names.group("link")]
+    consumer = AIOKafkaConsumer(names.name(Topic.SESSIONS), bootstrap_servers=kafka.servers, group_id=groups[0])
+    await consumer.start()
+    try:
+        assert await groups_with_members(kafka, groups) == [groups[0]]
+        with pytest.raises(Refused, match=f"{groups[0]}: NonEmptyGroup"):
+            await delete_groups(kafka, groups)
+    finally:
+        await consumer.stop()
+    assert await groups_with_members(kafka, groups) == []
+    await delete_groups(kafka, groups)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.servers)
+    await admin.start()
+    found = [group for group, *_ in await admin.list_consumer_groups()]
+    await admin.close()
+    assert not set(groups) & set(found)

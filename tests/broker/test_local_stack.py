@@ -8,25 +8,31 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError
 
 from eunoe.deploy.clients.connect import on_stack
 from eunoe.deploy.local import servers
+from eunoe.deploy.local import stack as local_stack
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, JournalEntry, entry_of, replay
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
-from eunoe.deploy.local.notice import find_stack
+from eunoe.deploy.local.notice import StackUrls, find_stack
+from eunoe.deploy.local.ports import free_port
 from eunoe.deploy.local.servers import ServerProcess
 from eunoe.deploy.local.stack import LocalStack, Ports
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.redact import without_login
 from eunoe.streams.admin import create_topics
 from eunoe.streams.position import POSITION_HEADER, position, record_log_time, record_position
 from eunoe.streams.publisher import KafkaPublisher
@@ -35,8 +41,8 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from tests.support.contracts import calm, times
-from tests.support.ports import free_port
 from tests.support.stack import alive
 
 pytestmark = pytest.mark.embedded("is about the embedded stack")
@@ -111,7 +117,7 @@ async def test_a_throw_away_stack_serves_and_leaves_nothing() -> None:
         pids, directory = stack.pids, stack.directory
         async with Redis.from_url(stack.redis_url) as redis:
             assert await redis.ping()
-        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
         assert (await client.get_collections()).collections == []
         await client.close()
         await create_topics(kafka(stack), NAMES, PARTITIONS)
@@ -189,7 +195,7 @@ async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp
         assert (stack.epoch, stack.clean_start) == (1, True)
         async with Redis.from_url(stack.redis_url) as redis:
             await redis.set("k", "v")
-        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
         await client.create_collection("c", vectors_config=vectors, metadata={"embedder": "e"})
         await client.upsert("c", [models.PointStruct(id=7, vector={"dense": [1.0, 0.0]}, payload={"a": 1})])
         await client.close()
@@ -200,12 +206,50 @@ async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp
         assert not KeptData(tmp_path).was_clean()
         async with Redis.from_url(stack.redis_url) as redis:
             assert await redis.get("k") == b"v"
-        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
         (point,) = await client.retrieve("c", [7])
         assert point.payload == {"a": 1}
         await client.close()
     async with LocalStack(tmp_path) as stack:
         assert (stack.epoch, stack.clean_start) == (3, False)
+
+
+def readable_by_others(directory: Path) -> list[str]:
+    return [str(path) for path in (directory, *directory.rglob("*")) if path.lstat().st_mode & 0o077]
+
+
+@pytest.mark.broker
+async def test_a_directory_is_its_owners_alone_and_keeps_the_login_of_its_servers(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    (directory / "journal").mkdir(parents=True)  # as made before the servers had logins
+    (directory / "journal" / "0.jsonl").touch()
+    (directory / "kept.json").write_text('{"epoch":3,"partitions":12}')
+    (directory / "mine.txt").touch()
+    for path in (directory, *directory.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    async with LocalStack(directory) as stack:
+        stack.announce()
+        urls = stack.urls
+        assert urls.epoch == 4
+        assert readable_by_others(directory) == [str(directory / "mine.txt")]
+        for pid in stack.pids.values():
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+            assert not any(secret in command for secret in secrets_of(urls))
+        async with Redis.from_url(without_login(urls.redis_url)) as redis:
+            with pytest.raises(AuthenticationError):
+                await redis.ping()
+    async with LocalStack(directory) as stack:
+        assert secrets_of(stack.urls) == secrets_of(urls)
+        assert readable_by_others(directory) == [str(directory / "mine.txt")]
+        async with Redis.from_url(stack.redis_url) as redis:
+            assert await redis.ping()
+
+
+def secrets_of(urls: StackUrls) -> tuple[str, str]:
+    password = urlsplit(urls.redis_url).password
+    assert password
+    assert urls.qdrant_api_key
+    return password, urls.qdrant_api_key
 
 
 @pytest.mark.broker
@@ -224,14 +268,22 @@ async def test_derived_state_goes_and_recorded_answers_stay() -> None:
     keys = Keys()
     vectors = {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
     async with LocalStack(None) as stack, Redis.from_url(stack.redis_url) as redis:
-        for name in (keys.positions(), keys.timers(1), keys.answer("h"), Keys(generation="v2").positions()):
+        for name in (
+            keys.positions("intake"),
+            keys.timers(1),
+            keys.answer("h"),
+            Keys(generation="v2").positions("intake"),
+        ):
             await redis.set(name, "x")
-        client = AsyncQdrantClient(stack.qdrant_url, check_compatibility=False)
+        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
         for name in ("eunoe.v1.segments", "eunoe.v1.old", "eunoe.v2.segments", "eunoe.v10.segments"):
             await client.create_collection(name, vectors_config=vectors)
         gone = await discard_derived_state(stack.urls, keys)
         assert (gone.keys, gone.collections) == (2, ("eunoe.v1.old", "eunoe.v1.segments"))
-        assert set(await redis.keys()) == {keys.answer("h").encode(), Keys(generation="v2").positions().encode()}
+        assert set(await redis.keys()) == {
+            keys.answer("h").encode(),
+            Keys(generation="v2").positions("intake").encode(),
+        }
         left = sorted(one.name for one in (await client.get_collections()).collections)
         assert left == ["eunoe.v10.segments", "eunoe.v2.segments"]
         await client.close()
@@ -267,6 +319,21 @@ async def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     assert find_stack(tmp_path) is None
     async with LocalStack(tmp_path) as again:
         assert again.epoch == 2
+
+
+@pytest.mark.broker
+async def test_a_port_that_is_taken_meanwhile_is_left_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        offered = chain([taken], iter(free_port, None))
+        monkeypatch.setattr(local_stack, "free_port", lambda: next(offered))
+        async with LocalStack(tmp_path) as stack:
+            assert stack.kafka != f"127.0.0.1:{taken}"
+            assert all(alive(pid) for pid in stack.pids.values())
 
 
 async def test_a_missing_binary_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

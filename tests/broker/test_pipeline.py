@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.cli.main import _run, _run_called
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.inspect.view import ConversationView
@@ -23,6 +24,7 @@ from tests.support.model_server.faults import MIXED, by_rate
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline, pipeline_at_work
 from tests.support.session import SessionServers
+from tests.support.wrong_arguments import WRONG
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -125,6 +127,7 @@ async def test_bad_records_are_dead_lettered_and_the_rest_goes_on(at_work: Pipel
     assert one.json["value"] == "no json"
 
 
+@pytest.mark.slow
 async def test_memory_outlives_a_stop_and_a_kill(standalone: Pipeline):
     pipeline = standalone
     async with pipeline.up() as process:
@@ -141,7 +144,7 @@ async def test_memory_outlives_a_stop_and_a_kill(standalone: Pipeline):
     async with pipeline.up():
         again = await pipeline.shown(NAME)
         assert again.segments == whole.segments
-        assert (again.head.session, again.open_lines) == (5, 0)
+        assert (again.head.closed, again.open_lines) == (5, 0)
         await pipeline.produce(*(line.replace("5.", "6.").replace("session-5", "session-6") for line in LINES[-10:]))
         assert len((await pipeline.remembered(6, NAME)).segments) > len(whole.segments)
         shown = await pipeline.eunoe("show", NAME, "--json")
@@ -228,3 +231,19 @@ async def test_the_readme_s_python_example_runs(at_work: Pipeline):
     out, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     assert "I moved to Lyon last week." in out.decode()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_argument_is_named_in_one_line(
+    name: str, at_work: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, words = WRONG[name]
+    for variable, value in at_work.variables.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(at_work.cwd)
+    monkeypatch.setattr(sys, "argv", ["eunoe", *line])
+    code = _run(_run_called)
+    found = capsys.readouterr()
+    assert (code, len(found.err.splitlines()), found.out) == (2, 1, ""), found.err
+    assert found.err.startswith("eunoe: ")
+    assert words in found.err

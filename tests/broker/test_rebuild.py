@@ -45,9 +45,10 @@ def small_talk(number: int, time: int = 0) -> list[str]:
         )
         for index, text in enumerate(told)
     ]
-    return [
-        event.model_dump_json() + "\n" for event in (*events, SessionEnded(**key, at=START + timedelta(minutes=time)))
+    events += [
+        SessionEnded(**key, session_id=f"s{time}-{session}", at=START + timedelta(minutes=time)) for session in (0, 1)
     ]
+    return [event.model_dump_json() + "\n" for event in events]
 
 
 async def digest(pipeline: Pipeline, **more: str) -> dict[str, str]:
@@ -84,6 +85,26 @@ async def test_rebuilt_with_nothing_changed_it_is_the_same_and_no_model_is_asked
             again = await pipeline.eunoe("rebuild", "--into", "v2", **asking)
             assert again.code == 2
             assert "eunoe drop v2" in again.err
+
+
+@pytest.mark.slow
+async def test_another_temperature_asks_anew_and_once(pipeline: Pipeline):
+    async with ModelServer(ServerSettings()) as model:
+        asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none"}
+        warmer = {**asking, "EUNOE_MODEL_TEMPERATURE": "0.7"}
+        async with pipeline.up(**asking):
+            await pipeline.produce(*small_talk(1))
+            await pipeline.remembered(2, "c1")
+            before, asked, paid = await digest(pipeline), model.stats["chat"], []
+            for generation in ("v2", "v3"):
+                result = await pipeline.eunoe("rebuild", "--into", generation, "--json", timeout_s=200, **warmer)
+                assert result.code == 0, result.err
+                paid.append(result.json["calls"])
+                # the server answers by the prompt alone
+                assert await digest(pipeline, EUNOE_GENERATION=generation) == before
+            assert paid[0] > 0
+            assert paid[1] == 0
+            assert model.stats["chat"] == asked + paid[0]
 
 
 @pytest.mark.slow

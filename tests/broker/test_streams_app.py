@@ -16,6 +16,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IllegalStateError, KafkaConnectionError
 
+from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, lag, list_topics
 from eunoe.streams.group.dispatcher import one_by_one
@@ -26,7 +27,6 @@ from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support import given
-from tests.support.ports import free_port
 from tests.support.session import SessionServers
 from tests.support.tansu import settings
 

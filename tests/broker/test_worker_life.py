@@ -6,8 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 
-from eunoe.streams.admin import lag
+from eunoe.deploy.settings import Settings
+from eunoe.streams.admin import create_topics, lag
+from eunoe.streams.settings import client_options
+from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from tests.support.command import until
 from tests.support.workers import House, house
@@ -68,6 +72,35 @@ async def test_patience_ends_in_exit_code_69(home: House):
     assert f"Qdrant at 127.0.0.1:{home.qdrant.port}" in worker.said()
 
 
+@pytest.mark.slow
+async def test_a_log_shorter_than_what_was_handled_is_refused_until_the_epoch_is_raised(home: House):
+    first = await home.worker("intake")
+    await home.produce(8)
+    await home.until_applied("intake", 8)
+    await until(lambda: _no_lag(home, "intake"), 60, first.said)
+    assert await first.stop() == 0
+    before = await home.applied("intake")
+    await remake_log(home.settings)
+    await home.produce(4, first=8)
+    refused = await home.worker("intake", ready=False)
+    assert await refused.ended() == 2
+    assert (refused.lines_with("EUNOE_EPOCH=1"), refused.lines_with("Traceback")) == (1, 0), refused.said()
+    assert await home.applied("intake") == before, "records of the new log were handled"
+    await home.worker("intake", EUNOE_EPOCH="1")
+    await home.until_applied("intake", 12)
+
+
+async def remake_log(settings: Settings) -> None:
+    """Delete the topic of the log and create it anew, without a record."""
+    admin = AIOKafkaAdminClient(**client_options(settings.kafka_settings))
+    await admin.start()
+    try:
+        await admin.delete_topics([settings.names.name(Topic.CONVERSATIONS)])
+    finally:
+        await admin.close()
+    await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
+
+
 async def test_many_that_wait_for_redis_say_it_once_commit_nothing_and_go_on(home: House):
     assert home.redis is not None
     worker = await home.worker("all")
@@ -98,6 +131,7 @@ async def _waiting(worker, number: int) -> bool:
     return await worker.metric(r"eunoe_waiting\{") >= number
 
 
+@pytest.mark.slow
 async def test_who_waits_gives_way_to_a_rebalance_and_commits_nothing(home: House):
     """One of two workers leaves while both wait: what it held goes to the other, and nothing counts as done."""
     staying, leaving = await asyncio.gather(home.worker("compress"), home.worker("compress"))

@@ -123,7 +123,7 @@ async def test_several_languages_write_one_conversation_and_the_log_decides(
     utterances = [event["utterance_id"] for event in events if event["type"] == "utterance"]
     assert len(utterances) == len(set(utterances)) == 2 * len(programs) * len(TEXTS)
     assert [line.utterance_id for segment in view.segments for line in segment.lines] == utterances
-    assert sorted({segment.session for segment in view.segments}) == list(range(1, view.head.session + 1))
+    assert sorted({segment.session for segment in view.segments}) == list(range(1, view.head.closed + 1))
 
 
 def test_the_document_shows_the_very_files():

@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.schemas.ports import LogPositions
+from eunoe.schemas.ports import ActivityList, LogPositions
 from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
-from tests.support import valkeys
+from eunoe.workers.stores.redis import RedisActivityList, RedisLogPositions, RedisStore, forget_generation
+from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from tests.support import given, valkeys
 from tests.support.session import SessionServers
 
 SEVERAL = [pytest.mark.broker, pytest.mark.embedded("starts a cluster and a sentinel of its own")]
@@ -82,6 +84,24 @@ def log_positions(redis: RedisClient | None, keys: Keys) -> LogPositions:
 
 
 @pytest.fixture
+def activity(redis: RedisClient | None, keys: Keys, log_positions: LogPositions) -> ActivityList:
+    if redis is None:
+        assert isinstance(log_positions, MemoryLogPositions)
+        return log_positions
+    return RedisActivityList(redis, keys)
+
+
+@pytest.fixture
+def handled_positions(
+    redis: RedisClient | None, keys: Keys, store: MemoryStore | RedisStore
+) -> MemoryHandledPositions | RedisHandledPositions:
+    if isinstance(store, MemoryStore):
+        return MemoryHandledPositions(store)
+    assert redis is not None
+    return RedisHandledPositions(redis, keys)
+
+
+@pytest.fixture
 def answers(redis: RedisClient | None, keys: Keys) -> AnswerCache:
     return MemoryAnswers() if redis is None else RedisAnswers(redis, keys, ttl_s=60)
 
@@ -91,7 +111,7 @@ async def index(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[Mem
     if request.param == "memory":
         yield MemoryIndex()
         return
-    client = QdrantRest(request.getfixturevalue("qdrant_url"))
+    client = QdrantRest(request.getfixturevalue("qdrant_url"), api_key=given.qdrant_key())
     real = QdrantIndex(client, keys)
     yield real
     await real.drop_generation()

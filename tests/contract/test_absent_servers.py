@@ -2,8 +2,10 @@
 
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 from qdrant_client import models
@@ -12,20 +14,25 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 
+from eunoe.deploy.clients.redis import open_redis_url
+from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.decisions import Collection, Commit, Ledger, Outbox, Point, Put, Scope
-from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.ports import Search
+from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
+from eunoe.schemas.ports import ReadPartition, Search
 from eunoe.workers.stores.answers import RedisAnswers
+from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
-from tests.support.ports import free_port
+from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from tests.support.secured import Certificates, tls_port
 from tests.support.servers import QdrantProcess, local_qdrant, valkey
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("stops, fills and breaks its servers")]
 
 SCOPE = Scope("segment", "acme/c1")
+READER = ReadPartition("segment", "sessions", 0)
 KEYS = Keys()
 
 
@@ -36,9 +43,10 @@ def _redis(port: int, password: str | None = None) -> Redis:
 async def test_no_redis_is_unavailable_and_the_text_tells_where() -> None:
     port = free_port()
     client = _redis(port, password="hush-hush")
-    store, log_positions, answers = (
+    store, log_positions, handled, answers = (
         RedisStore(client, KEYS),
         RedisLogPositions(client, KEYS),
+        RedisHandledPositions(client, KEYS),
         RedisAnswers(client, KEYS),
     )
     calls = [
@@ -47,8 +55,10 @@ async def test_no_redis_is_unavailable_and_the_text_tells_where() -> None:
         store.mark_sent(SCOPE, 1),
         store.park(SCOPE, 1, "s", "x"),
         store.scan("segment", "acme/c1", "t"),
-        log_positions.position(0),
-        log_positions.remember(0, 1),
+        log_positions.answering(0),
+        handled.stored(READER),
+        handled.store(READER, "", 1, {}),
+        handled.take(READER, "", 1),
         answers.get("x"),
         forget_generation(client, KEYS),
     ]
@@ -212,3 +222,32 @@ def _point() -> Point:
         text="x",
         dense=np.array([1, 0], "<f4").tobytes(),
     )
+
+
+@pytest.mark.parametrize("kind", ["", "+cluster", "+sentinel"])
+async def test_a_scheme_that_does_not_fit_the_port_is_named_with_the_one_that_does(tmp_path: Path, kind: str) -> None:
+    rest = "/master" if kind == "+sentinel" else ""
+    with valkey(tmp_path) as server:
+        async with tls_port(Certificates.make(tmp_path), server.port) as port:
+            for url, advice in (
+                (f"redis{kind}://127.0.0.1:{port}{rest}", f"asks for TLS: use rediss{kind}://"),
+                (f"rediss{kind}://127.0.0.1:{server.port}{rest}", f"speaks no TLS: use redis{kind}://"),
+            ):
+                with pytest.raises(Misconfigured) as told:
+                    async with open_redis_url(url) as client:
+                        await RedisConnection(client).command("GET", "x")
+                assert advice in str(told.value)
+                assert "\n" not in str(told.value)
+
+
+async def test_the_port_of_qdrants_grpc_gets_a_hint() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    client = QdrantRest(f"http://127.0.0.1:{port}")
+    try:
+        with pytest.raises(Unavailable, match=f"Qdrant at 127.0.0.1:{port}: .*is it the port of Qdrant's gRPC"):
+            await QdrantIndex(client, KEYS).identities()
+    finally:
+        await client.close()
+        server.stop(None).wait()

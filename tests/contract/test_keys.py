@@ -32,7 +32,8 @@ def test_the_names_are_those_that_people_look_for() -> None:
         "eunoe:v1:{acme/c1}:segment!parked/7",
     ]
     assert KEYS.ledger(Scope("respond", "acme/c1", "r 1")) == "eunoe:v1:{acme/c1}:respond@r%201"
-    assert KEYS.positions() == "eunoe:v1:{log}:positions"
+    assert KEYS.positions("intake") == "eunoe:v1:{log}:positions"
+    assert KEYS.positions("segment", 3) == "eunoe:v1:{log~3}:positions/segment"
     assert KEYS.timers(3) == "eunoe:v1:{log-3}:timers"
     assert KEYS.collection(Collection.SEGMENTS) == "eunoe.v1.segments"
 
@@ -65,3 +66,19 @@ def test_names_that_would_reach_into_others_are_refused(bad: str) -> None:
 def test_a_key_that_is_none_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="conversation key"):
         KEYS.ledger(Scope("segment", bad))
+
+
+@pytest.mark.parametrize(
+    ("key", "conversation"),
+    [
+        ("eunoe:v1:{default/c}:update", "default/c"),
+        ("eunoe:v1:{log}:index", None),
+        ("eunoe:v2:{default/c}:update", None),
+        ("other:v1:{default/c}:update", None),
+        ("eunoe:v1:{default/c", None),
+        ("a/b", None),
+        ("", None),
+    ],
+)
+def test_keys_of_others_belong_to_no_conversation(key: str, conversation: str | None) -> None:
+    assert KEYS.conversation_of(key) == conversation

@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import aiohttp
 import httpx
 import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from tests.support.ports import free_port
+from eunoe.deploy.local.ports import free_port
+from eunoe.schemas.decisions import Collection
+from eunoe.schemas.errors import Misconfigured
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.qdrant import QdrantIndex
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from tests.support.servers import QdrantProcess, local_qdrant
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("is about the embedded Qdrant")]
@@ -27,6 +33,31 @@ BASE = f"/collections/{NAME}"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantProcess]:
     with local_qdrant(tmp_path_factory.mktemp("qdrant") / "data") as running:
         yield running
+
+
+async def test_a_server_with_a_key_serves_who_has_it(tmp_path: Path) -> None:
+    with local_qdrant(tmp_path / "data", key="right") as server:
+        async with aiohttp.ClientSession(server.url) as session:
+
+            async def status(path: str, **headers: str) -> int:
+                async with session.get(path, headers=headers) as answer:
+                    return answer.status
+
+            assert [await status(path) for path in ("/", "/readyz", "/livez", "/healthz")] == [200] * 4
+            assert await status("/collections", **{"api-key": "right"}) == 200
+            assert await status("/collections", authorization="Bearer right") == 200
+            for path in ("/collections", "/metrics", "/collections/x/exists", "/nowhere"):
+                assert await status(path) == 401
+                assert await status(path, **{"api-key": "wröng"}) == 401
+        right, wrong = QdrantRest(server.url, api_key="right"), QdrantRest(server.url, api_key="wrong-one")
+        await QdrantIndex(right, Keys()).prepare("e", 2)
+        with pytest.raises(Misconfigured, match=r"Qdrant at .* refuses the API key .*EUNOE_QDRANT_API_KEY") as caught:
+            await QdrantIndex(wrong, Keys()).prepare("e", 2)
+        with pytest.raises(Misconfigured):
+            await QdrantIndex(wrong, Keys()).seqs(Collection.TREE, "t/c")
+        assert "wrong-one" not in str(caught.value)
+        await right.close()
+        await wrong.close()
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
-"""`LogPositions`: handled positions and idle timers, by partition."""
+"""`LogPositions`: idle timers and promotions, by partition."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 from eunoe.schemas.decisions import Timer
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import DueTimer, LogPositions
+from eunoe.schemas.ports import ActiveConversation, ActivityList, DueTimer, LogPositions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -18,23 +17,6 @@ async def due_keys(
     log_positions: LogPositions, seconds: float = 3600, limit: int = 100, partition: int = 0
 ) -> list[str]:
     return [due.key for due in await log_positions.due(partition, NOON + timedelta(seconds=seconds), limit)]
-
-
-async def test_no_position_at_first(log_positions: LogPositions) -> None:
-    assert await log_positions.position(0) is None
-
-
-async def test_a_position_never_goes_back(log_positions: LogPositions) -> None:
-    big = 3 * 2**60
-    for position in (0, 9, 10, 5, big + 1, big, 99):
-        await log_positions.remember(1, position)
-    await log_positions.remember(11, 0)
-    assert [await log_positions.position(partition) for partition in (1, 11, 0)] == [big + 1, 0, None]
-
-
-async def test_of_many_positions_the_last_stays(log_positions: LogPositions) -> None:
-    await asyncio.gather(*(log_positions.remember(0, (number * 37) % 101) for number in range(101)))
-    assert await log_positions.position(0) == 100
 
 
 async def test_a_timer_comes_back_as_it_was(log_positions: LogPositions) -> None:
@@ -87,3 +69,47 @@ async def test_promotions_count_from_their_position_on(log_positions: LogPositio
 async def test_a_promotion_that_nobody_announced_is_told_apart(log_positions: LogPositions) -> None:
     assert not await log_positions.was_announced(3, 9, "v2", None)
     assert not await log_positions.was_announced(3, 9, "v2", "guessed")
+
+
+async def test_a_timer_of_an_earlier_decision_changes_nothing(log_positions: LogPositions) -> None:
+    def numbered(number: int, utterance: str | None, seconds: float = 0) -> Timer:
+        return timer(seconds, utterance).model_copy(update={"number": number})
+
+    big = 3 * 2**60
+    await log_positions.schedule(0, "a/1", numbered(big + 1, "u2"))
+    await log_positions.schedule(0, "a/1", numbered(big, None))
+    await log_positions.schedule(0, "a/1", numbered(99, "u1", 7))
+    now = NOON + timedelta(hours=1)
+    assert await log_positions.due(0, now, 9) == [DueTimer("a/1", numbered(big + 1, "u2"))], "a zombie cancels nothing"
+    await log_positions.schedule(0, "a/1", numbered(big + 2, None))
+    await log_positions.schedule(0, "a/1", numbered(big + 1, "u2"))
+    assert await log_positions.due(0, now, 9) == [], "and sets nothing again"
+    await log_positions.schedule(0, "a/1", numbered(big + 3, "u3"))
+    assert await log_positions.due(0, now, 9) == [DueTimer("a/1", numbered(big + 3, "u3"))]
+
+
+async def test_conversations_are_listed_by_their_last_activity(
+    log_positions: LogPositions, activity: ActivityList
+) -> None:
+    for number in range(7):
+        await log_positions.schedule(0, conversation_key("acme", f"c/{number % 5}"), timer(number // 2))
+    await log_positions.schedule(1, conversation_key("acme", "c/0"), timer(0, None))  # late: goes back to nothing
+    await log_positions.schedule(0, conversation_key("acme/c", "other"), timer(9))
+    found = await activity.active("acme", 10)
+    seconds = [round((one.active - NOON).total_seconds()) for one in found]
+    assert [one.conversation_id for one in found] == ["c/1", "c/4", "c/0", "c/3", "c/2"]
+    assert seconds == [3, 2, 2, 1, 1]
+    assert await activity.active("nobody", 10) == []
+
+
+async def test_a_list_of_conversations_is_read_page_by_page(
+    log_positions: LogPositions, activity: ActivityList
+) -> None:
+    for number in range(11):
+        await log_positions.schedule(0, conversation_key("acme", f"c{number}"), timer(number // 4))
+    whole = await activity.active("acme", 100)
+    assert len(whole) == 11
+    found: list[ActiveConversation] = []
+    while page := await activity.active("acme", 3, found[-1] if found else None):
+        found += page
+    assert found == whole

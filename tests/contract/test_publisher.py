@@ -2,6 +2,8 @@
 
 import pytest
 
+from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
+from eunoe.schemas.errors import Refused
 from eunoe.streams.admin import create_topics
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge, size_of
@@ -10,6 +12,7 @@ from eunoe.streams.record import Message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import DEFAULT_MAX_BYTES, Topic, TopicNames
 from tests.support import given
+from tests.support.needs import Broker, under_test
 from tests.support.tansu import settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -43,6 +46,15 @@ async def log(request):
 
     yield publisher, read
     await publisher.stop()
+
+
+async def test_the_places_of_what_was_published_are_given(log):
+    publisher, read = log
+    messages = [Message(Topic.SESSIONS, b"key%d" % (i % 5), b"%d" % i) for i in range(40)]
+    places = [*await publisher.publish(messages[:39]), *await publisher.publish(messages[39:])]
+    there = {(record.partition, record.offset): record.value for record in await read(Topic.SESSIONS)}
+    assert [there[place.partition, place.offset] for place in places] == [each.value for each in messages]
+    assert {place.topic for place in places} == {"sessions"}
 
 
 async def test_what_is_published_is_there_in_order(log):
@@ -108,3 +120,12 @@ async def test_who_waits_for_a_topic_hears_when_the_broker_has_something_there(k
         assert sorted(heard) == ["one", "one", "other"]
     finally:
         await publisher.stop()
+
+
+@pytest.mark.broker
+async def test_the_embedded_broker_is_told_from_an_ordinary_one(kafka):
+    if under_test() is Broker.EMBEDDED:
+        await refuse_ordinary_broker(kafka)
+        return
+    with pytest.raises(Refused, match=r"^EUNOE_BROKER__EMBEDDED is set, but .* is not the broker of `eunoe up`.*$"):
+        await refuse_ordinary_broker(kafka)

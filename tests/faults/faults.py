@@ -7,8 +7,9 @@ import os
 import platform
 import random
 import resource
+import shutil
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -149,6 +150,58 @@ async def lose_redis_nodes(house: House, chance: random.Random) -> None:
         await asyncio.to_thread(node.start)
 
 
+async def roll_back_redis(house: House, chance: random.Random) -> None:
+    """Redis ends and comes back over an older copy of its files, twice, while the workers live."""
+    assert house.redis is not None
+    for _ in range(2):
+        await asyncio.sleep(chance.uniform(1.0, 2.0))
+        with _older_files(house.directory / "valkey"):
+            await asyncio.sleep(chance.uniform(1.0, 4.0))
+            assert house.redis.pid is not None
+            os.kill(house.redis.pid, signal.SIGKILL)
+            await house.redis.stop()
+        await asyncio.sleep(chance.uniform(0.0, 1.0))
+        await house.redis.start()
+
+
+async def roll_back_redis_nodes(house: House, chance: random.Random) -> None:
+    """Each node of a cluster, one after the other, ends and comes back over an older copy of its files."""
+    assert house.cluster is not None
+    for node in chance.sample(house.cluster.nodes, len(house.cluster.nodes)):
+        await asyncio.sleep(chance.uniform(0.5, 1.5))
+        with _older_files(node.directory / "appendonlydir"):
+            await asyncio.sleep(chance.uniform(1.0, 3.0))
+            node.kill()
+        await asyncio.sleep(chance.uniform(0.0, 1.0))
+        await asyncio.to_thread(node.start)
+
+
+@contextlib.contextmanager
+def _older_files(directory: Path) -> Iterator[None]:
+    """Copies a folder, and puts the copy in its place at the end; a file that grows meanwhile is cut."""
+    copied = directory.with_name(f"{directory.name}-copied")
+    shutil.copytree(directory, copied)
+    yield
+    shutil.rmtree(directory)
+    copied.rename(directory)
+
+
+async def fail_over_redis(house: House, chance: random.Random) -> None:
+    """A replica falls behind for seconds, then the master ends and the sentinel promotes the replica as it is."""
+    sentinel = house.sentinel
+    assert sentinel is not None
+    await asyncio.sleep(chance.uniform(2.0, 4.0))
+    sentinel.replica.kill()
+    await asyncio.sleep(chance.uniform(1.0, 3.0))
+    sentinel.master.kill()
+    await asyncio.to_thread(sentinel.replica.start)
+
+    async def moved() -> bool:
+        return await asyncio.to_thread(sentinel.moved)
+
+    await until(moved, 60, lambda: "the sentinel does not promote the replica")
+
+
 async def restart_qdrant(house: House, chance: random.Random) -> None:
     """SIGKILL to Qdrant, twice."""
     for _ in range(2):
@@ -230,19 +283,24 @@ def _lacks_kafka() -> str | None:
 
 # ---- the model's endpoint
 
-_STORMS = (
-    {ModelFault.TOO_MANY: 0.9},
-    {ModelFault.ERROR: 0.6},
-    {ModelFault.DROP: 0.5},
-    {ModelFault.HANG: 0.2},
-)
+_STORMS = ({ModelFault.TOO_MANY: 0.9}, {ModelFault.ERROR: 0.6}, {ModelFault.DROP: 0.5})
+_HANGING = {ModelFault.HANG: 0.2}
 
 
 async def storm_model(house: House, chance: random.Random) -> None:
-    """One storm after the other: 429s, 500s, cut connections, answers that never come."""
+    """One storm after the other: 429s, 500s, cut connections."""
+    await _storm(house, chance, _STORMS)
+
+
+async def storm_and_hang_model(house: House, chance: random.Random) -> None:
+    """The same, and answers that come too late: the time limits of questions decide what is asked again, or offline."""
+    await _storm(house, chance, (*_STORMS, _HANGING))
+
+
+async def _storm(house: House, chance: random.Random, storms: Sequence[Mapping[ModelFault, float]]) -> None:
     quiet = house.model.settings
     try:
-        for rates in chance.sample(_STORMS, len(_STORMS)):
+        for rates in chance.sample(storms, len(storms)):
             house.model.settings = replace(quiet, faults=by_rate(rates))
             await asyncio.sleep(chance.uniform(3.0, 5.0))
     finally:
@@ -260,8 +318,14 @@ async def anything(house: House, chance: random.Random) -> None:
             await act(house, chance)
 
 
-IMPATIENT = {"EUNOE_BLEND__WAIT_S": "0.2", "EUNOE_BLEND__WAIT_UNASKED_S": "0.3"}
-"""Turns go on without memory of the session before where it is late."""
+IMPATIENT = {
+    "EUNOE_BLEND__WAIT_S": "0.2",
+    "EUNOE_BLEND__WAIT_UNASKED_S": "0.3",
+    "EUNOE_MODEL_TIMEOUT_SECONDS": "4",
+    "EUNOE_MODEL_DECISION_SECONDS": "120",
+    "EUNOE_MODEL_REPLY_SECONDS": "20",
+}
+"""Turns go on without memory of the session before where it is late; decisions go on without a slow model."""
 
 REFERENCE = Fault("none", nothing)
 
@@ -278,10 +342,18 @@ FAULTS: dict[str, Fault] = {
         Fault("redis-away", lose_sight_of_redis),
         Fault("disk-full", fill_disk),
         Fault("redis-cluster", lose_redis_nodes, Plan(cluster=True)),
+        Fault("redis-rollback", roll_back_redis, goes_back=True),
+        Fault("redis-failover", fail_over_redis, Plan(sentinel=True), goes_back=True),
+        Fault("redis-node-rollback", roll_back_redis_nodes, Plan(cluster=True), goes_back=True),
         Fault("qdrant-restart", restart_qdrant),
         Fault("model-storm", storm_model),
         Fault("model-malformed", nothing, Plan(answers=PromptAnswers(malformed=0.2))),
-        Fault("rebuild", storm_model, Plan(answers=PromptAnswers(malformed=0.2), variables=IMPATIENT), rebuilt=True),
+        Fault(
+            "rebuild",
+            storm_and_hang_model,
+            Plan(answers=PromptAnswers(malformed=0.2), variables=IMPATIENT),
+            rebuilt=True,
+        ),
         Fault("broker-restart", restart_broker, Plan(brokers=1), _lacks_kafka),
         Fault("broker-loss", lose_a_broker, Plan(brokers=3), _lacks_kafka),
     )

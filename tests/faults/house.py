@@ -10,7 +10,8 @@ from pathlib import Path
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.shared import open_publisher, open_store, store_keys
 from eunoe.deploy.local.notice import StackUrls
-from eunoe.deploy.local.servers import HOST, Server, ServerProcess, qdrant, tansu, valkey
+from eunoe.deploy.local.ports import HOST, free_port
+from eunoe.deploy.local.servers import Server, ServerProcess, qdrant, tansu, valkey
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
@@ -22,19 +23,19 @@ from tests.faults.workers import Nursery, Starter, Worker
 from tests.support.command import until
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.model_server.server import ModelServer, ServerSettings
-from tests.support.ports import free_port
 from tests.support.prompt_answers import PromptAnswers
-from tests.support.valkeys import ValkeyCluster, valkey_cluster
+from tests.support.valkeys import ValkeyCluster, ValkeySentinel, valkey_cluster, valkey_sentinel
 
 PARTITIONS = 6
 SESSION_TIMEOUT_S = 6.0
 """After this silence a worker is dead to the broker."""
-MODEL_TIMEOUT_S = 4.0
 _JOINED_S = 120.0
 
 OWN = {
     "EUNOE_LANGUAGE": "openai",
-    "EUNOE_MODEL_TIMEOUT_SECONDS": str(MODEL_TIMEOUT_S),
+    "EUNOE_MODEL_TIMEOUT_SECONDS": "60",
+    "EUNOE_MODEL_DECISION_SECONDS": "3600",
+    "EUNOE_MODEL_REPLY_SECONDS": "3600",
     "EUNOE_BLEND__WAIT_S": "0",
     "EUNOE_BLEND__WAIT_UNASKED_S": "0",
     "EUNOE_INTAKE__IDLE_SECONDS": "864000",
@@ -42,7 +43,7 @@ OWN = {
     "EUNOE_SHUTDOWN_SECONDS": "30",
     "OPENAI_API_KEY": "none",
 }
-"""Unbounded waits of blend: what timing decides elsewhere is decided by the log here."""
+"""No time limit decides anything, as those of blend and of the model do elsewhere: the log decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Plan:
     """Settings of its workers, beside `OWN`."""
     cluster: bool = False
     """True: three nodes of a Redis Cluster in the place of the one Redis."""
+    sentinel: bool = False
+    """True: a Redis with a replica behind a sentinel."""
 
     @property
     def broker(self) -> str:
@@ -76,6 +79,7 @@ class House:
     nursery: Nursery
     redis: ServerProcess | None
     cluster: ValkeyCluster | None
+    sentinel: ValkeySentinel | None
     qdrant: ServerProcess
     kafka: KafkaCluster | None
     store: RedisStore
@@ -108,10 +112,12 @@ class House:
             while True:
                 try:
                     publisher = self._publisher or await self._connect()
-                    return await publisher.publish(messages)
+                    await publisher.publish(messages)
                 except Unavailable:
                     await self._disconnect()
                     await asyncio.sleep(0.5)
+                else:
+                    return
 
     async def _connect(self) -> KafkaPublisher:
         publisher = KafkaPublisher(self.settings.kafka_settings, self.settings.names)
@@ -144,8 +150,10 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
     async with AsyncExitStack() as closing:
         kafka = await _open_kafka(plan, closing)
         cluster = await _open_cluster(plan, directory / "cluster", closing)
+        sentinel = await _open_sentinel(plan, directory / "sentinel", closing)
         broker = None if kafka else ServerProcess(tansu(free_port(), directory / "logs"))
-        redis = None if cluster else ServerProcess(_valkey(directory))
+        several = cluster or sentinel
+        redis = None if several else ServerProcess(_valkey(directory))
         index = ServerProcess(qdrant(free_port(), directory / "qdrant", directory / "logs"))
         servers = [server for server in (broker, redis, index) if server is not None]
         for server in servers:
@@ -155,13 +163,13 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
             ModelServer(ServerSettings(delay_s=0.02, scripts={"*": plan.answers}, hang_s=60.0))
         )
         bootstrap = f"{HOST}:{broker.server.port}" if broker else kafka.bootstrap if kafka else ""
-        redis_url = f"redis://{HOST}:{redis.server.port}/0" if redis else cluster.url if cluster else ""
+        redis_url = f"redis://{HOST}:{redis.server.port}/0" if redis else several.url if several else ""
         settings = _settings(bootstrap, redis_url, index, name, kafka=kafka)
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
         store = await closing.enter_async_context(open_store(settings))
         variables = {**environment(settings), **OWN, "EUNOE_PREFIX": name, "EUNOE_PARTITIONS": str(PARTITIONS)}
         variables |= {"OPENAI_BASE_URL": model.base_url, **plan.variables}
-        house = House(directory, settings, variables, model, nursery, redis, cluster, index, kafka, store)
+        house = House(directory, settings, variables, model, nursery, redis, cluster, sentinel, index, kafka, store)
         closing.push_async_callback(house._disconnect)
         closing.push_async_callback(house.stop_workers)
         for stage in STAGES:
@@ -176,6 +184,10 @@ async def _open_kafka(plan: Plan, closing: AsyncExitStack) -> KafkaCluster | Non
 
 async def _open_cluster(plan: Plan, directory: Path, closing: AsyncExitStack) -> ValkeyCluster | None:
     return await asyncio.to_thread(closing.enter_context, valkey_cluster(directory)) if plan.cluster else None
+
+
+async def _open_sentinel(plan: Plan, directory: Path, closing: AsyncExitStack) -> ValkeySentinel | None:
+    return await asyncio.to_thread(closing.enter_context, valkey_sentinel(directory)) if plan.sentinel else None
 
 
 def _valkey(directory: Path) -> Server:

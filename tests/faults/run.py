@@ -34,6 +34,8 @@ class Fault:
     """Why it cannot be run here; None: it can."""
     rebuilt: bool = False
     """True: time decides what is remembered; it is compared with a rebuild, not with the undisturbed run."""
+    goes_back: bool = False
+    """True: Redis loses what it acknowledged. That must be noticed; asks may be answered again, in other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> 
             await _live_through(house, fault, trial, random.Random(f"{fault.name} {seed}"), outcome)
             if fault.rebuilt:
                 outcome.rebuilt = await rebuild(house, outcome.faults)
-            await _judge(house, trial.load, outcome)
+            await _judge(house, trial.load, outcome, fault)
     except (AssertionError, EunoeError, TimeoutError) as broken:
         outcome.faults.append(f"the house did not hold: {type(broken).__name__}: {broken}")
     finally:
@@ -98,13 +100,21 @@ async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> 
     return outcome
 
 
-async def _judge(house: House, load: Load, outcome: Outcome) -> None:
+async def _judge(house: House, load: Load, outcome: Outcome, fault: Fault) -> None:
     """Stop the processes and read what they left."""
     outcome.ends = house.exits
     if not await house.stop_workers():
         outcome.faults.append("a process did not stop within its deadline")
     _judge_exits(house, outcome)
-    outcome.findings = await examine(house, load)
+    if fault.goes_back and not _notices(house):
+        outcome.faults.append("Redis went back, and no worker noticed")
+    outcome.findings = await examine(house, load, goes_back=fault.goes_back)
+
+
+def _notices(house: House) -> int:
+    """How often a worker found that the store shows less than before."""
+    logs = [worker.log.read_text(errors="replace") for worker in house.workers if worker.log.exists()]
+    return sum(log.count("STATE STORE WENT BACK") + log.count("shows it handled up to") for log in logs)
 
 
 async def _live_through(house: House, fault: Fault, trial: Trial, chance: random.Random, outcome: Outcome) -> None:

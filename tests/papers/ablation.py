@@ -8,12 +8,12 @@ from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.answering import Said, replier_of
 from eunoe.deploy.evaluate.corpus import answerable
 from eunoe.deploy.evaluate.indexed import IndexedConversation
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.deploy.evaluate.textscores import token_f1
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import DEFAULT_AGENT, Line
-from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.replier import ReplyTask
@@ -57,14 +57,13 @@ class AblationPlan:
     replies: bool
     """Whether to generate replies too."""
     settings: StageSettings
-    language: LanguageModel | None = None
     blend_every: int = 5
     """For CREEM: every n-th utterance is blended."""
 
 
 async def ablate(
     conversations: Sequence[LoadedConversation],
-    embedder: Embedder,
+    models: EvalModels,
     plan: AblationPlan,
     advance: Advance = lambda: None,
 ) -> list[AblationRow]:
@@ -74,7 +73,7 @@ async def ablate(
     for loaded in conversations:
         indexed_conversations: dict[str, IndexedConversation] = {}
         for place, variant in enumerate(rows):
-            indexed = await _indexed(loaded, embedder, plan, variant, indexed_conversations)
+            indexed = await _indexed(loaded, models, plan, variant, indexed_conversations)
             found[place] += await _judge(adjusted(indexed, variant.changed), variant, plan)
             advance()
     return [_row(variant, found[place]) for place, variant in enumerate(rows)]
@@ -82,7 +81,7 @@ async def ablate(
 
 async def _indexed(
     loaded: LoadedConversation,
-    embedder: Embedder,
+    models: EvalModels,
     plan: AblationPlan,
     variant: Variant,
     known: dict[str, IndexedConversation],
@@ -91,9 +90,7 @@ async def _indexed(
     how = variant.how
     if how.name not in known:
         baselines = next((indexed.baselines for indexed in known.values()), None)
-        known[how.name] = await IndexedConversation.build(
-            loaded, embedder, plan.settings, plan.language, how, baselines
-        )
+        known[how.name] = await IndexedConversation.build(loaded, models, plan.settings, how, baselines)
     return known[how.name]
 
 

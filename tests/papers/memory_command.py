@@ -1,15 +1,14 @@
 """`python -m tests.papers memory` and `ablation`."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from eunoe.deploy.cli.evalshared import open_checked_models
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -22,12 +21,11 @@ from eunoe.deploy.cli.evaluating import (
 )
 from eunoe.deploy.cli.output import Json
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.models import open_embedder, open_language
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
+from eunoe.deploy.evaluate.fallbacks import counts_of, item_lines
 from eunoe.deploy.evaluate.report import OFFLINE, EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
-from eunoe.workers.stores.answers import MemoryAnswers
 from tests.papers.ablation import AblationPlan, AblationRow, ablate, ablation_bars, describe_rows
 from tests.papers.upkeep import UpkeepRow, describe_contradictions, evaluate_upkeep, upkeep_bars
 from tests.papers.variants import variants
@@ -51,7 +49,7 @@ def memory(
     check_folder(report)
     settings = settings_with(embedder)
     corpus = read_corpus(data, sample or ())
-    rows, models = asyncio.run(_memory(corpus, settings, ask_every, as_json))
+    rows, models, decided = asyncio.run(_memory(corpus, settings, ask_every, as_json))
     shown = [{name: value for name, value in row.items() if name != "left"} for row in fields(rows)]
     made = EvalReport(
         name="memory",
@@ -60,6 +58,7 @@ def memory(
         models=models,
         data=hashes(data),
         bars=upkeep_bars(rows),
+        notes=decided,
         about={"contradictions": {row.conversation: row.left for row in rows}},
         details=describe_contradictions(rows),
     )
@@ -68,14 +67,13 @@ def memory(
 
 async def _memory(
     corpus: Sequence[LoadedConversation], settings: Settings, ask_every: int, quiet: bool
-) -> tuple[list[UpkeepRow], dict[str, str]]:
+) -> tuple[list[UpkeepRow], dict[str, str], tuple[str, ...]]:
     async with AsyncExitStack() as closing:
-        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        embedder = await open_embedder(settings, os.environ, closing)
+        models = await open_checked_models(settings, closing)
         with ProgressBars(quiet=quiet) as bars:
             advance = bars.counter("replayed", len(corpus))
-            rows = await evaluate_upkeep(corpus, embedder, settings.stages, language, ask_every, advance)
-        return rows, models_of(settings, language)
+            rows = await evaluate_upkeep(corpus, models, settings.stages, ask_every, advance)
+        return rows, models_of(settings, models.language), tuple(item_lines(counts_of(models.language)))
 
 
 def ablation(
@@ -110,7 +108,7 @@ def ablation(
     settings = settings_with(embedder)
     conversations = with_questions(data, sample or ())
     plan = AblationPlan(budget, questions, with_replies, settings.stages, blend_every=blend_every)
-    rows, models = asyncio.run(_ablation(conversations, settings, plan, as_json))
+    rows, models, decided = asyncio.run(_ablation(conversations, settings, plan, as_json))
     made = EvalReport(
         name="ablation",
         rows=[{name: value for name, value in row.items() if name != "what"} for row in fields(rows)],
@@ -128,6 +126,7 @@ def ablation(
         notes=(
             "Recall and DCG of evidence in percent; a memory counts for the utterances that it cites.",
             *OFFLINE_ROWS.get(models["language"], ()),
+            *decided,
         ),
         about={"what": {f"{row.paper}: {row.variant}": row.what for row in rows}},
         details=describe_rows(rows),
@@ -145,11 +144,10 @@ OFFLINE_ROWS = {
 
 async def _ablation(
     conversations: Sequence[LoadedConversation], settings: Settings, plan: AblationPlan, quiet: bool
-) -> tuple[list[AblationRow], dict[str, str]]:
+) -> tuple[list[AblationRow], dict[str, str], tuple[str, ...]]:
     async with AsyncExitStack() as closing:
-        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        embedder = await open_embedder(settings, os.environ, closing)
+        models = await open_checked_models(settings, closing)
         with ProgressBars(quiet=quiet) as bars:
             advance = bars.counter("rows", len(list(variants())) * len(conversations))
-            rows = await ablate(conversations, embedder, replace(plan, language=language), advance)
-        return rows, models_of(settings, language)
+            rows = await ablate(conversations, models, plan, advance)
+        return rows, models_of(settings, models.language), tuple(item_lines(counts_of(models.language)))

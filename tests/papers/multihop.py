@@ -8,35 +8,37 @@ each as a session, over the in-memory stores.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.schemas.decisions import Collection, Commit, Decision, Scope, Work
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import Change, ChangeKind, MemoriesChanged, Memory
 from eunoe.schemas.ports import Embedder, Hit, Search
+from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
+from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.tree.entries import MemoryEntries
 from eunoe.workers.tree.nodes import NAME, TreeNode
-from eunoe.workers.tree.offline import OfflineAggregator
 from eunoe.workers.tree.reads import TreeRecall, read_leaf_frequencies, read_tree, read_tree_stats
 from eunoe.workers.tree.settings import TreeRecallSettings, TreeSettings
-from eunoe.workers.tree.stage import TreeStage
+from eunoe.workers.tree.spec import SPEC
 
 K = 10
 BUDGET_TOKENS = 400
 """Tokens of about ten facts."""
 ALL = "all"
 NULL = "null_query"
-FLAT, TREE = "leaves", "leaves + ancestors"
-RETRIEVERS = ("dense", "bm25", "rrf", "nodes", FLAT, TREE)
-"""``nodes``: the tree's nodes by cosine; ``leaves``: the tree's ranking of leaves without its ancestor term."""
+FLAT, TREE, STANDING = "leaves", "leaves + ancestors", "leaves + aggregates"
+RETRIEVERS = ("dense", "bm25", "rrf", "nodes", FLAT, TREE, STANDING)
+"""``nodes``: the tree's nodes by cosine; ``leaves``: the tree's ranking of leaves without its ancestor term;
+``aggregates``: those that a model wrote stand among the results."""
 
 _TENANT, _CONVERSATION = "evaluate", "multihop"
 _SPEAKER = "Newsreader"
@@ -79,13 +81,13 @@ class Found:
     facts: frozenset[str]
 
 
-async def evaluate_multihop(path: Path, embedder: Embedder) -> list[MultihopRow]:
+async def evaluate_multihop(path: Path, models: EvalModels) -> list[MultihopRow]:
     """One row per retriever and kind of question, "all" last; questions without evidence are skipped.
 
     Raises `Refused` for a file in another format.
     """
     facts, questions = read_multihop(path)
-    tree = await grow(facts, embedder)
+    tree = await grow(facts, models)
     found: dict[str, list[list[Found]]] = {name: [] for name in RETRIEVERS}
     for question in questions:
         for name, ranked in (await tree.retrieve(question.text)).items():
@@ -98,12 +100,18 @@ def read_multihop(path: Path) -> tuple[list[Fact], list[MultihopQuestion]]:
     """The distinct facts by date, and the questions that have evidence."""
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
-        facts = sorted((datetime.fromisoformat(at), text.strip()) for _, text, _, at in document["facts"])
+        facts = sorted((_time(at), text.strip()) for _, text, _, at in document["facts"])
         questions = [_question(query) for query in document["queries"] if query["question_type"] != NULL]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Refused(f"{path}: no multi-hop data with queries and facts ({type(error).__name__}: {error})") from None
     first = {text: at for at, text in reversed(facts)}
     return sorted((Fact(text, at) for text, at in first.items()), key=lambda fact: (fact.at, fact.text)), questions
+
+
+def _time(text: str) -> datetime:
+    """The time of an article; one without an offset is in UTC."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _question(query: Mapping[str, Any]) -> MultihopQuestion:
@@ -125,8 +133,10 @@ class FactTree:
     async def retrieve(self, question: str) -> dict[str, list[Found]]:
         """Retriever → the retrieved nodes, best first."""
         hits = await self._hits(question)
-        with_tree = TreeRecallSettings(limit=2 * K)
-        for name, settings in ((FLAT, with_tree.model_copy(update={"ancestor_weight": 0.0})), (TREE, with_tree)):
+        standing = TreeRecallSettings(limit=2 * K)
+        leaves = standing.model_copy(update={"aggregates_stand": False})
+        flat = leaves.model_copy(update={"ancestor_weight": 0.0})
+        for name, settings in ((FLAT, flat), (TREE, leaves), (STANDING, standing)):
             ranked = await TreeRecall(self.store, self.index, self.embedder, settings).recall(self.key, question)
             hits[name] = [Hit(hit.node_id, hit.score) for hit in ranked]
         return {name: [self._found(hit.id) for hit in found] for name, found in hits.items()}
@@ -147,16 +157,19 @@ class FactTree:
         return {name: hits[: 2 * K] for name, hits in found.items()}
 
     def _found(self, node_id: str) -> Found:
-        """A node as `Found`: a leaf contains its fact, an aggregate those of its lines that are facts."""
-        text = self.nodes[node_id].text
-        return Found(count_tokens(text), frozenset((text, *text.splitlines())) & self.texts)
+        """A node as `Found`: a leaf contains its fact, an aggregate those that it repeats word for word."""
+        node = self.nodes[node_id]
+        facts = [node.text] if node.is_leaf else [text for text in self.texts if text in node.text]
+        return Found(count_tokens(node.text), frozenset(facts) & self.texts)
 
 
-async def grow(facts: Sequence[Fact], embedder: Embedder) -> FactTree:
-    """Insert and aggregate the facts one by one, with the offline aggregator."""
-    store, index, settings = MemoryStore(), MemoryIndex(), TreeSettings()
+async def grow(facts: Sequence[Fact], models: EvalModels) -> FactTree:
+    """Insert and aggregate the facts one by one, by the language model where there is one."""
+    store, index, embedder = MemoryStore(), MemoryIndex(), models.embedder
     await index.prepare(embedder.name, embedder.dimensions)
-    stage = TreeStage(store, MemoryEntries(), embedder, OfflineAggregator(embedder, settings), settings)
+    settings = StageSettings().with_changes(TreeSettings, ask_model=True)
+    dependencies = Dependencies(store, index, embedder, models.compressor, models.language, settings)
+    stage = SPEC.build(dependencies)
     key = conversation_key(_TENANT, _CONVERSATION)
     for session, fact in enumerate(facts, start=1):
         work = Work(key=key, events=(_event(fact, session),), number=session, log_time=fact.at)

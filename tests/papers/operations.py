@@ -1,4 +1,4 @@
-"""Measures the offline operations on contradictions and on labelled pairs.
+"""Measures operations on contradictions and on labelled pairs, offline and by a language model.
 
 Contradictions are lines in DECODE's format, ``{"turns": [{"text", "agent_id"}], "is_contradiction"}``: whether the last
 turn contradicts an earlier one of its speaker. Pairs are lines ``{"memory", "summary", "label"}``. The length of a
@@ -8,15 +8,18 @@ dialogue is not used as a feature.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Line, Provenance
+from eunoe.schemas.memory import Memory
 from eunoe.workers.update.contradiction import SUSPICION_THRESHOLD, find_contradiction
 from eunoe.workers.update.operations import next_memory
-from eunoe.workers.update.operator import Operation, OperationVerdict
+from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict, Operator
 from eunoe.workers.update.parsing import parse_sentence
 from eunoe.workers.update.rules import decide
 from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
@@ -24,7 +27,9 @@ from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 Row = Mapping[str, Any]
 DESTRUCTIVE = frozenset({Operation.REPLACE, Operation.DELETE})
 MAX_RATE = 0.10
+MODEL_PAIRS = "pairs, by the model"
 _SPEAKER = "speaker"
+_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,11 @@ class PairScores:
     wrong: list[dict[str, str]]
 
 
-def evaluate_file(path: Path) -> dict[str, ContradictionScores | PairScores]:
-    """Measure what the lines of a file contain; raises `Refused` for lines in another format."""
+async def evaluate_file(path: Path, operator: Operator | None = None) -> dict[str, ContradictionScores | PairScores]:
+    """Measure what the lines of a file contain; raises `Refused` for lines in another format.
+
+    Pairs are decided by the strict rules, and by ``operator`` too where one is given, as `MODEL_PAIRS`.
+    """
     rows = list(_rows(path))
     found: dict[str, ContradictionScores | PairScores] = {}
     dialogues = [row for row in rows if "turns" in row]
@@ -67,7 +75,11 @@ def evaluate_file(path: Path) -> dict[str, ContradictionScores | PairScores]:
     if dialogues:
         found["contradictions"] = score_dialogues(dialogues)
     if pairs:
-        found["pairs"] = score_pairs(pairs)
+        texts = [(str(row["memory"]), str(row["summary"])) for row in pairs]
+        found["pairs"] = score_pairs(pairs, [operate(old, new) for old, new in texts])
+        if operator is not None:
+            verdicts = [await _judged(operator, old, new) for old, new in texts]
+            found[MODEL_PAIRS] = score_pairs(pairs, verdicts)
     if len(dialogues) + len(pairs) < len(rows) or not found:
         raise Refused(f"{path}: every line needs 'turns' and 'is_contradiction', or 'memory', 'summary' and 'label'")
     return found
@@ -129,10 +141,9 @@ def _suspicion_of(row: Row) -> float:
     return max((find_contradiction(text, str(last["text"]), _SPEAKER)[0] for text in own), default=0.0)
 
 
-def score_pairs(rows: Sequence[Row]) -> PairScores:
-    """Scores of the strict rules on labelled pairs."""
+def score_pairs(rows: Sequence[Row], answered: Sequence[OperationVerdict]) -> PairScores:
+    """Scores of verdicts on labelled pairs."""
     gold = [Operation(row["label"]) for row in rows]
-    answered = [operate(str(row["memory"]), str(row["summary"])) for row in rows]
     right = [wanted is verdict.operation for wanted, verdict in zip(gold, answered, strict=True)]
     acted = [
         wanted in DESTRUCTIVE
@@ -164,6 +175,28 @@ def operate(memory: str, summary: str) -> OperationVerdict:
     """The strict rules' verdict on two sentences about the same person."""
     found = decide(parse_sentence(memory, _SPEAKER), parse_sentence(summary, _SPEAKER))
     return found or OperationVerdict(Operation.APPEND, "nothing says otherwise")
+
+
+async def _judged(operator: Operator, memory: str, summary: str) -> OperationVerdict:
+    """The verdict of stage update on one pair."""
+    old, new = (_memory(text, session) for session, text in enumerate((memory, summary), 1))
+    return (await operator.operate([OperationPair(old, new)])).verdicts[0]
+
+
+def _memory(text: str, session: int) -> Memory:
+    at = _DAY + timedelta(days=session)
+    line = Line(utterance_id=f"u{session}", speaker=_SPEAKER, text=text, at=at)
+    return Memory(
+        memory_id=f"m{session}",
+        session=session,
+        index=0,
+        speaker=_SPEAKER,
+        text=text,
+        evidence=(line,),
+        at=at,
+        known_from=at,
+        made_by=Provenance(code="pair", model="none"),
+    )
 
 
 def _set_f1(gold: Sequence[Operation], answered: Sequence[Operation]) -> float:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from eunoe.deploy.datasets.locomo import read_sample, samples_in
 from eunoe.deploy.evaluate.indexed import MEMORY_UPDATES
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
-from eunoe.schemas.ports import Embedder
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
+from eunoe.workers.registry import StageSettings
 
 _ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
 
@@ -41,8 +42,8 @@ class ReplayScores:
     fires: list[Fire] = field(default_factory=list)
 
 
-async def replay_file(path: Path, embedder: Embedder) -> ReplayScores:
-    """Run every conversation of a LoCoMo file through the offline stages; raises `Refused` for another format."""
+async def replay_file(path: Path, models: EvalModels) -> ReplayScores:
+    """Run every conversation of a LoCoMo file through the stages; raises `Refused` for another format."""
     samples = samples_in(_bytes(path), path)
     if not samples:
         raise Refused(f"{path}: no LoCoMo conversations to replay")
@@ -50,7 +51,8 @@ async def replay_file(path: Path, embedder: Embedder) -> ReplayScores:
     letters = 0
     for place, sample in enumerate(samples, 1):
         name = str(sample.get("sample_id", f"sample-{place}"))
-        pipeline = InMemoryPipeline(embedder, stages=select_stages(MEMORY_UPDATES))
+        stages = select_stages(MEMORY_UPDATES)
+        pipeline = InMemoryPipeline(models.embedder, StageSettings(), models.language, models.compressor, stages=stages)
         await pipeline.play(read_sample(samples, path, name).events)
         feeds[name] = pipeline.changes()
         letters += pipeline.dead_letters()

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from eunoe.deploy.evaluate.answering import Said, answer, replier_of
+from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, context_of, replier_of
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import Correct, judge
 from eunoe.deploy.evaluate.report import BarChart
@@ -31,9 +31,11 @@ from eunoe.workers.update.reads import all_memories
 LineT = TypeVar("LineT", bound=Value)
 
 DATASET, REPLIES = "dataset.jsonl", "replies.jsonl"
+HISTORY_TOKENS = 1500
+"""Tokens of the utterances nearest to question and right answer that the judge reads."""
 SHORTEST, LONGEST = 10, 15
 """Utterances of the session that ends with the question."""
-JUDGE = "judge-correct/1"
+JUDGE = "judge-correct/2"
 
 _QUESTIONS = """\
 You read summaries of a conversation between two people over several sessions, from old to new. Find out how the facts \
@@ -94,6 +96,7 @@ class Item(Value):
     """Ends with the question."""
     seed: int
     model: str
+    """Name of the model that made it."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -113,6 +116,8 @@ class Outcome(Value):
     budget: int
     model: str
     judge: str
+    settings: str = ""
+    """Digest of all other settings that shape a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,35 +137,48 @@ class Farm:
 
     folder: Path
     model: LanguageModel
+    """The model that replies."""
     judge: LanguageModel
     seed: int
     budget: int
     strategies: tuple[str, ...]
     advance: Advance = lambda: None
+    maker: LanguageModel | None = None
+    """The model that makes questions; `None` means the one that replies."""
+    settings: str = ""
+    """Digest of all other settings that shape a reply."""
+    dataset: Path | None = None
+    """The file of questions, which several models may share; `None` means that of the folder."""
+
+    @property
+    def questions(self) -> Path:
+        """The file of questions."""
+        return self.dataset or self.folder / DATASET
+
+    def kept(self, conversation: str) -> list[Item]:
+        """The items of a conversation in the dataset, whoever made them; raises `Refused` for another seed."""
+        mine = [item for item in read_lines(self.questions, Item) if item.conversation == conversation]
+        for item in mine:
+            if item.seed != self.seed:
+                raise Refused(
+                    f"{self.questions}: {conversation} was made with seed {item.seed}, not with seed {self.seed};"
+                    " take another file"
+                )
+        return mine
 
     async def items(self, indexed: IndexedConversation) -> list[Item]:
-        """The two items of a conversation, made where the dataset lacks them."""
-        kept = {item.name: item for item in read_lines(self.folder / DATASET, Item)}
-        name = indexed.loaded.conversation_id
-        mine = [item for item in kept.values() if item.conversation == name]
-        self._check(mine)
+        """The two items of a conversation; those that the dataset lacks are made from this memory."""
+        mine = self.kept(indexed.loaded.conversation_id)
         if len(mine) >= 2:
             return mine
+        kept = {item.name for item in mine}
         made = []
         for tricky in await self._questions(indexed):
             item = await self._item(indexed, tricky)
             if item is not None and item.name not in kept:
-                append(self.folder / DATASET, item)
+                append(self.questions, item)
                 made.append(item)
         return mine + made
-
-    def _check(self, items: Sequence[Item]) -> None:
-        for item in items:
-            if (item.seed, item.model) != (self.seed, self.model.name):
-                raise Refused(
-                    f"{self.folder / DATASET}: {item.conversation} was made with seed {item.seed} by {item.model},"
-                    f" not with seed {self.seed} by {self.model.name}; take another folder"
-                )
 
     async def _questions(self, indexed: IndexedConversation) -> Sequence[Tricky]:
         speakers = _two(indexed)
@@ -174,7 +192,7 @@ class Farm:
             asked = sorted(one.speaker for one in pair.questions)
             return None if asked == sorted(speakers) else f"one question of each speaker is wanted: {speakers}"
 
-        asked = await ask_checked(self.model, prompt, TrickyPair, fault)
+        asked = await ask_checked(self.maker or self.model, prompt, TrickyPair, fault)
         return asked.answer.questions if asked.answer is not None else ()
 
     async def _item(self, indexed: IndexedConversation, tricky: Tricky) -> Item | None:
@@ -187,7 +205,7 @@ class Farm:
         user = f"{last}\n\nThe last session:\n{delimited(last_session)}"
         prompt = Prompt(name="teafarm-session/1", system=system, user=user, max_tokens=2048)
         asked = await ask_checked(
-            self.model, prompt, MadeSession, lambda made: session_fault(made.utterances, tricky, speakers)
+            self.maker or self.model, prompt, MadeSession, lambda made: session_fault(made.utterances, tricky, speakers)
         )
         if asked.answer is None:
             return None
@@ -199,7 +217,7 @@ class Farm:
             answer=tricky.answer,
             session=asked.answer.utterances,
             seed=self.seed,
-            model=self.model.name,
+            model=(self.maker or self.model).name,
         )
 
     async def ask(self, indexed: IndexedConversation, items: Sequence[Item]) -> None:
@@ -211,17 +229,23 @@ class Farm:
                 if (*item.name, strategy) not in kept:
                     said = Said(item.question, item.speaker, item.other, _lines(indexed, item))
                     reply, _ = await answer(indexed, replier, strategy, said, self.budget)
-                    append(self.folder / REPLIES, await self._judged(item, strategy, reply.text))
+                    append(self.folder / REPLIES, await self._judged(indexed, item, strategy, reply.text))
                 self.advance()
 
     def outcomes(self) -> list[Outcome]:
-        """The replies in the folder of this model, judge and budget."""
-        own = (self.budget, self.model.name, self.judge.name)
+        """The replies in the folder of this model, judge, budget and settings."""
+        own = (self.budget, self.model.name, self.judge.name, self.settings)
         known = read_lines(self.folder / REPLIES, Outcome)
-        return [one for one in known if (one.budget, one.model, one.judge) == own]
+        return [one for one in known if (one.budget, one.model, one.judge, one.settings) == own]
 
-    async def _judged(self, item: Item, strategy: str, reply: str) -> Outcome:
-        given = {"question": item.question, "right_answer": item.answer, "reply": reply}
+    async def _judged(self, indexed: IndexedConversation, item: Item, strategy: str, reply: str) -> Outcome:
+        said = await context_of(indexed, PLAIN, f"{item.question} {item.answer}", HISTORY_TOKENS)
+        given = {
+            "what_was_said": said.text,
+            "question": item.question,
+            "right_answer": item.answer,
+            "reply": reply,
+        }
         verdict = await judge(self.judge, JUDGE, Correct, **given)
         return Outcome(
             conversation=item.conversation,
@@ -232,6 +256,7 @@ class Farm:
             budget=self.budget,
             model=self.model.name,
             judge=self.judge.name,
+            settings=self.settings,
         )
 
 

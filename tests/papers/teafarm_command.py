@@ -4,12 +4,23 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
 
-from eunoe.deploy.cli.evalshared import NO_MODEL, Budget, Judge, Ways, index_conversations, known_ways, open_judge
+from eunoe.deploy.cli.evalshared import (
+    NO_MODEL,
+    Budget,
+    Judge,
+    Ways,
+    index_conversations,
+    known_ways,
+    open_checked_models,
+    open_judge,
+)
 from eunoe.deploy.cli.evaluating import (
     Embedding,
     ReportFolder,
@@ -23,14 +34,17 @@ from eunoe.deploy.cli.evaluating import (
 )
 from eunoe.deploy.cli.output import Json
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.models import open_language, uses_endpoint
+from eunoe.deploy.clients.models import uses_endpoint
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import read_corpus
+from eunoe.deploy.evaluate.fallbacks import counts_of, item_lines
+from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import SYSTEMS
 from eunoe.deploy.evaluate.report import EvalReport, check_folder, hashes
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.workers.stores.answers import MemoryAnswers
+from eunoe.schemas.identity import content_digest
+from eunoe.workers.registry import StageSettings
 from tests.papers.teafarm import (
     JUDGE,
     PROMPTS,
@@ -56,6 +70,11 @@ def teafarm(
     memory: Ways = None,
     budget: Budget = 1500,
     judge: Judge = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="File of questions, shared between models and made where it lacks some; default: OUT's own."),
+    ] = None,
+    maker: Annotated[str | None, typer.Option(help="Model that makes questions; default: EUNOE_MODEL.")] = None,
     seed: Seed = 7,
     embedder: Embedding = None,
     report: ReportFolder = None,
@@ -63,10 +82,11 @@ def teafarm(
 ) -> None:
     """Measure replies to TeaFarm's counterfactual questions (THEANINE, section 5).
 
-    Needs a language model (OPENAI_BASE_URL). From the memories of each conversation it writes one counterfactual
-    question of each speaker with its right answer, and a session of 10 to 15 utterances that ends with the question.
-    The responder answers with each kind of memory. A judge decides by question, right answer and reply. Items that
-    OUT contains already are not made or asked again.
+    Needs a language model (OPENAI_BASE_URL). From memories of its own of each conversation the maker writes one
+    counterfactual question of each speaker with its right answer, and a session of 10 to 15 utterances that ends with
+    the question. The responder answers with each kind of memory. A judge decides by what was said, question, right
+    answer and reply. Items in the file of questions are not made again, whoever made them; replies in OUT with the same
+    model, judge and settings are not asked again.
     """
     ways = known_ways(memory)
     check_folder(report)
@@ -80,7 +100,8 @@ def teafarm(
     corpus = read_corpus(data, sample or ())
     names = set(chosen([loaded.conversation_id for loaded in corpus], conversations, seed))
     drawn = [loaded for loaded in corpus if loaded.conversation_id in names]
-    rows, models = asyncio.run(_teafarm(drawn, settings, out, ways, (judge or settings.model, seed, budget), as_json))
+    plan = FarmPlan(out, questions, ways, judge or settings.model, maker or settings.model, seed, budget)
+    rows, models, decided = asyncio.run(_teafarm(drawn, settings, plan, as_json))
     made = EvalReport(
         name="teafarm",
         rows=fields(rows),
@@ -89,9 +110,33 @@ def teafarm(
         data=hashes(data),
         bars=teafarm_bars(rows),
         about={"prompts": {**PROMPTS, JUDGE: SYSTEMS[JUDGE]}},
-        notes=unmade(rows, 2 * len(drawn)),
+        notes=(*unmade(rows, 2 * len(drawn)), *decided),
     )
     finish(made, report, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class FarmPlan:
+    """The options of a run."""
+
+    out: Path
+    questions: Path | None
+    """The file of questions; `None` means that of ``out``."""
+    ways: tuple[str, ...]
+    judge: str
+    maker: str
+    seed: int
+    budget: int
+
+
+def settings_digest(settings: Settings) -> str:
+    """Twelve hex digits of the settings that shape memory and replies, whatever the endpoint."""
+    shaping = {
+        "stages": settings.stages.model_dump(mode="json"),
+        "embedding": settings.embedding,
+        "compression": settings.compression,
+    }
+    return content_digest(orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS))[:12]
 
 
 def unmade(rows: Sequence[TeafarmRow], wanted: int) -> tuple[str, ...]:
@@ -105,23 +150,38 @@ def unmade(rows: Sequence[TeafarmRow], wanted: int) -> tuple[str, ...]:
 async def _teafarm(
     conversations: Sequence[LoadedConversation],
     settings: Settings,
-    out: Path,
-    ways: tuple[str, ...],
-    judged: tuple[str, int, int],
+    plan: FarmPlan,
     quiet: bool,
-) -> tuple[list[TeafarmRow], dict[str, str]]:
-    name, seed, budget = judged
+) -> tuple[list[TeafarmRow], dict[str, str], tuple[str, ...]]:
     async with AsyncExitStack() as closing:
-        language = await open_language(settings, os.environ, MemoryAnswers(), closing)
-        model = await open_judge(settings, name, closing)
+        models = await open_checked_models(settings, closing)
+        language = models.language
+        model = await open_judge(settings, plan.judge, closing)
+        maker = await open_judge(settings, plan.maker, closing)
         if language is None or model is None:
             raise Refused(f"TeaFarm needs a language model: {NO_MODEL}")
-        indexed_conversations = await index_conversations(conversations, settings, language, closing, quiet)
+        indexed_conversations = await index_conversations(conversations, models, settings, plan.ways, quiet)
         with ProgressBars(quiet=quiet) as bars:
-            advance = bars.counter("asked", 2 * len(ways) * len(indexed_conversations))
-            farm = Farm(out, language, model, seed, budget, ways, advance)
+            advance = bars.counter("asked", 2 * len(plan.ways) * len(indexed_conversations))
+            farm = Farm(
+                folder=plan.out,
+                model=language,
+                judge=model,
+                seed=plan.seed,
+                budget=plan.budget,
+                strategies=plan.ways,
+                advance=advance,
+                maker=maker,
+                settings=settings_digest(settings),
+                dataset=plan.questions,
+            )
             for indexed in indexed_conversations:
-                await farm.ask(indexed, await farm.items(indexed))
+                items = farm.kept(indexed.loaded.conversation_id)
+                if len(items) < 2:  # the questions do not depend on the memory under test
+                    making = replace(models, language=maker)
+                    items = await farm.items(await IndexedConversation.build(indexed.loaded, making, StageSettings()))
+                await farm.ask(indexed, items)
         mine = {loaded.conversation_id for loaded in conversations}
         outcomes = [one for one in farm.outcomes() if one.conversation in mine]
-        return teafarm_rows(outcomes, ways), models_of(settings, language, model)
+        decided = tuple(item_lines(counts_of(language)))
+        return teafarm_rows(outcomes, plan.ways), models_of(settings, language, model), decided

@@ -7,10 +7,10 @@ from itertools import combinations
 
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.indexed import MEMORY_UPDATES, asking
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.evaluate.report import BarChart
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, Memory, MemoryStatus
-from eunoe.schemas.ports import Embedder, LanguageModel
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import StageSettings
@@ -49,16 +49,16 @@ class UpkeepRow:
 
 async def evaluate_upkeep(
     conversations: Sequence[LoadedConversation],
-    embedder: Embedder,
+    models: EvalModels,
     settings: StageSettings,
-    language: LanguageModel | None,
     ask_every: int,
     advance: Advance = lambda: None,
 ) -> list[UpkeepRow]:
     """Run every conversation through the stages; every ``ask_every``-th turn (0: none) is blended."""
     rows = []
     for loaded in conversations:
-        pipeline = InMemoryPipeline(embedder, settings, language, stages=select_stages((*MEMORY_UPDATES, "blend")))
+        stages = select_stages((*MEMORY_UPDATES, "blend"))
+        pipeline = InMemoryPipeline(models.embedder, settings, models.language, models.compressor, stages=stages)
         await pipeline.play(asking(loaded, ask_every))
         rows.append(row_of(loaded.conversation_id, pipeline.changes(), proposals(pipeline)))
         advance()

@@ -183,14 +183,14 @@ def adjusted(indexed: IndexedConversation, changed: Changed) -> IndexedConversat
 
 def _strategy(strategy: Strategy) -> Contexts:
     async def find(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-        return await indexed.context(strategy, question.question, budget)
+        return await indexed.context(strategy, question.question, budget, question.speaker or "")
 
     return find
 
 
 def _simple(way: str) -> Contexts:
     async def find(indexed: IndexedConversation, question: EvalQuestion, budget: int) -> Context:
-        return await context_of(indexed, way, question.question, budget)
+        return await context_of(indexed, way, question.question, budget, question.speaker or "")
 
     return find
 
@@ -204,7 +204,8 @@ def _timelines(lay_out: Callable[[str], TimelineLayout]) -> Contexts:
         source = TimelineSource(
             dependencies.store, finder, dependencies.settings.of(TimelineSettings), lay_out(question.question)
         )
-        return await source.recall(Query(indexed.key, question.question, indexed.speakers, budget))
+        asker = question.speaker or ""
+        return await source.recall(Query(indexed.key, question.question, indexed.speakers, budget, asker))
 
     return find
 

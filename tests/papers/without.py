@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from eunoe.schemas.events import InsightKind, Line, Provenance, Span
 from eunoe.schemas.relations import Relation
 from eunoe.workers.blend.blender import Blender
-from eunoe.workers.blend.model import ModelBlender
-from eunoe.workers.blend.offline import OfflineBlender
 from eunoe.workers.blend.reads import Recall
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.blend.spec import blender_of
 from eunoe.workers.blend.stage import BlendStage
 from eunoe.workers.blend.turn import LATEST, Blend, BlendInput
 from eunoe.workers.link.judge import RelationJudgement as LinkJudgement
@@ -130,21 +129,12 @@ def unrelating_stage(dependencies: Dependencies) -> Stage:
 
 def unquestioning_stage(dependencies: Dependencies) -> Stage:
     """Stage blend that asks memory no question."""
-    return _blending(dependencies, Unquestioning(_blender(dependencies)))
+    return _blending(dependencies, Unquestioning(blender_of(dependencies)))
 
 
 def unrefining_stage(dependencies: Dependencies) -> Stage:
     """Stage blend that refines nothing."""
-    return _blending(dependencies, Unrefining(_blender(dependencies)))
-
-
-def _blender(dependencies: Dependencies) -> Blender:
-    offline = OfflineBlender(dependencies.settings.of(BlendSettings))
-    return (
-        offline
-        if dependencies.language is None
-        else ModelBlender(dependencies.language, offline, dependencies.settings.of(BlendSettings))
-    )
+    return _blending(dependencies, Unrefining(blender_of(dependencies)))
 
 
 def _blending(dependencies: Dependencies, blender: Blender) -> Stage:

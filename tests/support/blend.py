@@ -15,15 +15,14 @@ from eunoe.schemas.ports import Prompt
 from eunoe.workers.blend.blender import Blender
 from eunoe.workers.blend.model import ModelBlender
 from eunoe.workers.blend.offline import OfflineBlender
-from eunoe.workers.blend.prompt import QUESTION, BlendAnswer, QuestionAnswer
+from eunoe.workers.blend.prompt import QUESTION
 from eunoe.workers.blend.reads import Recall
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.stage import BlendStage
-from eunoe.workers.link.prompt import RelationsAnswer
-from eunoe.workers.models.forms import read_answer
+from eunoe.workers.models.answer_forms import InsightsForm, OperationsForm, QuestionForm, RelationsForm
+from eunoe.workers.models.reading import read_answer
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.memories import MEMORIES
-from eunoe.workers.update.prompt import OperationsAnswer
 from tests.support.graphs import KEY, START
 from tests.support.in_memory import HashEmbedder, Stores
 
@@ -63,16 +62,16 @@ class ByPrompt:
 
     async def answer(self, prompt: Prompt, form: type[Value], *, urgent: bool = False) -> Value:
         digest = hashlib.sha256(f"{prompt.system}\n{prompt.user}".encode()).hexdigest()[:12]
-        if issubclass(form, QuestionAnswer):
+        if issubclass(form, QuestionForm):
             topic = ("dog", "Lyon", "knee", "bread")[int(digest, 16) % 4]
             return form.model_validate({"question": f"{topic} {digest}"})
-        if issubclass(form, OperationsAnswer):
-            numbers = re.findall(r"^\[(\d+)\] m\d+ s\d+$", prompt.user, re.MULTILINE)
+        if issubclass(form, OperationsForm):
+            numbers = re.findall(r"^\[(\d+)\] about", prompt.user, re.MULTILINE)
             return form.model_validate({"pairs": [_operation(int(number), digest) for number in numbers]})
-        if issubclass(form, RelationsAnswer):
-            numbers = re.findall(r"^\[(\d+)\] A", prompt.user, re.MULTILINE)
+        if issubclass(form, RelationsForm):
+            numbers = re.findall(r"^\[(\d+)\]$", prompt.user, re.MULTILINE)
             return form.model_validate({"pairs": [_relation(int(number), digest) for number in numbers]})
-        if not issubclass(form, BlendAnswer):
+        if not issubclass(form, InsightsForm):
             raise AnswerInvalid("only blend, update and link are scripted")
         return form.model_validate({"insights": [_by_digest(prompt, digest)]})
 
@@ -84,12 +83,12 @@ def _chosen(number: int, digest: str, among: Sequence[str]) -> str:
 def _operation(number: int, digest: str) -> dict[str, object]:
     operation = _chosen(number, digest, ("PASS", "REPLACE", "APPEND", "APPEND", "DELETE", "FUSE"))
     fused = f"Both at once: {digest}, {number}." if operation == "FUSE" else ""
-    return {"pair": number, "reason": digest, "operation": operation, "fused": fused}
+    return {"n": number, "why": digest, "op": operation, "merged": fused}
 
 
 def _relation(number: int, digest: str) -> dict[str, object]:
     relation = _chosen(number, digest, ("Changed", "Cause", "SameTopic", "None"))
-    return {"pair": number, "explanation": digest, "relation": relation}
+    return {"n": number, "why": digest, "relation": relation}
 
 
 def _by_digest(prompt: Prompt, digest: str) -> dict[str, object]:
@@ -101,9 +100,9 @@ def _by_digest(prompt: Prompt, digest: str) -> dict[str, object]:
     replaces = own[:1] if int(digest, 16) % 3 else []
     return {
         "kind": "Updated" if replaces else "New",
-        "speaker": speaker,
+        "speaker": speaker_number(prompt.user, speaker),
         "text": f"{speaker} noted {digest}.",
-        "cites": [int(last)],
+        "lines": [int(last)],
         "replaces": replaces,
     }
 
@@ -116,14 +115,20 @@ def said(
     def answer(prompt: Prompt) -> str:
         insight = {
             "kind": kind,
-            "speaker": speaker,
+            "speaker": speaker_number(prompt.user, speaker),
             "text": text,
-            "cites": [row_of(prompt, cites)] if cites else [last_row(prompt)],
+            "lines": [row_of(prompt, cites)] if cites else [last_row(prompt)],
             "replaces": [row_of(prompt, words) for words in replaces],
         }
-        return BlendAnswer.model_validate({"insights": [insight]}).model_dump_json()
+        return InsightsForm.model_validate({"insights": [insight]}).model_dump_json()
 
     return answer
+
+
+def speaker_number(user: str, speaker: str) -> int:
+    """The number of a speaker in the list of a prompt; 0 if it is not there."""
+    found = re.search(rf"^(\d+) = {re.escape(speaker)}$", user, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def row_of(prompt: Prompt, words: str) -> int:

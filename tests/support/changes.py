@@ -11,13 +11,17 @@ from datetime import timedelta
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.schemas.ports import Prompt
-from eunoe.workers.blend.prompt import BlendAnswer, QuestionAnswer
-from eunoe.workers.link.prompt import RelationsAnswer
-from eunoe.workers.respond.prompt import RefinedReplyAnswer, ReplyAnswer
-from eunoe.workers.segment.prompt import SegmentsAnswer
-from eunoe.workers.summarize.prompt import MemoriesAnswer
-from eunoe.workers.tree.prompt import SummariesAnswer
-from eunoe.workers.update.prompt import OperationsAnswer
+from eunoe.workers.models.answer_forms import (
+    InsightsForm,
+    MemoriesForm,
+    OperationsForm,
+    QuestionForm,
+    RelationsForm,
+    ReplyForm,
+    StartsForm,
+    SummariesForm,
+)
+from tests.support.blend import speaker_number
 from tests.support.in_memory import START, ended, utterance
 
 SESSIONS: tuple[tuple[str, ...], ...] = (
@@ -108,10 +112,9 @@ FUSED = "Mia gets physiotherapy for the back that hurts."
 RELATIONS = {("Mia lives in Oslo.", "Mia's flat in Oslo is by the harbour."): "SameTopic"}
 """(older, newer) → relation; all others have none."""
 
-_LINE = re.compile(r"^\[(\d+)\] (\w+) \([\d-]+\): (.*)$", re.MULTILINE)
-_SENTENCE = re.compile(r"^([ms]\d+) \([\d-]+, of [^)]*\): (.*)$", re.MULTILINE)
-_PAIR = re.compile(r"^\[(\d+)\] (m\d+) (s\d+)$", re.MULTILINE)
-_RELATED = re.compile(r"^(?:\[(\d+)\] A|B) \([\d-]+\): (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^\[(\d+)\] (\w+) \((?:\w+ )?[\d-]+\): (.*)$", re.MULTILINE)
+_PAIR = re.compile(r"^\[(\d+)\] about .*\n    m \([^)]*\): (.*)\n    s \([^)]*\): (.*)$", re.MULTILINE)
+_RELATED = re.compile(r"^\[(\d+)\]\n    A \([^)]*\): (.*)\n(?:        .*\n)*    B \([^)]*\): (.*)$", re.MULTILINE)
 _ROW = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
 
 
@@ -149,39 +152,33 @@ class Planned:
 
 
 def _segments(user: str) -> object:
-    last = max(int(number) for number in re.findall(r"^\[(\d+)\]", user, re.MULTILINE))
-    return {"segments": [{"start": 1, "end": last, "count": last}]}
+    del user
+    return {"starts": [{"row": 1, "topic": "all"}]}
 
 
 def _memories(user: str) -> object:
     lines = [(int(number), speaker, MEMORIES.get(text)) for number, speaker, text in _LINE.findall(user)]
-    return {"memories": [{"speaker": who, "text": text, "cites": [number]} for number, who, text in lines if text]}
+    return {"memories": [{"text": text, "own": number, "lines": [number]} for number, _, text in lines if text]}
 
 
 def _operations(user: str) -> object:
-    texts = dict(_SENTENCE.findall(user))
-    return {"pairs": [_operation(int(number), texts[m], texts[s]) for number, m, s in _PAIR.findall(user)]}
+    return {"pairs": [_operation(int(number), m, s) for number, m, s in _PAIR.findall(user)]}
 
 
 def _operation(number: int, old: str, new: str) -> object:
     operation = OPERATIONS.get((old, new), "APPEND")
     fused = FUSED if operation == "FUSE" else ""
-    return {"pair": number, "reason": f"{old} {operation} {new}", "operation": operation, "fused": fused}
+    return {"n": number, "why": f"{old} {operation} {new}", "op": operation, "merged": fused}
 
 
 def _relations(user: str) -> object:
-    newer, told = "", dict[int, str]()
-    for number, text in _RELATED.findall(user):
-        if number:
-            told[int(number)] = RELATIONS.get((text, newer), "None")
-        else:
-            newer = text
-    return {"pairs": [{"pair": n, "explanation": "as it was planned", "relation": told[n]} for n in sorted(told)]}
+    told = [(int(number), RELATIONS.get((a, b), "None")) for number, a, b in _RELATED.findall(user)]
+    return {"pairs": [{"n": n, "why": "as it was planned", "relation": relation} for n, relation in told]}
 
 
 def _summaries(user: str) -> object:
     nodes = int(user.split(maxsplit=1)[0])
-    return {"summaries": [{"node": node, "summary": "Mia told many things."} for node in range(1, nodes + 1)]}
+    return {"nodes": [{"n": node, "text": "Mia told many things."} for node in range(1, nodes + 1)]}
 
 
 def _question(user: str) -> object:
@@ -196,7 +193,13 @@ def _insights(user: str) -> object:
         return {"insights": []}
     text, old = INSIGHTS[said]
     (replaced,) = (int(n) for n, who, words in rows if (who, words) == (speaker, old))
-    insight = {"kind": "Updated", "speaker": speaker, "text": text, "cites": [int(number)], "replaces": [replaced]}
+    insight = {
+        "kind": "Updated",
+        "speaker": speaker_number(user, speaker),
+        "text": text,
+        "lines": [int(number)],
+        "replaces": [replaced],
+    }
     return {"insights": [insight]}
 
 
@@ -209,14 +212,13 @@ def _reply(user: str) -> object:
 
 
 TOLD: tuple[tuple[type[Value], Callable[[str], object]], ...] = (
-    (SegmentsAnswer, _segments),
-    (MemoriesAnswer, _memories),
-    (OperationsAnswer, _operations),
-    (RelationsAnswer, _relations),
-    (SummariesAnswer, _summaries),
-    (QuestionAnswer, _question),
-    (BlendAnswer, _insights),
-    (ReplyAnswer, _reply),
-    (RefinedReplyAnswer, _reply),
+    (StartsForm, _segments),
+    (MemoriesForm, _memories),
+    (OperationsForm, _operations),
+    (RelationsForm, _relations),
+    (SummariesForm, _summaries),
+    (QuestionForm, _question),
+    (InsightsForm, _insights),
+    (ReplyForm, _reply),
 )
 """A form, or one narrowed to what a prompt offers, and what answers in it."""

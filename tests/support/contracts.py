@@ -13,6 +13,7 @@ from pydantic import AfterValidator, AwareDatetime
 from pydantic.fields import FieldInfo
 
 from eunoe.schemas.base import Contract, Value
+from eunoe.schemas.events import Ask, Wants
 from eunoe.schemas.versions import CONTRACTS
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -82,6 +83,10 @@ def a(model: type[Any]) -> st.SearchStrategy[Any]:
         for name, info in model.model_fields.items()
         if name not in {"type", "schema_version"}
     }
+    if model is Ask:  # one that wants memory is never recorded
+        memory = {"wants": st.just(Wants.MEMORY), "record": st.just(False)}
+        reply = {"wants": st.sampled_from([None, Wants.REPLY])}
+        return st.builds(model, **(fields | reply)) | st.builds(model, **(fields | memory))
     return st.builds(model, **fields)
 
 

@@ -30,6 +30,11 @@ def variables() -> Mapping[str, str]:
     return {name: text for name, text in os.environ.items() if name in wanted or name.startswith("EUNOE_BROKER__")}
 
 
+def qdrant_key() -> str | None:
+    """The API key of the given Qdrant; `None` without one, and for embedded servers."""
+    return os.environ.get("EUNOE_QDRANT_API_KEY") if are_given() else None
+
+
 def own_prefix() -> str:
     """A prefix for names that no other test, and no other run, has."""
     return f"{RUN}-{next(_numbers)}"

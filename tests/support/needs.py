@@ -30,6 +30,7 @@ NEEDS: Mapping[str, str] = {
     "compaction": "topics that keep the last record of each key",
     "broker-files": "what the broker has written to disk",
     "own-broker": "a broker of the test's own, which it may kill",
+    "secured-broker": "a broker of the test's own with SASL and TLS",
     "three-brokers": "three brokers of the test's own",
     "java": "a Java compiler, and the jars of Apache Kafka",
     "node": "Node.js and npm",
@@ -38,7 +39,7 @@ NEEDS: Mapping[str, str] = {
 
 _CAPABLE: Mapping[Broker, frozenset[str]] = {
     # Tansu 0.6.0: producers' times only, no idempotence, memory only, one process
-    Broker.EMBEDDED: frozenset({"own-broker"}),
+    Broker.EMBEDDED: frozenset({"own-broker", "node"}),
     Broker.KAFKA: frozenset(NEEDS),
     Broker.GIVEN: frozenset({"append-time", "idempotence"}),
 }

@@ -112,7 +112,7 @@ class Pipeline:
 
             async def all_there() -> bool:
                 view = await view_conversation(store, f"default/{name}")
-                return view is not None and view.open_lines == 0 and view.remembered == view.head.session > 0
+                return view is not None and view.open_lines == 0 and view.remembered == view.head.closed > 0
 
             await until(all_there)
         return await self.shown(name)

@@ -13,13 +13,16 @@ from typing import Any
 
 from eunoe.workers.models.asking import CLOSING, OPENING, REFUSED_NOTE
 from eunoe.workers.models.prompt_lines import FROM_MEMORY
+from tests.support.model_server.schema_answers import SchemaAnswers
 from tests.support.model_server.server import ChatRequest
 
 HOPELESS = 0.05
 """The share of questions that are answered badly twice."""
 
-_LINE = re.compile(r"^\[(\d+)\] (.+?) \(\d{4}-\d\d-\d\d\): (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^\[(\d+)\] (.+?) \((?:\w+ )?\d{4}-\d\d-\d\d\): (.*)$", re.MULTILINE)
 _ENTRY = re.compile(r"^\[e\d+\] (.*)$", re.MULTILINE)
+_OK = "OK"
+"""To the probe of an endpoint that did not answer, which asks for no form."""
 _BAD = "Certainly! Here is what I found in the conversation."
 _OPERATIONS = ("APPEND",) * 6 + ("PASS", "REPLACE", "DELETE", "FUSE")
 _RELATIONS = ("None",) * 4 + ("Changed", "Cause", "Reason", "HinderedBy", "React", "Want", "SameTopic", "SameTopic")
@@ -45,6 +48,11 @@ class _Asked:
         block = self.user.partition(title)[2].partition(OPENING)[2].partition(CLOSING)[0]
         return [(int(number), speaker, text) for number, speaker, text in _LINE.findall(block)]
 
+    def speaker(self, name: str) -> int:
+        """The number of a speaker in the list."""
+        found = re.search(rf"^(\d+) = {re.escape(name)}$", self.user, re.MULTILINE)
+        return int(found[1]) if found else 0
+
 
 @dataclass(frozen=True, slots=True)
 class PromptAnswers:
@@ -54,26 +62,29 @@ class PromptAnswers:
 
     def __call__(self, question: ChatRequest) -> Any:
         """The answer of the form that is asked for, or prose that is of no form."""
+        if not question.form:
+            return _OK
         user = question.user.partition(f"\n\n{REFUSED_NOTE}")[0]
         digest = hashlib.sha256(f"{question.form}\n{question.system}\n{user}".encode()).digest()
         drawn = int.from_bytes(digest[:8], "big") / 2**64
         if drawn < HOPELESS or (not question.correcting and drawn < HOPELESS + self.malformed):
             return _BAD
+        if question.form not in _MAKERS:  # a form that only the schema tells
+            return SchemaAnswers(question.schema or {}, user).make()
         return _MAKERS[question.form](_Asked(user, random.Random(digest), digest.hex()[:8]))
 
 
 def _segments(asked: _Asked) -> Any:
     rows = asked.number(r"The dialogue has (\d+) rows")
     cuts = sorted(asked.chance.sample(range(1, rows), asked.chance.randint(0, min(2, rows - 1)))) if rows > 1 else []
-    starts, ends = [1, *(cut + 1 for cut in cuts)], [*cuts, rows]
-    return {"segments": [{"start": a, "end": b, "count": b - a + 1} for a, b in zip(starts, ends, strict=True)]}
+    return {"starts": [{"row": row, "topic": asked.tag} for row in [1, *(cut + 1 for cut in cuts)]]}
 
 
 def _memories(asked: _Asked) -> Any:
     lines = [line for line in asked.lines("The lines ") if FROM_MEMORY not in line[2]]
     chosen = asked.chance.sample(lines, min(len(lines), asked.chance.randint(1, 3)))
     told = [
-        {"speaker": speaker, "text": f"{speaker} said: {text[:120]} ({asked.tag})", "cites": [number]}
+        {"text": f"{speaker} said: {text[:120]} ({asked.tag})", "own": number, "lines": [number]}
         for number, speaker, text in sorted(chosen)
     ]
     return {"memories": told}
@@ -81,10 +92,10 @@ def _memories(asked: _Asked) -> Any:
 
 def _operations(asked: _Asked) -> Any:
     made = []
-    for pair in range(1, asked.number(r"The (\d+) pairs:") + 1):
+    for pair in range(1, asked.number(r"There are (\d+) pairs") + 1):
         operation = asked.chance.choice(_OPERATIONS)
         fused = f"Both hold, says {asked.tag}, pair {pair}." if operation == "FUSE" else ""
-        made.append({"pair": pair, "reason": f"because of {asked.tag}", "operation": operation, "fused": fused})
+        made.append({"n": pair, "why": f"because of {asked.tag}", "op": operation, "merged": fused})
     return {"pairs": made}
 
 
@@ -93,8 +104,7 @@ def _relations(asked: _Asked) -> Any:
     draw = asked.chance.choice
     return {
         "pairs": [
-            {"pair": pair, "explanation": f"because of {asked.tag}", "relation": draw(_RELATIONS)}
-            for pair in range(1, pairs + 1)
+            {"n": pair, "why": f"because of {asked.tag}", "relation": draw(_RELATIONS)} for pair in range(1, pairs + 1)
         ]
     }
 
@@ -102,8 +112,8 @@ def _relations(asked: _Asked) -> Any:
 def _summaries(asked: _Asked) -> Any:
     entries = _ENTRY.findall(asked.user) or ["nothing"]
     return {
-        "summaries": [
-            {"node": node, "summary": f"{' '.join(asked.chance.choice(entries).split()[:12])} {asked.tag} {node}"}
+        "nodes": [
+            {"n": node, "text": f"{' '.join(asked.chance.choice(entries).split()[:12])} {asked.tag} {node}"}
             for node in range(1, asked.number(r"(\d+) nodes, numbered") + 1)
         ]
     }
@@ -123,7 +133,8 @@ def _insights(asked: _Asked) -> Any:
     replaces = [asked.chance.choice(old)] if old and asked.chance.random() < 0.5 else []
     kind = asked.chance.choice(["Updated", "Redundant"]) if replaces else "New"
     told = f"{speaker} tells: {text[:100]} ({asked.tag})"
-    return {"insights": [{"kind": kind, "speaker": speaker, "text": told, "cites": [number], "replaces": replaces}]}
+    row = {"kind": kind, "speaker": asked.speaker(speaker), "text": told, "lines": [number], "replaces": replaces}
+    return {"insights": [row]}
 
 
 def _reply(asked: _Asked) -> Any:
@@ -131,14 +142,12 @@ def _reply(asked: _Asked) -> Any:
 
 
 _MAKERS: Mapping[str, Callable[[_Asked], Any]] = {
-    "SegmentsAnswer": _segments,
-    "MemoriesAnswer": _memories,
-    "OperationsAnswer": _operations,
-    "RelationsAnswer": _relations,
-    "SummariesAnswer": _summaries,
-    "QuestionAnswer": _question,
-    "BlendAnswer": _insights,
-    "RefineAnswer": lambda asked: {"notes": []},
-    "ReplyAnswer": lambda asked: {"text": f"I remember {asked.tag}.", "cited": []},
-    "RefinedReplyAnswer": _reply,
+    "Starts": _segments,
+    "Memories": _memories,
+    "Operations": _operations,
+    "Relations": _relations,
+    "Summaries": _summaries,
+    "Question": _question,
+    "Insights": _insights,
+    "Reply": _reply,
 }

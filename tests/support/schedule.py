@@ -6,25 +6,31 @@ nothing, its writes must not either.
 """
 
 import asyncio
+import copy
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eunoe.deploy.process.positions import PartitionStart
 from eunoe.schemas.ports import LanguageModel
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.record import Message, Record
+from eunoe.streams.position import position
+from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
-from eunoe.workers.stage import Dependencies, Stage
+from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
+from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from tests.support.in_memory import Clock, Stores, make_dependencies
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
@@ -47,9 +53,13 @@ class Process:
     alive: bool = True
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
+    began: dict[tuple[str, int], int] = field(default_factory=dict)
     done: set[tuple[str, int, int]] = field(default_factory=set)
     last: dict[bytes | None, asyncio.Task[None]] = field(default_factory=dict)
+    acking: dict[tuple[str, int], asyncio.Lock] = field(default_factory=dict)
+    continuity: Continuity | None = None
     fenced: bool = False
+    """True: it must read again, because another process was first, or because the store went back."""
 
 
 class Gate:
@@ -103,6 +113,7 @@ class Plant:
         self.random = random.Random(seed)
         self.log = MemoryLog(partitions=2, clock=Clock())
         self.stores = Stores()
+        self.handled = MemoryHandledPositions(self.stores.state)
         self.gate = Gate()
         self.committed: dict[tuple[str, str, int], int] = {}
         self._settings = settings or PATIENT
@@ -111,15 +122,30 @@ class Plant:
         self.owners = {name: self._start(name) for name in STAGES}
         self.zombies: list[Process] = []
         self.crashes = 0
+        self.copies: list[list[Any]] = []
+        """What the store was like before: one of them comes back."""
+        self.rollbacks = 0
 
     def _start(self, stage: str) -> Process:
+        """An owner that reads from what is committed, and from what the store shows handled where that is less."""
         process = Process(stage)
-        process.taken = {
-            (topic, partition): self.committed.get((stage, topic, partition), 0)
-            for topic in STAGES[stage].inputs
-            for partition in range(self.log.partitions)
-        }
+        spec = STAGES[stage]
+        if spec.order is not ApplyOrder.REQUEST:
+            positions = Gated(self.handled, self.gate, process)
+            process.continuity = Continuity(spec, positions, self.log.partitions, StageMeter())  # type: ignore[arg-type]
+        process.tasks.add(asyncio.ensure_future(self._begin(process)))
         return process
+
+    async def _begin(self, process: Process) -> None:
+        continuity = process.continuity
+        for topic in STAGES[process.stage].inputs:
+            for partition in range(self.log.partitions):
+                at = self.committed.get((process.stage, topic, partition), 0)
+                if continuity is not None:
+                    start = await PartitionStart(continuity, 0).start(topic, partition, at)
+                    at = at if start is None else start
+                process.taken[topic, partition] = at
+                process.began[topic, partition] = at
 
     def _runner(self, process: Process) -> Runner:
         stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
@@ -128,7 +154,8 @@ class Plant:
         sender = Sender(stores.state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
-        return Runner(STAGES[process.stage], stage, sender, stores.state, place, RELENTLESS)
+        spec, continuity = STAGES[process.stage], process.continuity
+        return Runner(spec, stage, sender, stores.state, place, RELENTLESS, continuity=continuity)
 
     def _take(self, process: Process) -> None:
         for (topic, partition), offset in process.taken.items():
@@ -158,23 +185,31 @@ class Plant:
         await self.gate(process)
         try:
             await self._runner(process).handle_batch(run, _Lease(self.gate, process))
-        except Fenced:
+            for record in run:
+                process.done.add((record.topic, record.partition, record.offset))
+            await self._ack(process, run[0].topic, run[0].partition)
+        except (Fenced, Revoked):
             process.fenced = True
-            return
-        for record in run:
-            process.done.add((record.topic, record.partition, record.offset))
+
+    async def _ack(self, process: Process, topic: str, partition: int) -> None:
+        """Commit what is done without a gap, after the store has its position."""
+        async with process.acking.setdefault((topic, partition), asyncio.Lock()):
+            offset = process.began[topic, partition]
+            while (topic, partition, offset) in process.done:
+                offset += 1
+            where = (process.stage, topic, partition)
+            if offset == process.began[topic, partition] or process.fenced:
+                return
+            if process.continuity is not None:
+                await process.continuity.advance(topic, partition, position(0, offset - 1))
             if process.alive:
-                self._commit_offsets(process, record.topic, record.partition)
+                self.committed[where] = offset
 
-    def _commit_offsets(self, process: Process, topic: str, partition: int) -> None:
-        where = (process.stage, topic, partition)
-        offset = self.committed.get(where, 0)
-        while (topic, partition, offset) in process.done:
-            offset += 1
-        self.committed[where] = offset
+    async def run(self, *, faults: float, until: int, rollbacks: float = 0.0) -> None:
+        """Step until nothing is left; before step ``until`` each step is a fault with probability ``faults``.
 
-    async def run(self, *, faults: float, until: int) -> None:
-        """Step until nothing is left; before step ``until`` each step is a fault with probability ``faults``."""
+        With probability ``rollbacks`` the store goes back to what it was like at a step before.
+        """
         step = 0
         while True:
             for process in (*self.owners.values(), *self.zombies):
@@ -183,10 +218,46 @@ class Plant:
             await _settle()
             await self._replace_fenced()
             step += 1
+            if rollbacks and step < until:
+                self._turn_back(rollbacks)
             if step < until and self.random.random() < faults:
                 await self._disturb()
-            elif not self._open_one() and self._finished():
+            elif not self._open_one() and self._finished() and await self._holds():
                 return
+
+    async def _holds(self) -> bool:
+        """The look of the watch: False where an owner must read again."""
+        for owner in self.owners.values():
+            if owner.continuity is not None:
+                looking = asyncio.ensure_future(owner.continuity.holds(list(owner.began)))
+                while not looking.done():
+                    await _settle()
+                    self._open_one()
+                owner.fenced |= not looking.result()
+        return not any(owner.fenced for owner in self.owners.values())
+
+    def _turn_back(self, probability: float) -> None:
+        """Copy the store now and then; now and then put one of the last copies in its place."""
+        chance = self.random.random()
+        if chance < 4 * probability:
+            self.copies.append(self._copy())
+        elif chance < 5 * probability and self.copies:
+            place = self.random.randrange(max(0, len(self.copies) - 3), len(self.copies))
+            del self.copies[place + 1 :]  # they are of a time that has not been
+            for there, copied in zip(self._parts(), copy.deepcopy(self.copies[place]), strict=True):
+                there.clear()
+                there.update(copied)
+            self.rollbacks += 1
+            self.stores.state.server = f"memory {self.rollbacks}"
+
+    def _copy(self) -> list[Any]:
+        return copy.deepcopy(self._parts())
+
+    def _parts(self) -> list[Any]:
+        """All that the store server holds."""
+        state, log_positions, handled = self.stores.state, self.stores.log_positions, self.handled
+        tables = (state._ledgers, state._expiry, state._tables, state._parked)
+        return [*tables, log_positions._timers, log_positions._promotions, handled._positions, handled._owners]
 
     def _open_one(self) -> bool:
         waiting = [(process, future) for process, future in self.gate.waiting if not future.done()]
@@ -197,8 +268,11 @@ class Plant:
         return True
 
     def _finished(self) -> bool:
-        return all(
-            self.committed.get((stage, topic, partition), 0) == len(self._partition(topic, partition))
+        """True: all is committed, and nobody reads again."""
+        return all(task.done() for owner in self.owners.values() for task in owner.tasks) and all(
+            self.committed.get((stage, topic, partition), 0)
+            == self.owners[stage].taken.get((topic, partition))
+            == len(self._partition(topic, partition))
             for stage, spec in STAGES.items()
             for topic in spec.inputs
             for partition in range(self.log.partitions)

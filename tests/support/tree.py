@@ -8,12 +8,12 @@ from eunoe.schemas.decisions import Commit, Decision, Scope, Work
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 from eunoe.workers.tree.entries import EntrySource, MemoryEntries
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.offline import OfflineAggregator
-from eunoe.workers.tree.prompt import NodeSummary, SummariesAnswer
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.stage import TreeStage
 from tests.support.in_memory import START, HashEmbedder
@@ -83,14 +83,14 @@ class FakeModel:
     prompts: list[Prompt] = field(default_factory=list)
     name: str = "fake"
 
-    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False) -> SummariesAnswer:
-        assert issubclass(form, SummariesAnswer)
+    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False) -> SummariesForm:
+        assert form is SummariesForm
         self.calls += 1
         self.prompts.append(prompt)
-        rows = [row for row in prompt.user.splitlines() if row.startswith("Node ")]
+        rows = [row for row in prompt.user.splitlines() if "] Node with " in row]
         said = {number: self.say(number, row) for number, row in enumerate(rows, start=1)}
-        return SummariesAnswer(
-            summaries=tuple(NodeSummary(node=number, summary=text) for number, text in said.items() if text is not None)
+        return SummariesForm(
+            nodes=tuple(SummaryRow(n=number, text=text) for number, text in said.items() if text is not None)
         )
 
 

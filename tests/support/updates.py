@@ -15,6 +15,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
+from eunoe.workers.models.answer_forms import OperationRow, OperationsForm
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
@@ -24,7 +25,6 @@ from eunoe.workers.stage import StageSpec
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import Operation, Operator
-from eunoe.workers.update.prompt import OperationAnswer, OperationsAnswer
 from eunoe.workers.update.reads import all_memories, current_memories
 from eunoe.workers.update.settings import UpdateSettings
 from eunoe.workers.update.stage import UpdateStage
@@ -39,8 +39,7 @@ Gathered = MemoriesFormed | InsightsProposed | SessionSkipped
 Script = Mapping[tuple[str, str], str]
 """(old text, new text) → operation, or "FUSE: the fused text"; whatever is not there is APPEND."""
 
-_ROW = re.compile(r"^([ms]\d+) \([\d-]+, of [^)]*\): (.*)$", re.MULTILINE)
-_PAIR = re.compile(r"^\[(\d+)\] (m\d+) (s\d+)$", re.MULTILINE)
+_PAIR = re.compile(r"^\[(\d+)\] about .*\n    m \([^)]*\): (.*)\n    s \([^)]*\): (.*)$", re.MULTILINE)
 
 
 def line(id_: str, session: int, speaker: str = "Ann") -> Line:
@@ -77,17 +76,16 @@ class ScriptedModel:
         self.asked: list[Prompt] = []
         self.seen: list[set[tuple[str, str]]] = []
 
-    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False) -> OperationsAnswer:
-        assert issubclass(form, OperationsAnswer)
+    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False) -> OperationsForm:
+        assert issubclass(form, OperationsForm)
         self.asked.append(prompt)
-        texts = dict(_ROW.findall(prompt.user))
-        pairs = [(int(number), texts[m], texts[s]) for number, m, s in _PAIR.findall(prompt.user)]
+        pairs = [(int(number), m, s) for number, m, s in _PAIR.findall(prompt.user)]
         self.seen.append({(m, s) for _, m, s in pairs})
-        return OperationsAnswer(pairs=tuple(self._told(*pair) for pair in pairs))
+        return OperationsForm(pairs=tuple(self._told(*pair) for pair in pairs))
 
-    def _told(self, number: int, old: str, new: str) -> OperationAnswer:
+    def _told(self, number: int, old: str, new: str) -> OperationRow:
         operation, _, fused = self._script.get((old, new), "APPEND").partition(": ")
-        return OperationAnswer(pair=number, reason=f"why {number}", operation=Operation(operation).value, fused=fused)
+        return OperationRow(n=number, why=f"why {number}", op=Operation(operation).value, merged=fused)
 
 
 class Updates:

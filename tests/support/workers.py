@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from eunoe.deploy.clients.shared import open_publisher, open_store
-from eunoe.deploy.settings import BrokerSettings, Settings
+from eunoe.deploy.local.ports import free_port
+from eunoe.deploy.settings import BrokerSettings, Settings, reveal
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
@@ -21,7 +22,6 @@ from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from tests.support.command import COMMAND, environment, until
 from tests.support.given import own_prefix
-from tests.support.ports import free_port
 from tests.support.servers import QdrantProcess
 from tests.support.tansu import tansu
 from tests.support.valkeys import Valkey, durable
@@ -88,14 +88,18 @@ class Worker:
 
         await until(there, timeout_s, self.said)
 
-    async def metric(self, pattern: str) -> float:
-        """The sum of all samples whose line matches."""
+    async def metrics(self) -> str:
+        """The page ``metrics``."""
 
         def ask() -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
                 return str(answer.read().decode())
 
-        lines = (await asyncio.to_thread(ask)).splitlines()
+        return await asyncio.to_thread(ask)
+
+    async def metric(self, pattern: str) -> float:
+        """The sum of all samples whose line matches."""
+        lines = (await self.metrics()).splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(pattern, line))
 
     async def ended(self, timeout_s: float = 60.0) -> int:
@@ -114,6 +118,12 @@ class Worker:
         if self.process is not None and self.process.returncode is None:
             with suppress(ProcessLookupError):
                 self.process.kill()
+
+    async def over(self) -> None:
+        """Kill it where it still runs, and wait for its end."""
+        self.kill()
+        if self.process is not None:
+            await self.process.wait()
 
 
 @dataclass(slots=True)
@@ -178,7 +188,7 @@ def _variables(settings: Settings) -> dict[str, str]:
     broker = settings.broker
     return {
         "EUNOE_KAFKA": settings.kafka or "",
-        "EUNOE_REDIS_URL": settings.redis_url or "",
+        "EUNOE_REDIS_URL": reveal(settings.redis_url) or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",
         "EUNOE_PREFIX": settings.prefix,
         "EUNOE_PARTITIONS": str(PARTITIONS),
@@ -219,6 +229,4 @@ async def house(directory: Path, redis_url: str | None = None) -> AsyncIterator[
             yield made
         finally:
             for worker in made.workers:
-                worker.kill()
-                if worker.process is not None:
-                    await worker.process.wait()
+                await worker.over()

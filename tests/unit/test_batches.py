@@ -18,7 +18,7 @@ from tests.support.contracts import calm
 
 PLACE = TopicPartition("conversations", 0)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-CRC_AT, AFTER_CRC, ATTRIBUTES_AT = 17, 21, 22
+CRC_AT, AFTER_CRC, ATTRIBUTES_AT, RECORDS_AT = 17, 21, 22, 61
 
 install_reader()
 
@@ -80,6 +80,25 @@ def test_a_checksum_that_does_not_fit():
     found, end = read(broken, batch(2, [b"c"]))
     assert (places(found), end) == ([0, 2], 3)
     assert "checksum" in reason(found[0])
+
+
+@pytest.mark.parametrize("place", [1, 126, 127, 255])
+@pytest.mark.parametrize("header", [(), (("tr\udcffce", b"1"),)], ids=["plain", "header that is no UTF-8"])
+def test_a_record_that_says_another_place_than_its_own(place: int, header: tuple[tuple[str, bytes], ...]):
+    """A later place would hide the records of others, an earlier one the record itself."""
+    broken = batch(1, [b"a"], 0, header and (("trXce", b"1"),))
+    broken = bytearray(broken.replace(b"trXce", b"tr\xffce"))
+    broken[RECORDS_AT + 3] = place
+    found, end = read(batch(0, [b"first"]), signed(broken), batch(2, [b"last"]))
+    assert (places(found), end) == ([0, 1, 2], 3)
+    assert reason(found[1]).startswith("offsets 1 to 1: ")
+
+
+def test_a_batch_that_says_that_it_holds_nothing():
+    broken = batch(0, [b"a"])
+    struct.pack_into(">i", broken, RECORDS_AT - 4, 0)
+    found, end = read(signed(broken), batch(1, [b"c"]))
+    assert (places(found), end) == ([0, 1], 2)
 
 
 def test_a_codec_that_does_not_exist():

@@ -104,7 +104,8 @@ async def test_a_probe_is_never_blended(blend: BlendMode):
 async def test_turns_are_dense_over_sessions_and_listed_where_they_were_asked():
     pipeline = make_pipeline(StageSettings(intake=IntakeSettings(max_utterances=3)))
     await pipeline.produce(asked(1), utterance(2), asked(3), asked(4), utterance(5), utterance(6), ended())
-    await pipeline.produce(utterance(7), ended(), asked(8, session_id="a"), asked(9, session_id="b"), ended("b"))
+    await pipeline.produce(utterance(7), ended(), asked(8, session_id="a"), ended("a"))
+    await pipeline.produce(asked(9, session_id="b"), ended("b"))
     assert [event.turn for event in requested(pipeline)] == [1, 2, 3, 4, 5]
     assert [session.turns for session in closed(pipeline)] == [(1, 2), (3,), (), (4,), (5,)]
     assert [(proposal.session, proposal.turn) for proposal in proposals(pipeline)] == [
@@ -274,7 +275,8 @@ def test_blend_is_ordered_by_turns():
 
 async def test_an_ask_that_opens_a_session_waits_for_the_one_that_it_closes():
     """The session before is closed by the very utterance that asks, so its memory is yet to be made."""
-    pipeline = make_pipeline(StageSettings(blend=BlendSettings(wait_s=None)))
+    one_open = IntakeSettings(max_open_sessions=1)
+    pipeline = make_pipeline(StageSettings(blend=BlendSettings(wait_s=None), intake=one_open))
     await pipeline.produce(utterance(1, MOVED, session_id="a"), asked(3, MOVED, session_id="b"))
     (proposal,) = proposals(pipeline)
     assert proposal.known_session == 1

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eunoe.schemas.base import field_at
 from eunoe.schemas.events import DeadLetterReason, Utterance
 from eunoe.schemas.versions import CONTRACTS, ContractError
 from eunoe.streams.codec import decode, encode, encode_text
@@ -37,7 +38,8 @@ def test_every_contract_comes_back_as_it_was(tag, data):
 def test_what_is_written_is_plain_json(event):
     document = orjson.loads(encode(event))
     assert document["type"] == event.type_tag()
-    assert document["schema_version"] == 1
+    added = [version for path, version in event.ADDED.items() if field_at(event, path) is not None]
+    assert document["schema_version"] == max(added, default=1)
 
 
 @pytest.mark.parametrize("text", SAMPLES)
@@ -78,7 +80,7 @@ def test_what_is_no_json(value):
         (b"{}", DeadLetterReason.UNKNOWN_TYPE),
         (b'{"type": "nonsense"}', DeadLetterReason.UNKNOWN_TYPE),
         (b'{"type": "utterance"}', DeadLetterReason.INVALID),
-        (b'{"type": "utterance", "schema_version": 2}', DeadLetterReason.NEWER_VERSION),
+        (b'{"type": "utterance", "schema_version": 3}', DeadLetterReason.NEWER_VERSION),
         (orjson.dumps({**SAID, "text": " "}), DeadLetterReason.INVALID),
         (orjson.dumps({**SAID, "text": "hi", "more": 1}), DeadLetterReason.INVALID),
     ],

@@ -16,6 +16,7 @@ from eunoe.deploy.contracts.derived import DERIVED, write_derived
 from eunoe.deploy.contracts.json_schemas import ZONED, contract_schema
 from eunoe.deploy.contracts.stages import with_stage_tables
 from eunoe.deploy.contracts.write import ASYNCAPI, contract_files, schema_file, write_contracts
+from eunoe.deploy.gateway.openapi import OPENAPI, openapi_bytes
 from eunoe.schemas.events import CloseReason, DeadLetterReason, SessionClosed, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
@@ -65,6 +66,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "conversation_id": "c", "reply_id": "y", "request_id": "r1", "speaker": "agent", "text": "", "cited": ["u1"],
         "sources": [SOURCE], "strategy": "segment", "known_session": 0, "made_by": MADE_BY, "error": "no answer",
     },
+    "recalled": {
+        "conversation_id": "c", "request_id": "r1", "text": "1 Ada: hello", "tokens": 3, "sources": [SOURCE],
+        "rows": [{"speaker": "Ada", "text": "hello", "at": AT, "cites": ["u1"]}], "dialogue": [LINE],
+        "strategy": "fused", "session": 2, "known_session": 1,
+    },
     "dead_letter": {
         "stage": "intake", "topic": "conversations", "partition": 0, "offset": 7, "key": None, "log_time": AT,
         "reason": "not_json", "error": "line 1", "size": 3, "sha256": "00",
@@ -94,7 +100,9 @@ def accepted(document: dict[str, Any]) -> bool:
 
 def test_the_written_files_are_what_the_contracts_say_now() -> None:
     written = {path.name: path.read_bytes() for path in WRITTEN.glob("*.json")}
-    assert written == contract_files(), "run `eunoe schemas` (make contracts) and commit what it wrote"
+    assert written == {**contract_files(), OPENAPI: openapi_bytes()}, (
+        "run `eunoe schemas` (make contracts) and commit what it wrote"
+    )
 
 
 @pytest.mark.parametrize("name", DERIVED)
@@ -140,7 +148,7 @@ def test_writing_removes_schemas_of_contracts_that_are_no_more(tmp_path: Path) -
 def test_a_schema_obeys_its_metaschema_and_says_what_it_is(tag: str) -> None:
     schema = contract_schema(CONTRACTS[tag])
     Draft202012Validator.check_schema(schema)
-    assert schema["$id"] == f"urn:eunoe:schema:{tag}:1"
+    assert schema["$id"] == f"urn:eunoe:schema:{tag}:{CONTRACTS[tag].LATEST}"
     assert schema["description"]
     assert schema["required"][0] == "type"
 
@@ -155,7 +163,11 @@ def test_a_schema_accepts_the_contract_as_clients_write_it_and_as_we_do(tag: str
 @pytest.mark.parametrize("tag", CONTRACTS)
 def test_a_schema_refuses_what_is_missing_strange_or_of_another_version(tag: str) -> None:
     schema = contract_schema(CONTRACTS[tag])
-    wrong = [{**example(tag), "tyop": 1}, {**example(tag), "schema_version": 2}, {**example(tag), "type": "other"}]
+    wrong = [
+        {**example(tag), "tyop": 1},
+        {**example(tag), "schema_version": CONTRACTS[tag].LATEST + 1},
+        {**example(tag), "type": "other"},
+    ]
     wrong += [{name: value for name, value in example(tag).items() if name != gone} for gone in schema["required"]]
     for document in wrong:
         assert not validator(tag).is_valid(document), document
@@ -218,7 +230,7 @@ def test_every_time_that_the_code_takes_is_a_time_for_the_schema(text: str) -> N
 
 def test_docstrings_arrive_in_the_schemas() -> None:
     utterance = contract_schema(Utterance)
-    assert utterance["properties"]["session_id"]["description"].endswith("`null` joins the open one.")
+    assert utterance["properties"]["session_id"]["description"].endswith("`null` joins the one spoken in last.")
     assert utterance["$defs"]["Ask"]["properties"]["record"]["description"].startswith(
         "Whether the utterance becomes part"
     )

@@ -154,6 +154,19 @@ def test_questions_stand_beside_their_conversation(tmp_path: Path) -> None:
         load_conversation(path)
 
 
+def test_a_question_about_one_conversation_of_a_file_is_asked_of_no_other(tmp_path: Path) -> None:
+    events = utterance(1), utterance(2, conversation_id="d")
+    path = written(tmp_path / "my-conversation.jsonl", *events)
+    asked = [
+        {"question": "In both?"},
+        {"question": "In c?", "conversation_id": "c", "evidence": ["u1"]},
+        {"question": "In d?", "conversation_id": "d", "evidence": ["u2"]},
+    ]
+    written(tmp_path / "my-questions.jsonl", *asked)
+    assert [question.question for question in load_conversation(path, "c").questions] == ["In both?", "In c?"]
+    assert [question.question for question in load_conversation(path, "d").questions] == ["In both?", "In d?"]
+
+
 # ---- LoCoMo
 
 

@@ -65,7 +65,7 @@ def pins(path: Path) -> dict[str, str]:
 
 
 def test_compose_has_the_servers_and_one_service_per_stage(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"kafka", "redis", "qdrant", "topics", *STAGES}
+    assert set(compose["services"]) == {"kafka", "redis", "qdrant", "topics", "gateway", *STAGES}
     for stage in STAGES:
         assert compose["services"][stage]["command"] == ["worker", stage]
         assert compose["services"][stage]["restart"] == "unless-stopped"
@@ -73,7 +73,7 @@ def test_compose_has_the_servers_and_one_service_per_stage(compose: dict[str, An
 
 def test_compose_opens_ports_to_this_machine_only(compose: dict[str, Any]) -> None:
     ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
-    assert len(ports) == 3
+    assert len(ports) == 4
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -264,8 +264,9 @@ def test_every_folder_with_modules_is_a_package() -> None:
     found = {path.parent for layer in layers for path in (ROOT / layer).rglob("*.py")}
     found -= {
         DEPLOY / "docs",
+        DEPLOY / "docs" / "examples",
         DEPLOY / "docs" / "producers",
-    }  # of the site, and a program for clients: no part of eunoe
+    }  # of the site, and programs for clients: no part of eunoe
     assert not [folder for folder in found if not (folder / "__init__.py").exists()]
 
 

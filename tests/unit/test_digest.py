@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.deploy.inspect.state import read_states
+from eunoe.deploy.inspect.state import counts_of, read_states
 from eunoe.schemas.decisions import Collection, Point
-from eunoe.workers.derive.digest import LOG_TIMES, canonical, hash_of, hash_of_all, read_digest
+from eunoe.workers.derive.digest import LOG_TIMES, StateDigest, canonical, hash_of, hash_of_all, read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.index_audit import Disagreement, Finding, compare_index
 from eunoe.workers.registry import STAGES
@@ -32,7 +32,7 @@ async def told(pipeline: InMemoryPipeline, lines: tuple[str, ...] = LINES) -> In
     half = len(lines) // 2
     for number, text in enumerate(lines, 1):
         await pipeline.produce(utterance(number, text, session_id="s1" if number > half else "s0"))
-    await pipeline.produce(ended("s1"))
+    await pipeline.produce(ended("s0"), ended("s1"))
     return pipeline
 
 
@@ -75,6 +75,13 @@ async def test_a_digest_holds_what_all_five_papers_structures_derive() -> None:
     assert {stage: part["applied"] for stage, part in digest.state.items() if "applied" in part} == {
         "blend": 0, "segment": 2, "compress": 2, "summarize": 2, "update": 2, "link": 2, "tree": 2
     }  # fmt: skip
+
+
+def test_edges_are_counted_and_not_their_documents() -> None:
+    rows = {"m2": {"edges": [{"older": "m1"}]}, "m3": {"edges": [{"older": "m1"}, {"older": "m2"}]}}
+    digest = StateDigest(KEY, {"link": {"tables": {"edges": rows, "vertices": {"m1": {}}}}})
+    assert counts_of(digest) == {"link/edges": 3, "link/vertices": 1}
+    assert counts_of(StateDigest(KEY, {})) == {}
 
 
 async def test_a_pipeline_at_rest_agrees_with_its_index_and_has_nothing_under_way() -> None:

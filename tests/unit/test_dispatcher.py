@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
+from eunoe.schemas.errors import Refused
 from eunoe.streams.group.dispatcher import Dispatcher, DispatchLimits, one_by_one
 from eunoe.streams.group.log_throttle import Throttle
 from eunoe.streams.group.offset_tracker import OffsetTracker
@@ -541,6 +542,14 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None
         KafkaSettings.model_validate(wrong)
 
 
+def test_an_error_of_our_own_is_left_out_of_the_libraries_log(caplog: pytest.LogCaptureFixture) -> None:
+    throttle = Throttle()
+    for fault in (Refused("wrong"), ValueError("odd")):
+        info = (type(fault), fault, None)
+        throttle.emit(logging.LogRecord("faust.tables", logging.ERROR, "", 0, "Crashed reason=%r", (fault,), info))
+    assert [one.getMessage() for one in caplog.records] == ["Crashed reason=ValueError('odd')"]
+
+
 def test_the_same_library_message_is_logged_once_per_interval(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     throttle = Throttle(every_s=10, clock=lambda: now)
@@ -558,3 +567,21 @@ def test_the_same_library_message_is_logged_once_per_interval(caplog: pytest.Log
         "something else",
         "no connection to 7",
     ]
+
+
+async def test_a_before_ack_that_returns_its_records_has_the_partition_read_again() -> None:
+    stuck: list[tuple[str, int]] = []
+
+    async def handle(taken: Record, lease: Lease) -> None: ...
+
+    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+        raise Revoked
+
+    dispatcher = Dispatcher(
+        one_by_one(handle), lambda *_: None, before_ack=before_ack, on_revoked=lambda *place: stuck.append(place)
+    )
+    await dispatcher.submit(record(0))
+    await settle(lambda: bool(stuck))
+    assert stuck == [(TOPIC, 0)]
+    assert dispatcher.acked() == {}
+    assert dispatcher.failure is None

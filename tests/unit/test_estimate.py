@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from eunoe.deploy.cli.rebuild import estimate_lines
-from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS, CountingEmbedder, CountingModel
+from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS, CountingEmbedder, CountingModel, ModelCallCounts
 from eunoe.deploy.generations.rebuild.estimate import SAMPLE, Counted, choose, scaled
 from eunoe.deploy.generations.rebuild.spool import Spooled
 from eunoe.deploy.settings import Settings
@@ -148,7 +148,9 @@ async def test_counts_are_scaled_by_events_and_priced():
 
 async def test_of_a_partial_rebuild_only_what_is_made_again_is_counted():
     pipeline, _, model, _ = await live()
-    counting = CountingModel(MODEL, MemoryAnswers(), "", ask_again=False, stages=("update", "link", "tree"))
+    counting = CountingModel(
+        MODEL, MemoryAnswers(), "", ask_again=False, counts=ModelCallCounts(("update", "link", "tree"))
+    )
     await derive(pipeline, counting)
-    wanted = {prompt.name for prompt in model.prompts} - {"segment/1", "summarize/1"}
+    wanted = {prompt.name for prompt in model.prompts} - {"segment/2", "summarize/2"}
     assert set(counting.counts.by_prompt) == wanted

@@ -1,13 +1,20 @@
 """The limit of a stage's own failures."""
 
+from dataclasses import replace
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.schemas.events import DeadLetterReason
-from eunoe.workers.registry import STAGES
+from eunoe.deploy.process.self_test import self_test
+from eunoe.schemas.events import DeadLetterReason, SessionClosed
+from eunoe.schemas.ports import AnswerT, Prompt
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
+from eunoe.workers.runner.ordinary import is_ordinary
 from tests.support.contracts import calm
+from tests.support.in_memory import START, Stores, make_dependencies
 from tests.unit.test_runner import Bench, Script, closed
 
 LIMIT = FailureLimit(share=0.25, window=40, least=8)
@@ -60,3 +67,74 @@ async def test_what_clients_did_wrong_is_no_failure_of_the_stage():
     for _ in range(50):
         await bench.runner.handle(bench.record(b"no json"), None)  # type: ignore[arg-type]
     assert bench.letters() == [DeadLetterReason.NOT_JSON] * 50
+
+
+def odd(number: int) -> SessionClosed:
+    event = closed(1, conversation=f"c{number}")
+    return event.model_copy(update={"lines": (event.lines[0].model_copy(update={"text": "'" * 40}),)})
+
+
+@pytest.mark.parametrize("passes", [True, False])
+async def test_odd_events_stop_a_stage_only_if_it_fails_its_self_test_too(passes: bool):
+    tests = []
+
+    async def self_test() -> bool:
+        tests.append(passes)
+        return passes
+
+    bench = Bench(Script(ValueError("only odd texts")), STAGES["segment"])
+    bench.runner._decider._self_test = self_test
+    if passes:
+        await bench.handle(*map(odd, range(30)))
+        assert bench.letters() == [DeadLetterReason.FAILED] * 30
+        assert len(tests) == 1, "one result counts for a minute"
+    else:
+        with pytest.raises(TooManyFailures):
+            await bench.handle(*map(odd, range(30)))
+        assert bench.letters() == [DeadLetterReason.FAILED] * 5
+
+
+async def test_ordinary_events_of_several_conversations_stop_it_whatever_the_self_test_says():
+    async def passes() -> bool:
+        return True
+
+    bench = Bench(Script(ValueError("bad prompt")), STAGES["segment"])
+    bench.runner._decider._self_test = passes
+    with pytest.raises(TooManyFailures):
+        await bench.handle(*(closed(1, conversation=f"c{number}") for number in range(30)))
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "ordinary"),
+    [
+        ("I moved to Lyon because I found a job: “nurse”!!! 😀", START, True),
+        ("昨日、リヨンに引っ越しました。", START, True),
+        ("x" * 65, START, False),
+        ("?" * 9, START, False),
+        ("a\u202eb", START, False),
+        ("fine. " * 1_000, START, False),
+        ("fine", START.replace(year=2125), False),
+    ],
+)
+def test_ordinary_texts_and_times(text: str, at: datetime, ordinary: bool):
+    event = closed(1)
+    line = event.lines[0].model_copy(update={"text": text, "at": at})
+    assert is_ordinary((event.model_copy(update={"lines": (line,)}),), START) is ordinary
+
+
+class Unasked:
+    """A language model that must not be asked."""
+
+    name = "unasked"
+
+    async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
+        raise AssertionError("the self-test asked the model")
+
+
+@pytest.mark.parametrize("name", STAGES)
+async def test_every_stage_passes_its_self_test_and_fails_it_when_it_raises(name: str, monkeypatch: pytest.MonkeyPatch):
+    dependencies = make_dependencies(Stores(), StageSettings(), language=Unasked())
+    assert await self_test(dependencies, name)()
+    broken = replace(STAGES[name], build=lambda _: Script(ValueError("bad deploy")))
+    monkeypatch.setattr("eunoe.workers.derive.in_memory.STAGES", {**STAGES, name: broken})
+    assert not await self_test(dependencies, name)()

@@ -15,6 +15,7 @@ from eunoe.streams.dead_letters import (
     dead_letter,
     distinct_letters,
     file_letters,
+    read_closed,
     read_dead_letter,
 )
 from eunoe.streams.record import Message, Record
@@ -58,6 +59,18 @@ async def test_a_letter_is_open_until_its_own_topic_says_otherwise():
         found = await file_letters(stream(order))
         assert [each.closed.how if each.closed else None for each in found] == [Closing.DISCARDED, None]
     assert [letter.offset async for _, letter in distinct_letters(stream([closing, one.record]))] == [9]
+
+
+async def test_a_list_of_letters_holds_no_bodies_and_only_those_it_is_about():
+    one, other = filed(), filed("tree", offset=10)
+    choice = LetterFilter(stage="segment")
+    (found,) = await file_letters(stream([one.record, other.record]), choice.describes, bodies=False)
+    assert (found.letter, found.record.value, found.record.headers) == (one.letter, b"", {})
+    (whole,) = await file_letters(stream([one.record, other.record]), choice.describes)
+    assert whole.record == one.record
+    closing = landed(closing_message(found, Closing.DISCARDED, NOW))
+    assert read_closed(closing) is not None
+    assert closing.key == one.record.key
 
 
 async def test_the_last_that_was_done_counts():

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.deploy.local.tansu.gaps import GAP_WAIT_S, Gaps
+from eunoe.streams.batches import UnreadableBatch
 
 PLACE = TopicPartition("log", 0)
 
@@ -30,7 +31,7 @@ def fetch(gaps: Gaps, begin: int, offsets: list[int]) -> tuple[list[int], int]:
     def unpacked() -> Iterator[Any]:
         for offset in offsets:
             fetched.next_fetch_offset = offset + 1
-            yield SimpleNamespace(offset=offset)
+            yield SimpleNamespace(offset=offset, value=b"")
 
     return [record.offset for record in gaps.until_gap(PLACE, fetched, unpacked())], fetched.next_fetch_offset
 
@@ -55,3 +56,11 @@ def test_a_gap_that_stays_is_passed_over_and_logged(caplog):
     with caplog.at_level(logging.WARNING):
         assert fetch(gaps, 5, [7, 8, 11]) == ([7, 8], 9)
     assert caplog.messages == ["gap passed over: log/0@5 to 6"]
+
+
+def test_a_batch_that_cannot_be_read_is_no_gap():
+    """Waiting for the rest of each such batch would let one producer delay all others."""
+    values = {3: b"", 4: UnreadableBatch.of(b"batch", 6), 7: b"", 8: b""}
+    records = [SimpleNamespace(offset=offset, value=value) for offset, value in values.items()]
+    found = Gaps().until_gap(PLACE, SimpleNamespace(next_fetch_offset=3), iter(records))  # type: ignore[arg-type]
+    assert [record.offset for record in found] == [3, 4, 7, 8]

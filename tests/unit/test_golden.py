@@ -16,30 +16,35 @@ from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from eunoe.workers.models.forms import read_answer, strict_schema
+from eunoe.workers.models.answer_forms import form_name
+from eunoe.workers.models.forms import strict_schema
+from eunoe.workers.models.reading import read_answer
 from eunoe.workers.models.recording import request_hash
-from eunoe.workers.registry import STAGES
+from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.tree.settings import TreeSettings
 from tests.support.in_memory import make_pipeline
 from tests.support.model_server.server import ChatRequest
 from tests.support.prompt_answers import PromptAnswers
 
 REQUESTS = {
-    "blend/1": "56783ad02aa259e3",
-    "blend/1+corrected": "050188d77696eb04",
-    "link/1": "464ecedecf099a4b",
-    "question/1": "efe544f5b3b286c2",
-    "question/1+corrected": "de7365ae855fd46f",
-    "reply-refined/1": "7b8e675ef7726b51",
-    "reply/1": "e3119a8fcbaf42b6",
-    "segment/1": "fead06443732eda7",
-    "segment/1+corrected": "f407b2abf3499265",
-    "summarize/1": "dc1e702e8b8f2841",
-    "tree/1": "e0a708469f0048e2",
-    "update/1": "0a6be57d816cb69b",
+    "blend/3": "72606eb4f7adf074",
+    "blend/3+corrected": "822a389da7cc0c3d",
+    "link/2": "34301ea360acc682",
+    "question/3": "8b7462cd09e1039c",
+    "question/3+corrected": "a739893bcb2c34db",
+    "reply-refined/3": "206061fa0fcc25f0",
+    "reply-refined/3+corrected": "182a49d33e0dfb89",
+    "reply/3": "8d3513447719e2e9",
+    "reply/3+corrected": "d356b5bc1a2302e0",
+    "segment/2": "b764cf5276d051b1",
+    "summarize/2": "345ce76ee929e6cd",
+    "tree/3": "687745a8c29b56f6",
+    "tree/3+corrected": "6a8a265bd71d99d4",
+    "update/2": "5b2e616501b21666",
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "cc960fb5f56e3570", "2c26b334170810d2"
+WITH_A_MODEL, WITHOUT = "bb8eb341a3fd6bc1", "0a671d3c6fb1dbac"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3
@@ -61,7 +66,7 @@ class Listening:
     async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
         self.hashes[prompt.name].add(request_hash(self.name, prompt, form))
         schema = strict_schema(form)
-        answer = self.answers(ChatRequest(prompt.system, prompt.user, schema, form.__name__, {}))
+        answer = self.answers(ChatRequest(prompt.system, prompt.user, schema, form_name(form), {}))
         return read_answer(answer if isinstance(answer, str) else json.dumps(answer), form)
 
 
@@ -70,7 +75,8 @@ def sha256(rows: object) -> str:
 
 
 async def played(language: Listening | None) -> InMemoryPipeline:
-    pipeline, asks = make_pipeline(language=language), 0
+    settings = StageSettings(tree=TreeSettings(ask_model=True))
+    pipeline, asks = make_pipeline(settings, language), 0
     for number, event in enumerate(load_conversation(CONVERSATION).events):
         if isinstance(event, Utterance) and number % ASKED_OFTEN == 0:
             strategies = tuple(Strategy)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from eunoe.deploy.exits import Exit, code_of, meaning
+from eunoe.deploy.exits import HOPELESS, Exit, code_of, meaning
 from eunoe.deploy.observability import probe
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState, Phase
@@ -19,6 +19,7 @@ from eunoe.deploy.observability.progress import StageProgress
 from eunoe.deploy.observability.server import parse_address, serve_health
 from eunoe.deploy.process.durability import durability_faults
 from eunoe.deploy.process.supervisor import LONGEST_PAUSE_S, restart_pause
+from eunoe.deploy.process.worker import check_codecs
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.streams.dead_letters import dead_letter
@@ -258,6 +259,7 @@ def test_wrong_addresses_are_refused(text: str):
         (Unavailable("x"), Exit.UNAVAILABLE),
         (Fenced("x"), Exit.AGAIN),
         (ValueError("x"), Exit.SOFTWARE),
+        (ModuleNotFoundError("x"), Exit.INCOMPLETE),
     ],
 )
 def test_exit_codes_say_why(fault: Exception, code: Exit):
@@ -294,3 +296,11 @@ def test_what_redis_does_not_promise_is_said(config: dict[str, str], told: list[
     said = durability_faults(config)
     assert len(said) == len(told)
     assert all(one.startswith(start) for one, start in zip(said, told, strict=True))
+
+
+def test_a_missing_codec_is_an_incomplete_installation_and_no_reason_to_start_again(monkeypatch: pytest.MonkeyPatch):
+    check_codecs()
+    monkeypatch.setattr("aiokafka.codec.has_zstd", lambda: False)
+    with pytest.raises(ImportError, match="no codec for zstd: the package cramjam is missing") as fault:
+        check_codecs()
+    assert code_of(fault.value) in HOPELESS

@@ -153,6 +153,19 @@ async def test_an_end_that_a_producer_repeats_closes_no_later_session() -> None:
     assert [[line.utterance_id for line in session.lines] for session in sessions] == [["u1"], ["u2", "u3"]]  # type: ignore[attr-defined]
 
 
+async def test_a_request_id_that_is_used_again_gets_an_answer_again() -> None:
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, "My sister lives in Lyon."), utterance(3, "My brother lives in Oslo."), ended())
+    for number, question in ((5, "Where does my sister live?"), (7, "Where does my brother live?")):
+        await pipeline.produce(utterance(number, question, ask={"request_id": "r", "record": False}))
+    replies = pipeline.replies()
+    assert [reply.request_id for reply in replies] == ["r", "r"]
+    assert ["Lyon" in replies[0].text, "Oslo" in replies[1].text] == [True, True]
+    assert replies[0].reply_id != replies[1].reply_id, "both can be uttered"
+    await pipeline.produce(utterance(7, "Where does my brother live?", ask={"request_id": "r", "record": False}))
+    assert len(pipeline.replies()) == 2, "the same utterance again is a producer's repetition"
+
+
 async def test_nobody_is_told_what_an_exception_quotes(caplog: pytest.LogCaptureFixture) -> None:
     class Quoting:
         async def decide(self, work: Work[Any]) -> Outcome:

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from eunoe.schemas.decisions import Timer
+from eunoe.schemas.decisions import Commit, Outbox, Scope, Timer
 from eunoe.schemas.events import SessionEnded
 from eunoe.streams.codec import decode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.idle import REPEAT_S, IdleCloser
 from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.stores.memory import MemoryLogPositions
-from tests.support.in_memory import START
+from tests.support.in_memory import START, ended, make_pipeline, utterance
 
 IDLE = IntakeSettings(idle_seconds=60)
 
@@ -66,3 +67,23 @@ async def test_an_end_is_repeated_only_after_a_while():
         counts.append(await idle.sweep())
     assert counts == [1, 0, 0, 1]
     assert len(ends(log)) == 2
+
+
+async def test_an_outbox_that_is_sent_late_moves_no_timer_back():
+    pipeline = make_pipeline(partitions=1)
+    sent: list[Outbox] = []
+    commit = pipeline.store.commit
+
+    async def noting(scope: Scope, made: Commit) -> bool:
+        sent.extend([made.outbox] if made.outbox is not None and scope.stage == "intake" else [])
+        return await commit(scope, made)
+
+    pipeline.store.commit = noting
+    await pipeline.produce(utterance(1))
+    await pipeline.produce(ended())
+    await pipeline.produce(utterance(2))
+    sender = Sender(pipeline.store, pipeline.index, pipeline.log_positions, pipeline.log)
+    for outbox in sent[:-1]:  # as a process does that slept before it sent them
+        await sender.send(Scope("intake", utterance(1).key), outbox)
+    (due,) = await pipeline.log_positions.due(0, START + timedelta(days=1), 9)
+    assert due.timer.after_utterance_id == "u2"

@@ -12,8 +12,10 @@ from eunoe.streams.retries import LATE_HEADER, RETRY_HEADER, retry_message
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.compress.reads import read_stats
+from eunoe.workers.derive.index_audit import compare_index
 from eunoe.workers.link.graph import NAME as LINK
 from eunoe.workers.link.graph import VERTICES
+from eunoe.workers.registry import STAGES as REGISTERED
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
@@ -205,6 +207,27 @@ async def test_what_comes_late_hangs_in_the_tree_as_the_session_it_is_and_change
     assert {node.changed for node in late} == {SESSIONS}
     points = plant.pipeline.index._points[Collection.TREE]
     assert {(points[node.node_id].born, points[node.node_id].seq) for node in late} == {(2, SESSIONS)}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_the_index_agrees_with_the_documents_after_a_late_session_and_a_second_filling_changes_nothing(
+    stage: str,
+):
+    plant = Plant(stage)
+    await plant.talk()
+    await plant.retry()
+    pipeline = plant.pipeline
+    assert await compare_index(pipeline.store, pipeline.index, KEY, REGISTERED) == []
+    for spec in REGISTERED.values():
+        for indexed in spec.tables.indexed:
+            assert spec.restore_points is not None
+            there = await pipeline.index.points(indexed.collection, KEY)
+            made = sorted(await spec.restore_points(pipeline.dependencies, KEY), key=lambda point: point.id)
+            assert [point.model_copy(update={"seq": 1}) for point in made] == [
+                point.model_copy(update={"seq": 1}) for point in there
+            ]
+            await pipeline.index.upsert(made)
+    assert await compare_index(pipeline.store, pipeline.index, KEY, REGISTERED) == []
 
 
 async def test_an_intake_letter_that_is_sent_back_takes_a_place_of_its_own():

@@ -5,10 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.errors import AnswerInvalid, Unavailable
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line
-from eunoe.schemas.ports import Prompt
-from eunoe.workers.models.asking import CLOSING, OPENING, ask_checked, corrected, delimited, is_correcting, numbered
+from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.workers.models.asking import (
+    CLOSING,
+    OPENING,
+    CheckedQuestion,
+    ask_checked,
+    ask_question,
+    corrected,
+    delimited,
+    is_correcting,
+    numbered,
+)
+from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.models.recording import REFUSED, RecordedModel, request_hash
 
 PROMPT = Prompt(name="guess/1", system="Guess a number.", user="Which?")
@@ -67,7 +78,7 @@ async def test_a_fault_is_named_in_exactly_one_correcting_call(first: int | Exce
 async def test_two_faults_leave_it_to_the_twin():
     model = Guesser(50, AnswerInvalid("cut off"), 3)
     asked = await ask_checked(model, PROMPT, Guess, small)
-    assert (asked.answer, asked.asked, asked.fault) == (None, 2, "cut off")
+    assert (asked.answer, asked.asked, asked.fault) == (None, 2, "unreadable: cut off")
     assert model.left == [3]
 
 
@@ -100,6 +111,41 @@ async def test_of_answers_that_fail_only_the_refusal_is_recorded_and_obeyed():
     assert list(kept.values()) == [f"{REFUSED}{first.fault}"]
 
 
+async def test_what_fell_back_is_asked_again_where_that_is_wanted_and_nothing_else():
+    kept, other = Kept(), PROMPT.model_copy(update={"user": "And now?"})
+    await ask_checked(RecordedModel(Guesser(50, 60), kept), PROMPT, Guess, small)
+    await ask_checked(RecordedModel(Guesser(3), kept), other, Guess, small)
+    asking = RecordedModel(Guesser(5), kept, asks_refused=True)
+    assert (await ask_checked(asking, other, Guess, small)).asked == 0
+    assert (await ask_checked(asking, PROMPT, Guess, small)).answer == Guess(number=5)
+    assert (await ask_checked(RecordedModel(Guesser(), kept), PROMPT, Guess, small)).answer == Guess(number=5)
+
+
+@pytest.mark.parametrize("fault", [AnswerFault.TOO_LARGE, AnswerFault.REFUSED, AnswerFault.UNSUPPORTED])
+async def test_what_asking_again_cannot_help_is_not_asked_again(fault: AnswerFault):
+    model = Guesser(AnswerInvalid("no", fault), 3)
+    asked = await ask_checked(model, PROMPT, Guess, small)
+    assert (asked.answer, asked.asked, asked.outcome) == (None, 1, ItemOutcome.OFFLINE)
+
+
+@pytest.mark.parametrize("fault", [AnswerFault.TOO_LARGE, AnswerFault.CUT, AnswerFault.SLOW])
+async def test_a_question_that_asks_too_much_is_asked_in_parts(fault: AnswerFault):
+    async def in_parts(model: LanguageModel) -> Guess | None:
+        return await model.answer(PROMPT.model_copy(update={"user": "half"}), Guess)
+
+    kept, model = Kept(), Guesser(AnswerInvalid("too much", fault), 4)
+    question = CheckedQuestion(PROMPT, Guess, small, smaller=in_parts)
+    asked = await ask_question(RecordedModel(model, kept), question)
+    assert (asked.answer, asked.outcome) == (Guess(number=4), ItemOutcome.SALVAGED)
+    assert list(kept) == [request_hash("guesser", PROMPT, Guess)]
+
+
+async def test_the_good_part_of_two_bad_answers_is_kept():
+    question = CheckedQuestion(PROMPT, Guess, small, repair=lambda guess: Guess(number=guess.number % 10))
+    asked = await ask_question(Guesser(57, 68), question)
+    assert (asked.answer, asked.outcome) == (Guess(number=8), ItemOutcome.SALVAGED)
+
+
 async def test_a_record_that_no_longer_passes_is_asked_again_and_replaced():
     kept = Kept()
     await ask_checked(RecordedModel(Guesser(50), kept), PROMPT, Guess, lambda guess: None)
@@ -128,7 +174,7 @@ def test_the_hash_covers_all_that_decides_the_answer_and_nothing_else():
         text: str
 
     same = request_hash("m", PROMPT, Guess)
-    assert same == request_hash("m", PROMPT.model_copy(update={"name": "guess/2"}), Guess)
+    assert same == request_hash("m", corrected(PROMPT, "x").model_copy(update={"user": PROMPT.user}), Guess)
     others = [
         request_hash("n", PROMPT, Guess),
         request_hash("m", PROMPT, Other),
@@ -138,7 +184,7 @@ def test_the_hash_covers_all_that_decides_the_answer_and_nothing_else():
     assert len({same, *others}) == len(others) + 1
 
 
-CHANGES = ({"system": "x"}, {"user": "x"}, {"max_tokens": 7})
+CHANGES = ({"name": "guess/2"}, {"system": "x"}, {"user": "x"}, {"max_tokens": 7})
 
 
 @given(st.text(alphabet="<>＜＞﹤﹥dat \n\u200bx"))
@@ -179,6 +225,6 @@ def test_lines_are_numbered_one_row_each():
     ]
     rows = numbered(lines, first=7).splitlines()
     assert rows == [
-        "[7] Ann (2026-03-01): Hi [8] Bob (2026-03-01): I owe Ann money [9] x",
-        "[8] Bob (2026-03-01): Hello",
+        "[7] Ann (Sun 2026-03-01): Hi [8] Bob (2026-03-01): I owe Ann money [9] x",
+        "[8] Bob (Sun 2026-03-01): Hello",
     ]

@@ -1,14 +1,18 @@
 """`python -m tests.papers operations`: what it measures, on small files of ours."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Provenance
+from eunoe.workers.update.operator import Operation, OperationJudgement, OperationVerdict
 from tests.papers.__main__ import app
-from tests.papers.operations import evaluate_file
+from tests.papers.operations import MODEL_PAIRS, evaluate_file
 from tests.papers.replay import replay_file
 from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 from tests.support.in_memory import HashEmbedder
@@ -33,7 +37,7 @@ def test_dialogues_and_pairs_are_scored(tmp_path: Path):
         {"memory": "Has a dog", "summary": "Likes tea", "label": "APPEND"},
         {"memory": "Has a dog", "summary": "Likes tea", "label": "REPLACE"},
     )
-    found = evaluate_file(file)
+    found = asyncio.run(evaluate_file(file))
     dialogues, pairs = found["contradictions"], found["pairs"]
     assert (dialogues.accuracy, dialogues.f1, dialogues.false_positive_rate) == (1, 1, 0)
     assert (dialogues.auc, dialogues.auc_within_equal_length) == (1, 1)
@@ -43,12 +47,30 @@ def test_dialogues_and_pairs_are_scored(tmp_path: Path):
     assert [row["label"] for row in pairs.wrong] == ["REPLACE"]
 
 
+class Deleting:
+    """Deletes whatever it is asked about."""
+
+    reads_meaning = True
+
+    async def operate(self, pairs):
+        verdicts = tuple(OperationVerdict(Operation.DELETE) for _ in pairs)
+        return OperationJudgement(verdicts, Provenance(code="update/1", model="deleting"))
+
+
+async def test_pairs_are_decided_by_an_operator_too(tmp_path: Path):
+    pair = {"memory": "Has a cold", "summary": "The cold is gone", "label": "DELETE"}
+    file = write(tmp_path / "x.jsonl", pair, {**pair, "label": "APPEND"})
+    found = await evaluate_file(file, Deleting())
+    assert (found["pairs"].accuracy, found[MODEL_PAIRS].accuracy) == (0.5, 0.5)
+    assert found[MODEL_PAIRS].by_label == {"APPEND": "0/1", "DELETE": "1/1"}
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"memory": "a", "summary": "b", "label": "KEEP"}', '{"turns": []}', ""])
 def test_other_files_are_refused_with_their_place(tmp_path: Path, text: str):
     file = tmp_path / "x.jsonl"
     file.write_text(text)
     with pytest.raises(Refused, match=r"x\.jsonl"):
-        evaluate_file(file)
+        asyncio.run(evaluate_file(file))
 
 
 LOCOMO = {
@@ -68,7 +90,7 @@ LOCOMO = {
 async def test_a_replay_tells_every_fire_with_both_texts(tmp_path: Path):
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps([LOCOMO]))
-    scores = await replay_file(file, HashEmbedder())
+    scores = await replay_file(file, EvalModels(HashEmbedder()))
     assert (scores.conversations, scores.ended, scores.dead_letters) == (1, 1, 0)
     (fire,) = scores.fires
     assert (fire.session, fire.kind) == (2, "superseded")

@@ -107,6 +107,12 @@ async def test_a_contradiction_that_is_not_sure_is_flagged():
     assert "forest" in verdict.because
 
 
+@pytest.mark.parametrize("number", ["3²", "²", "①", "٣", "߃"])
+def test_signs_that_are_no_decimal_digits_are_no_numbers(number: str) -> None:
+    for one, other in ((f"I have {number} dogs.", "I have 4 dogs."), ("I have 2 dogs.", f"I have {number} dogs.")):
+        assert 0 <= find_contradiction(one, other, "Ann")[0] <= 1
+
+
 def test_length_and_questions_of_no_matter_raise_no_suspicion():
     assert find_contradiction("I have a dog. " * 50, "I like tea.", "Ann")[0] < SUSPICION_THRESHOLD
     assert find_contradiction("I have never played chess.", "I played chess all day.", "Ann")[0] >= SUSPICION_THRESHOLD

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.ports import PortReservations, free_port
+from eunoe.deploy.local.ports import PortReservations, free_port
 
 HOLDER = """
 import sys
 from pathlib import Path
-from tests.support.ports import PortReservations
+from eunoe.deploy.local.ports import PortReservations
 reservations = PortReservations(Path(sys.argv[1]))
 print(reservations.reserve(20_000), flush=True)
 sys.stdin.read()

@@ -2,38 +2,57 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from eunoe.deploy.process.positions import remember_position, start_position
-from eunoe.schemas.errors import Unavailable
+from eunoe.deploy.exits import HOPELESS, code_of
+from eunoe.deploy.process.positions import PartitionStart, remember_position
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import Handled, Positions, ReadPartition, Stored
 from eunoe.streams.position import position
 from eunoe.streams.record import Revoked
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Outages
-from eunoe.workers.stores.memory import MemoryLogPositions
+from eunoe.workers.runner.continuity import Continuity, WentBack
+from eunoe.workers.runner.metrics import StageMeter
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 
 
 @dataclass
-class Shaky(MemoryLogPositions):
+class Shaky(MemoryHandledPositions):
     """Away for the first ``away`` requests."""
 
     away: int
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryStore())
 
     def _answer(self) -> None:
         if self.away > 0:
             self.away -= 1
             raise Unavailable("Redis at nowhere does not answer")
 
-    async def position(self, partition: int) -> int | None:
+    async def stored(self, reader: ReadPartition) -> Positions:
         self._answer()
-        return await super().position(partition)
+        return await super().stored(reader)
 
-    async def remember(self, partition: int, position: int) -> None:
+    async def store(self, *args: Any, **more: Any) -> Stored:
         self._answer()
-        await super().remember(partition, position)
+        return await super().store(*args, **more)
+
+    async def now(self) -> int:
+        (found,) = (await MemoryHandledPositions.stored(self, READER)).values()
+        return found.position
+
+
+READER = ReadPartition("intake", "conversations", 2)
+HERE = ("conversations", 2)
+
+
+def continuity_of(positions: MemoryHandledPositions, meter: StageMeter | None = None) -> Continuity:
+    return Continuity(STAGES["intake"], positions, 12, meter or StageMeter())
 
 
 @dataclass
@@ -52,27 +71,88 @@ class Brief:
 
 
 async def test_a_position_is_remembered_once_the_store_is_back() -> None:
-    log_positions = Shaky(away=3)
-    await remember_position(log_positions, 1, Outages(), 600)("conversations", 2, 7, Brief(10))
-    assert await log_positions.position(2) == position(1, 7)
+    positions = Shaky(away=3)
+    await remember_position(continuity_of(positions), 1, Outages(), 600)(*HERE, 7, Brief(10))
+    assert await positions.now() == position(1, 7)
 
 
 async def test_nothing_is_remembered_when_a_rebalance_comes_first() -> None:
-    log_positions = Shaky(away=5)
+    positions = Shaky(away=5)
     with pytest.raises(Revoked):
-        await remember_position(log_positions, 1, Outages(), 600)("conversations", 2, 7, Brief(1))
-    log_positions.away = 0
-    assert await log_positions.position(2) is None
+        await remember_position(continuity_of(positions), 1, Outages(), 600)(*HERE, 7, Brief(1))
+    assert await positions.now() == 0
 
 
 async def test_a_store_that_stays_away_ends_the_wait() -> None:
     with pytest.raises(Unavailable):
-        await remember_position(Shaky(away=10**6), 1, Outages(), 0.0)("conversations", 2, 7, Brief(10**6))
+        await remember_position(continuity_of(Shaky(away=10**6)), 1, Outages(), 0.0)(*HERE, 7, Brief(10**6))
 
 
 async def test_a_partition_starts_where_it_was_handled_even_if_the_store_was_away() -> None:
-    log_positions = Shaky(away=1)
-    await MemoryLogPositions.remember(log_positions, 2, position(1, 7))
-    start = start_position(log_positions, 1, Outages())
-    assert await start("conversations", 2, 20) == 8
-    assert await start("conversations", 2, 8) is None
+    positions = Shaky(away=0)
+    await positions.store(READER, "", position(1, 7), {})
+    positions.away = 1
+    start = PartitionStart(continuity_of(positions), 1).start
+    assert await start(*HERE, 20) == 8
+    assert await start(*HERE, 8) is None
+
+
+async def test_one_server_of_several_that_went_back_has_the_partition_read_again() -> None:
+    class Several(Shaky):
+        async def stored(self, reader: ReadPartition) -> Positions:
+            return {"0": Handled(position(1, 19)), "3": Handled(position(1, 7)), "4": Handled(position(1, 19))}
+
+    assert await PartitionStart(continuity_of(Several(0)), 1).start(*HERE, 20) == 8
+
+
+async def test_a_partition_whose_positions_went_back_is_not_acknowledged_but_read_again() -> None:
+    positions, meter = Shaky(away=0), StageMeter()
+    continuity = continuity_of(positions, meter)
+    hook, start = remember_position(continuity, 1, Outages(), 600), PartitionStart(continuity, 1).start
+    assert await start(*HERE, 0) is None
+    for offset in (3, 7):
+        await hook(*HERE, offset, Brief(0))
+    positions._positions[READER] = Handled(position(1, 3), 9)
+    assert not await continuity.holds([HERE]), "it is noticed without a record, too"
+    with pytest.raises(WentBack, match="server log shows position"):
+        await hook(*HERE, 9, Brief(0))
+    assert await positions.now() == position(1, 3), "what is lost is not covered"
+    assert await start(*HERE, 10) == 4
+    await hook(*HERE, 4, Brief(0))
+    assert await continuity.holds([HERE])
+    assert meter.went_back == 1
+
+
+async def test_a_lost_write_of_an_unchanged_position_is_noticed() -> None:
+    positions = Shaky(away=0)
+    continuity = continuity_of(positions)
+    hook = remember_position(continuity, 1, Outages(), 600)
+    assert await PartitionStart(continuity, 1).start(*HERE, 0) is None
+    await hook(*HERE, 3, Brief(0))
+    before = positions._positions[READER]
+    await hook(*HERE, 3, Brief(0))
+    positions._positions[READER] = before
+    with pytest.raises(WentBack, match=r"after 2 writes, and had .* after 3"):
+        await hook(*HERE, 4, Brief(0))
+    assert await positions.now() == position(1, 3)
+
+
+async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setting_that_resolves_it() -> None:
+    ends: list[int] = []
+
+    async def end_at_least(topic: str, partition: int, least: int) -> int:
+        assert (topic, partition, least) == (*HERE, 8)
+        return ends.pop()
+
+    positions = Shaky(away=0)
+    await positions.store(READER, "", position(1, 7), {})
+    start = PartitionStart(continuity_of(positions), 1, end_at_least).start
+    ends.append(8)
+    assert await start(*HERE, 8) is None
+    ends.append(5)
+    with pytest.raises(
+        Refused, match=r"conversations/2 ends at offset 5, .* handled up to 8 .* EUNOE_EPOCH=2"
+    ) as found:
+        await start(*HERE, 5)
+    assert code_of(found.value) in HOPELESS, "it is not started again before somebody acts"
+    assert await PartitionStart(continuity_of(positions), 2, end_at_least).start(*HERE, 5) == 0, "as the setting says"

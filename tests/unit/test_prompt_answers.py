@@ -12,7 +12,7 @@ from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
 from tests.support import prompt_answers
 from tests.support.in_memory import ended, make_pipeline, utterance
-from tests.support.model_server.server import ModelServer, ServerSettings
+from tests.support.model_server.server import ChatRequest, ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
 
 KEY = "default/c"
@@ -28,7 +28,7 @@ async def _remember(script: PromptAnswers, word: str = "dog") -> tuple[str, dict
             ask = Ask(request_id=f"r{number}") if number % 3 == 0 else None
             told = f"My {WORDS[number % 8] if number != 1 else word} is on my mind, {number} times."
             await pipeline.produce(utterance(number, told, session_id=f"s{(number - 1) // 4}", ask=ask))
-        await pipeline.produce(ended("s2"))
+        await pipeline.produce(ended("s0"), ended("s1"), ended("s2"))
         await model.aclose()
         assert len(pipeline.replies()) == 4
     digest = await read_digest(pipeline.store, KEY, STAGES)
@@ -63,3 +63,8 @@ async def test_malformed_first_answers_change_nothing_and_hopeless_questions_fal
 async def test_one_other_word_changes_what_is_remembered_later() -> None:
     one, two = await asyncio.gather(_remember(PromptAnswers()), _remember(PromptAnswers(), "cat"))
     assert one[0] != two[0]
+
+
+def test_the_probe_of_an_endpoint_is_answered():
+    probe = ChatRequest(system="", user="Say OK.", schema=None, form="", body={})
+    assert PromptAnswers()(probe) == "OK"

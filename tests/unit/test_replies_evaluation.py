@@ -13,6 +13,7 @@ from eunoe.deploy.evaluate.corpus import with_questions
 from eunoe.deploy.evaluate.extras import extra
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import prefer
+from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.evaluate.replies import ReplyEvalOptions, evaluate_replies
 from eunoe.deploy.evaluate.report import BarChart, EvalReport, write_report
 from eunoe.deploy.evaluate.textscores import bleu, rouge_l, token_f1
@@ -63,13 +64,12 @@ def made_session(question):
 
 def scripts(first_is_better="first"):
     return {
-        "ReplyAnswer": lambda question: {"cited": [], "text": "Biscuit"},
-        "RefinedReplyAnswer": lambda question: {"notes": [], "cited": [], "text": "Biscuit"},
-        "Correct": lambda question: {"correct": "Biscuit" in question.user},
-        "Graded": lambda question: {"score": 80},
-        "Preferred": lambda question: {"better": first_is_better},
-        "Remembering": lambda question: {"consistency": 5, "memorability": 4},
-        "Entailed": lambda question: {"verdict": "neutral"},
+        "Reply": lambda question: {"notes": [], "cited": [], "text": "Biscuit"},
+        "Correct": lambda question: {"why": "", "correct": "Biscuit" in question.user},
+        "Graded": lambda question: {"why": "", "score": 80},
+        "Preferred": lambda question: {"why": "", "better": first_is_better},
+        "Remembering": lambda question: {"why": "", "consistency": 5, "memorability": 4},
+        "Entailed": lambda question: {"why": "", "verdict": "neutral"},
         "TrickyPair": lambda question: {
             "questions": [
                 {"speaker": "Ann", "question": QUESTION, "answer": "No, Biscuit is a dog."},
@@ -80,15 +80,15 @@ def scripts(first_is_better="first"):
     }
 
 
-def model_at(server):
+def model_at(server, name="m"):
     return OpenAIModel(
-        OpenAISettings(Endpoint(model="m", base_url=server.base_url, key="k", timeout_s=60, in_flight=8))
+        OpenAISettings(Endpoint(model=name, base_url=server.base_url, key="k", timeout_s=60, in_flight=8))
     )
 
 
 async def indexed_from(data, language=None):
     (loaded,) = with_questions(data)
-    indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings())
+    indexed = await IndexedConversation.build(loaded, EvalModels(HashEmbedder()), StageSettings())
     return replace(indexed, dependencies=replace(indexed.dependencies, language=language))  # the stages decided offline
 
 
@@ -132,11 +132,11 @@ async def test_a_model_replies_and_judges_and_is_paid_for(data):
 async def test_a_preference_holds_only_in_both_orders(winner, share):
     def better(question):
         first = question.user.split("First reply:")[1].split("Second reply:")[0]
-        return {"better": "first" if winner in first else "second"}
+        return {"why": "", "better": "first" if winner in first else "second"}
 
     async with ModelServer(ServerSettings(scripts={"Preferred": better})) as server:
         model = model_at(server)
-        assert await prefer(model, "q", "a", "a good reply", "a bad reply") == share
+        assert await prefer(model, {"question": "q", "right_answer": "a"}, "a good reply", "a bad reply") == share
         await model.aclose()
 
 
@@ -159,9 +159,41 @@ async def test_the_farm_makes_asks_judges_and_goes_on_where_it_stopped(data, tmp
         await replace(farm, budget=100, strategies=("fused",)).ask(indexed, items)
         assert model.usage.calls == asked + 2  # another budget is another reply, and another judgement
         assert len(farm.outcomes()) == 2
-        with pytest.raises(Refused, match="seed 7 by m, not with seed 8"):
+        with pytest.raises(Refused, match="with seed 7, not with seed 8"):
             await replace(farm, seed=8).items(indexed)
         assert len((tmp_path / DATASET).read_text().splitlines()) == 1
+        await model.aclose()
+
+
+async def test_questions_are_shared_between_models_and_replies_are_not(data, tmp_path):
+    async with ModelServer(ServerSettings(scripts=scripts())) as server:
+        model, other = model_at(server), model_at(server, "other")
+        indexed = await indexed_from(data, model)
+        shared = tmp_path / "questions.jsonl"
+        farm = Farm(tmp_path, model, model, 7, 500, (NOTHING,), maker=other, dataset=shared)
+        items = await farm.items(indexed)
+        assert {item.model for item in items} == {"other"}
+        await farm.ask(indexed, items)
+        second = replace(farm, model=other, maker=model)
+        assert second.kept(indexed.loaded.conversation_id) == items  # made by another model, and taken as they are
+        assert second.outcomes() == []
+        third = replace(farm, settings="other")
+        assert third.outcomes() == []
+        await third.ask(indexed, items)
+        assert [len(one.outcomes()) for one in (farm, second, third)] == [1, 0, 1]
+        await model.aclose()
+        await other.aclose()
+
+
+async def test_a_judge_reads_what_was_said_around_the_evidence_and_explains(data):
+    async with ModelServer(ServerSettings(scripts=scripts())) as server:
+        model = model_at(server)
+        indexed = await indexed_from(data)
+        await evaluate_replies([indexed], ReplyEvalOptions((NOTHING,), judge=model))
+        asked = [one for one in server.questions if one.form == "Correct"]
+        assert asked[0].user.index("What was said") < asked[0].user.index("Right answer")
+        assert "How lovely, what breed?" in asked[0].user  # the line after the evidence
+        assert all(next(iter(one.schema["properties"])) == "why" for one in server.questions)
         await model.aclose()
 
 
@@ -187,7 +219,7 @@ async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infus
     (tmp_path / "data.json").write_text(json.dumps([told]))
     (loaded,) = with_questions(tmp_path / "data.json")
     rows = [one for one in variants(1) if one.paper == "CREEM"]
-    indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings(), None, rows[0].how)
+    indexed = await IndexedConversation.build(loaded, EvalModels(HashEmbedder()), StageSettings(), rows[0].how)
     last = loaded.utterances[-1].session_id
     said = {one.utterance_id for one in loaded.utterances if one.session_id == last}
     question = loaded.questions[1]
@@ -198,14 +230,16 @@ async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infus
 
 async def test_only_the_row_without_question_asks_none(data):
     asked = []
-    scripts = {"QuestionAnswer": lambda question: asked.append(question) or {"question": "Which dog?"}}
+    scripts = {"Question": lambda question: asked.append(question) or {"question": "Which dog?"}}
     (loaded,) = with_questions(data)
     async with ModelServer(ServerSettings(scripts={**PLAUSIBLE, **scripts})) as server:
         model = model_at(server)
         counts = {}
         for row in [one for one in variants(1) if one.paper == "CREEM"]:
             asked.clear()
-            indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings(), model, row.how)
+            indexed = await IndexedConversation.build(
+                loaded, EvalModels(HashEmbedder(), model), StageSettings(), row.how
+            )
             await row.find(indexed, loaded.questions[0], 400)
             counts[row.name] = len(asked)
         await model.aclose()
@@ -217,7 +251,7 @@ async def test_stages_without_an_idea_decide_without_it(data):
     (loaded,) = with_questions(data)
     found = {one.name: one for one in variants()}
     for name, segments in (("turns, dense", len(loaded.utterances)), ("sessions, dense", 3)):
-        indexed = await IndexedConversation.build(loaded, HashEmbedder(), StageSettings(), None, found[name].how)
+        indexed = await IndexedConversation.build(loaded, EvalModels(HashEmbedder()), StageSettings(), found[name].how)
         assert (await read_stats(indexed.dependencies.store, indexed.key)).segments == segments
     scene = BlendInput((Line(utterance_id="a", speaker="Ann", text="I moved to Turin.", at=loaded.utterances[0].at),))
     updated = Insight(kind=InsightKind.UPDATED, speaker="Ann", text="x", evidence=scene.lines, replaces=("m",))
@@ -256,7 +290,7 @@ def test_lines_of_another_form_are_refused(tmp_path):
 
 async def test_upkeep_counts_operations_and_insights(data):
     (loaded,) = with_questions(data)
-    (row,) = await evaluate_upkeep([loaded], HashEmbedder(), StageSettings(), None, 4)
+    (row,) = await evaluate_upkeep([loaded], EvalModels(HashEmbedder()), StageSettings(), 4)
     assert row.turns == 2
     assert row.memories >= row.current > 0
     assert row.added + row.reinforced + row.superseded + row.retired + row.suspected == pytest.approx(1, abs=0.01)
@@ -264,7 +298,7 @@ async def test_upkeep_counts_operations_and_insights(data):
 
 async def test_every_variant_has_a_row(data):
     (loaded,) = with_questions(data)
-    rows = await ablate([loaded], HashEmbedder(), AblationPlan(400, None, True, StageSettings()))
+    rows = await ablate([loaded], EvalModels(HashEmbedder()), AblationPlan(400, None, True, StageSettings()))
     found = {(row.paper, row.variant): row for row in rows}
     assert list(found) == [(one.paper, one.name) for one in variants()]
     assert found["Keep Me Updated", "full history"].recall == 100

@@ -25,7 +25,7 @@ from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.hints import MAX_TIMES, TimeHint, read_question, read_times, time_fit
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
-from eunoe.workers.respond.parse_cache import ParseCache
+from eunoe.workers.respond.parse_cache import COPIES, ParseCache
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.turns import SALIENCE, WINDOW, add_neighbours, positions
@@ -182,7 +182,7 @@ async def test_insights_come_last_and_what_they_replace_is_not_shown():
 
 async def test_under_a_small_budget_the_latest_insight_stays():
     new = (insight("Ann lives in Nice", "m3"), insight("Ann likes soup", number=2))
-    context = await (await moved()).ask(Strategy.INSIGHT, "where do I live?", 7, new)
+    context = await (await moved()).ask(Strategy.INSIGHT, "where do I live?", 8, new)
     assert texts(context) == ["Ann likes soup"]
 
 
@@ -226,7 +226,10 @@ async def test_the_responder_s_own_words_are_not_shown():
     shelf.said(1, "my boat is in Oslo", "fine")
     shelf.said(1, "the boat is in Rome", index=1, reply_id="r1")
     await shelf.fill()
-    assert "the boat is in Rome" not in texts(await shelf.ask(Strategy.FUSED, "where is the boat?"))
+    question = "where is the boat?"
+    assert texts(await shelf.ask(Strategy.FUSED, question, 12)) == ["my boat is in Oslo"]
+    context = await shelf.ask(Strategy.FUSED, question)
+    assert "(a reply from memory): the boat is in Rome" in context.text
 
 
 async def test_nothing_is_remembered_of_an_empty_conversation():
@@ -245,6 +248,16 @@ async def test_an_answer_is_found_by_the_question_before_it():
     assert "to a man from Oslo" in texts(context)
 
 
+async def test_lines_that_cannot_fit_keep_no_place_from_those_that_can():
+    shelf = Shelf()
+    for session in range(1, 6):
+        shelf.said(session, "the sailing boat in spring, " * 40)
+    shelf.said(6, "the sailing boat", "a lantern on the pier")
+    await shelf.fill()
+    context = await shelf.ask(Strategy.FUSED, "what of the sailing boat in spring?", 60)
+    assert texts(context) == ["the sailing boat", "a lantern on the pier"]
+
+
 async def test_of_what_fits_alike_what_tells_more_comes_first():
     shelf = Shelf()
     told = ("Wow, that is so great of you!", "I bought my boat in Oslo last May.", "What will you do then?")
@@ -252,7 +265,7 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     (read,) = await FeatureCache(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
     alike = np.ones((3, 4), dtype=np.float32) / 2
     material = ScoringInput(read.turns, positions(shelf.segments), alike, read.features, np.zeros(3))
-    sought = QuestionFeatures(read_question("Soup?", SPEAKERS), ["soup"], alike[0], 2)
+    sought = QuestionFeatures(read_question("Soup?", SPEAKERS), {"soup": 1}, alike[0], 2)
     assert score_turns(material, sought, FeatureWeights(length=0)).argmax() == 1
     nothing = FeatureWeights(length=0, salience=0, particulars=0, reaction=0, question=0, answer=0)
     assert score_turns(material, sought, nothing).tolist() == [0, 0, 0]
@@ -366,8 +379,7 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     first = await cache.read_segments([boat, reply], SPEAKERS, {})
     assert cache.missing([reply, boat], SPEAKERS) == []
     assert await cache.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
-    assert counted == [2]
-    assert not first[1].vectors.any()
+    assert counted == [3]
     assert [turn.tokens for turn in first[0].turns] == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
     changed = boat.model_copy(update={"lines": boat.lines[:1]})
     assert cache.missing([changed, reply], SPEAKERS) == [changed]
@@ -406,7 +418,7 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
 
 
 def test_parses_are_equal_bounded_and_kept(monkeypatch):
-    monkeypatch.setattr("eunoe.workers.respond.parse_cache.MAX_PARSED", 2)
+    monkeypatch.setattr("eunoe.workers.respond.parse_cache.MAX_BYTES", 2 * COPIES)
     asked: list[str] = []
 
     def parse(text: str) -> int:

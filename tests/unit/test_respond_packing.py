@@ -5,19 +5,15 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.schemas.events import Ask, Line, Provenance, Source, Strategy
+from eunoe.schemas.events import Ask, Line, Provenance
 from eunoe.schemas.memory import Segment
-from eunoe.schemas.ports import Hit, Prompt
-from eunoe.workers.respond.context import latest, line_row, make_context, pack, write_row
-from eunoe.workers.respond.model import ModelReplier
-from eunoe.workers.respond.offline import OfflineReplier
-from eunoe.workers.respond.prompt import Note, RefineAnswer, ReplyAnswer
+from eunoe.schemas.ports import Hit
+from eunoe.workers.respond.context import latest, pack
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
-from eunoe.workers.respond.replier import ReplyTask
 from eunoe.workers.respond.segments import GAP, Excerpt, lay_out_excerpts, least_tokens, shorter
-from eunoe.workers.respond.settings import Refine
 from eunoe.workers.text.tokens import count_tokens
-from tests.support.in_memory import START, HashEmbedder, ended, make_pipeline, utterance
+from eunoe.workers.update.reads import all_memories
+from tests.support.in_memory import START, ended, make_pipeline, utterance
 
 TEXTS = st.text(min_size=1, max_size=60).filter(str.strip)
 
@@ -105,7 +101,22 @@ async def test_a_reply_names_what_it_rests_on_and_a_cited_reply_resolves_to_it()
     await pipeline.produce(said, ended())
     stored = await pipeline.store.scan("compress", "default/c", "segments")
     denoised = [Segment.from_json(text).denoised for text in stored.values()]
-    assert not any("I believe" in text for text in denoised)
+    assert sum("believe" in text for text in denoised) == 1
+    assert all("believe" not in memory.text for memory in await all_memories(pipeline.store, "default/c"))
+
+
+async def test_the_agents_own_words_are_found_and_shown_as_its_own():
+    pipeline = make_pipeline()
+    reply = "Try the harbour cinema, it shows old westerns."
+    await pipeline.produce(utterance(1, "I am bored."), utterance(2, reply, speaker="agent", reply_id="r0"), ended())
+    for number in range(3, 12, 2):
+        await pipeline.produce(utterance(number, f"The garden needs water, day {number}."), ended())
+    ask = Ask(request_id="r1", record=False, budget_tokens=30)
+    await pipeline.produce(utterance(50, "Which cinema did you suggest?", ask=ask))
+    (found,) = pipeline.replies()
+    assert f"agent (a reply from memory): {reply}" in found.context
+    assert "cinema" not in found.text
+    assert not [memory for memory in await all_memories(pipeline.store, "default/c") if "cinema" in memory.text]
 
 
 async def test_an_ask_s_own_budget_is_kept():
@@ -124,27 +135,3 @@ async def test_a_question_that_was_asked_before_is_no_answer():
     )
     await pipeline.produce(utterance(5, "Where do I live?", ask=Ask(request_id="r2", record=False)))
     assert [reply.cited for reply in pipeline.replies()] == [("u1",), ("u1",)]
-
-
-async def test_notes_stand_beside_rows_that_are_no_timelines():
-    asked: list[str] = []
-
-    class Scripted:
-        name = "scripted"
-
-        async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False) -> object:
-            asked.append(prompt.user)
-            if form is RefineAnswer:
-                return RefineAnswer(notes=(Note(cited=(1,), text="It rained."),))
-            return ReplyAnswer(cited=(1,), text="It did.")
-
-    at = START
-    source = Source(kind=Strategy.TIMELINE, id="t", session=1, at=at, utterance_ids=("u1",), score=1.0)
-    other = source.model_copy(update={"kind": Strategy.SEGMENT, "id": "s"})
-    row = line_row(1, Line(utterance_id="u1", speaker="Ann", text="The roof leaked.", at=at))
-    context = make_context([write_row(row)], [source, other], [row])
-    question = Line(utterance_id="q", speaker="Ben", text="Did it rain?", at=at)
-    replier = ModelReplier(Scripted(), OfflineReplier(HashEmbedder()), Refine.SEPARATE)
-    await replier.reply(ReplyTask("agent", question, (), context, ("Ann", "Ben")))
-    assert "The roof leaked." in asked[1]
-    assert "It rained. (rows 1)" in asked[1]

@@ -1,5 +1,6 @@
 """Replies: what a model may say and what becomes of its faults, what the offline twin quotes, what is cited."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,12 +11,13 @@ from eunoe.schemas.events import Ask, Line, Provenance, Reply, ReplyContext, Sou
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import STATS, SegmentStats
+from eunoe.workers.models.answer_forms import NoteRow, ReplyForm
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.respond.context import Context, Row, make_context, write_row
 from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import NOTHING, OfflineReplier, choose_lines
-from eunoe.workers.respond.prompt import Note, RefineAnswer, RefinedReplyAnswer, ReplyAnswer
+from eunoe.workers.respond.prompt import with_weekdays
 from eunoe.workers.respond.replier import DraftReply, ReplyTask
 from eunoe.workers.respond.settings import Refine, RespondSettings
 from eunoe.workers.respond.sources import Query
@@ -65,10 +67,10 @@ class Scripted:
 
 
 BOAT = row(1, "my boat is in Oslo")
-GOOD = ReplyAnswer(cited=(1,), text="In Oslo.")
+GOOD = ReplyForm(cited=(1,), text="In Oslo.")
 FAULTS = [
-    ReplyAnswer(cited=(7,), text="In Oslo."),
-    ReplyAnswer(cited=(1,), text="  "),
+    ReplyForm(cited=(7,), text="In Oslo."),
+    ReplyForm(cited=(1,), text="  "),
     AnswerInvalid("not JSON"),
     AnswerInvalid("cut off"),
 ]
@@ -93,7 +95,7 @@ async def test_a_fault_is_named_in_one_correcting_retry(fault):
     assert [is_correcting(prompt) for prompt in model.prompts] == [False, True]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", FAULTS[1:])
 async def test_after_two_faults_the_offline_twin_answers_and_says_so(fault):
     model = Scripted(fault)
     answer = await replier(model).reply(task(BOAT))
@@ -101,6 +103,39 @@ async def test_after_two_faults_the_offline_twin_answers_and_says_so(fault):
     assert answer.made_by.fallback
     assert answer.cited == (BOAT,)
     assert "Oslo" in answer.text
+    assert (answer.made_by.items, answer.made_by.fell_back) == (1, 1)
+
+
+async def test_a_reply_that_cites_twice_what_was_not_offered_stays_without_the_citation():
+    model = Scripted(ReplyForm(cited=(1, 7), text="In Oslo."))
+    answer = await replier(model).reply(task(BOAT))
+    assert (answer.text, answer.cited, answer.made_by.fallback) == ("In Oslo.", (BOAT,), False)
+    assert len(model.prompts) == 2
+
+
+class Narrow(Scripted):
+    """Takes prompts up to so many characters."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(ReplyForm(cited=(16,), text="In Oslo."))
+        self.most = most
+
+    async def fits(self, prompt: Prompt) -> bool:
+        return len(prompt.user) <= self.most
+
+    def limit_s(self, *, urgent: bool) -> float | None:
+        return None
+
+
+async def test_a_prompt_too_long_for_the_endpoint_shows_the_latest_half_of_memory():
+    rows = [row(number, f"fact number {number} " + "x" * 50, day=number) for number in range(1, 17)]
+    model = Narrow(1000)
+    answer = await replier(model).reply(task(*rows))
+    (prompt,) = model.prompts
+    assert len(prompt.user) <= model.most
+    assert "fact number 16 " in prompt.user
+    assert "fact number 1 " not in prompt.user
+    assert (answer.text, answer.cited) == ("In Oslo.", (rows[-1],))
 
 
 async def test_an_endpoint_that_is_down_is_no_bad_answer():
@@ -108,14 +143,14 @@ async def test_an_endpoint_that_is_down_is_no_bad_answer():
         await replier(Scripted(Unavailable("down"))).reply(task(BOAT))
 
 
-NOTES = (Note(cited=(1,), text="the boat is in Oslo"),)
+NOTES = (NoteRow(cited=(1,), text="the boat is in Oslo"),)
 
 
 @pytest.mark.parametrize(
     ("refine", "answers", "calls"),
     [
-        (Refine.SEPARATE, (RefineAnswer(notes=NOTES), GOOD), 2),
-        (Refine.FUSED, (RefinedReplyAnswer(notes=NOTES, cited=(1,), text="In Oslo."),), 1),
+        (Refine.SEPARATE, (ReplyForm(notes=NOTES), GOOD), 2),
+        (Refine.FUSED, (ReplyForm(notes=NOTES, cited=(1,), text="In Oslo."),), 1),
         (Refine.OFF, (GOOD,), 1),
     ],
 )
@@ -136,12 +171,34 @@ async def test_what_has_no_timelines_is_not_refined(refine):
 
 async def test_notes_at_fault_twice_leave_the_raw_timelines():
     model = Scripted(
-        RefineAnswer(notes=(Note(cited=(), text="x"),)), RefineAnswer(notes=(Note(cited=(9,), text="x"),)), GOOD
+        ReplyForm(notes=(NoteRow(cited=(), text="x"),)), ReplyForm(notes=(NoteRow(cited=(9,), text="x"),)), GOOD
     )
     answer = await replier(model, Refine.SEPARATE).reply(task(BOAT, kind=Strategy.TIMELINE))
     assert answer.text == "In Oslo."
     assert len(model.prompts) == 3
     assert write_row(BOAT) in model.prompts[-1].user
+    assert (answer.made_by.fallback, answer.made_by.items, answer.made_by.fell_back) == (False, 2, 1)
+
+
+async def test_a_persona_is_part_of_the_instructions_and_a_name_is_data():
+    model = Scripted(GOOD)
+    asked = replace(task(BOAT), speak_as="Bot {x}", persona="You are Mia, warm and brief.")
+    await replier(model).reply(asked)
+    (prompt,) = model.prompts
+    assert "You are Mia, warm and brief." in prompt.system
+    assert "Mia" not in prompt.user
+    assert "Bot {x}" in prompt.user
+    assert "Bot {x}" not in prompt.system
+
+
+def test_days_that_are_headings_carry_their_weekday():
+    text = "8 May 2023\n1 Ann: On 8 May 2023 I moved.\n31 February 2023\n1 January 2024"
+    assert with_weekdays(text).splitlines() == [
+        "Monday 8 May 2023",
+        "1 Ann: On 8 May 2023 I moved.",
+        "31 February 2023",
+        "Monday 1 January 2024",
+    ]
 
 
 # ---- offline

@@ -1,6 +1,7 @@
 """`eunoe eval retrieval`: what it measures, on a small conversation of ours."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -8,10 +9,15 @@ from typer.testing import CliRunner
 from eunoe.deploy.cli.eval import app
 from eunoe.deploy.evaluate.baselines import BASELINES, Baselines, pack_passages
 from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
-from eunoe.deploy.evaluate.retrieval import ALL, RetrievalPlan, Shown, measure, retrieval_rows
+from eunoe.deploy.evaluate.indexed import IndexedConversation
+from eunoe.deploy.evaluate.models import EvalModels
+from eunoe.deploy.evaluate.retrieval import ALL, RetrievalPlan, Shown, measure, recalls, retrieval_rows
 from eunoe.deploy.evaluate.stats import interval, percent
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
+from eunoe.workers.registry import StageSettings
+from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.sources import Query
 from eunoe.workers.text.tokens import count_tokens
 from tests.support.in_memory import HashEmbedder
 
@@ -48,7 +54,7 @@ def data(tmp_path):
 async def test_everything_is_found_where_all_fits(data):
     (loaded,) = with_questions(data)
     plan = RetrievalPlan(budgets=(15, 400), strategies=(Strategy.SEGMENT, Strategy.FUSED))
-    rows = retrieval_rows(await measure(loaded, HashEmbedder(), plan), plan)
+    rows = retrieval_rows(await measure(loaded, EvalModels(HashEmbedder()), plan), plan)
     overall = {row.retriever: row for row in rows if row.kind == ALL}
     assert set(overall) == {"segment", "fused", *BASELINES}
     assert {row.kind for row in rows} == {"multi-hop", "single-hop", ALL}
@@ -58,6 +64,25 @@ async def test_everything_is_found_where_all_fits(data):
         assert all(low <= mean <= high for mean, (low, high) in zip(row.recall, row.interval, strict=True))
     for name in ("fused", "turns-dense", "4-turns-rrf", "sessions-dense"):
         assert overall[name].recall[1] == 100
+
+
+async def test_who_asks_is_passed_on_where_the_data_says_it(data):
+    (loaded,) = with_questions(data)
+    asked: list[str] = []
+
+    class Asked:
+        async def recall(self, query: Query) -> Context:
+            asked.append(query.asker)
+            return Context()
+
+    question, other = loaded.questions[0].model_copy(update={"speaker": "Ann"}), loaded.questions[1]
+    indexed = replace(
+        await IndexedConversation.build(loaded, EvalModels(HashEmbedder()), StageSettings()),
+        sources={Strategy.FUSED: Asked()},
+    )
+    for one in (question, other):
+        await recalls(indexed, "fused", one, (100,))
+    assert asked == ["Ann", ""]
 
 
 async def test_a_piece_counts_only_whole(data):

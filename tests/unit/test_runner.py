@@ -1,11 +1,23 @@
 """The runner: what it does with outcomes, gaps, failures, and servers that are away."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from eunoe.schemas.decisions import Commit, Decision, Outcome, Park, Put, Scope, Wait, Work
+from eunoe.schemas.decisions import (
+    REQUEST_AGE_S,
+    REQUEST_TTL_S,
+    Commit,
+    Decision,
+    Outcome,
+    Park,
+    Put,
+    Scope,
+    Wait,
+    Work,
+)
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
     Ask,
@@ -21,6 +33,7 @@ from eunoe.schemas.events import (
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
+from eunoe.streams.position import record_log_time
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES, StageSettings
@@ -29,6 +42,7 @@ from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
+from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec, skip_session
@@ -75,10 +89,16 @@ def closed(session: int, conversation: str = "c") -> SessionClosed:
 class Bench:
     """One stage on a log, its records handed over by hand."""
 
-    def __init__(self, stage: object, spec: StageSpec = STAGES["segment"], topic: Topic = Topic.SESSIONS) -> None:
+    def __init__(
+        self,
+        stage: object,
+        spec: StageSpec = STAGES["segment"],
+        topic: Topic = Topic.SESSIONS,
+        settings: RunnerSettings = QUICK,
+    ) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
-        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), QUICK)  # type: ignore[arg-type]
+        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), settings)  # type: ignore[arg-type]
         self.scope = Scope(spec.name, "default/c")
 
     def record(self, event: SessionClosed | bytes, key: bytes | None = None) -> Record:
@@ -149,6 +169,16 @@ async def test_waiting_asks_again_and_gives_way_to_a_rebalance():
         await Bench(Script(Wait("never"))).handle(closed(1), pauses=5)
 
 
+async def test_state_that_never_comes_holds_the_conversation_until_the_true_event():
+    never = Wait("update has applied 0, not yet 1", holds=True)
+    stage = Script(never, never, never, Decision())
+    bench = Bench(stage, settings=replace(QUICK, retry_limit_s=0.1))
+    await bench.handle(closed(1))
+    assert (await bench.applied(), bench.letters()) == (0, [DeadLetterReason.HELD])
+    await bench.handle(closed(1))
+    assert (await bench.applied(), bench.letters()) == (1, [DeadLetterReason.HELD])
+
+
 async def test_a_server_that_is_away_is_waited_for_and_never_makes_a_dead_letter():
     stage = Script(Unavailable("away"), Unavailable("away"), Unavailable("away"), Decision())
     bench = Bench(stage)
@@ -158,11 +188,18 @@ async def test_a_server_that_is_away_is_waited_for_and_never_makes_a_dead_letter
 
 async def test_an_internal_event_of_a_newer_version_waits_for_the_deploy():
     bench = Bench(Script(Decision()))
-    newer = encode(closed(1)).replace(b'"schema_version":1', b'"schema_version":2')
+    newer = encode(closed(1)).replace(b'"schema_version":1', b'"schema_version":%d' % (SessionClosed.LATEST + 1))
     with pytest.raises(Revoked):
         await bench.runner.handle(bench.record(newer), Lease(pauses=4))
     assert bench.letters() == []
     assert issubclass(NewerSchema, Unavailable)
+
+
+async def test_a_version_that_no_deploy_brings_is_a_dead_letter_in_the_end():
+    bench = Bench(Script(Decision()), settings=replace(QUICK, retry_limit_s=0.0))
+    newer = encode(closed(1)).replace(b'"schema_version":1', b'"schema_version":99')
+    await bench.runner.handle(bench.record(newer), Lease())
+    assert bench.letters() == [DeadLetterReason.NEWER_VERSION]
 
 
 async def test_a_commit_that_another_process_overtook_is_fenced():
@@ -296,3 +333,33 @@ async def test_a_failed_ask_names_the_strategy_it_was_given():
     failed = {reply.request_id: reply for reply in pipeline.replies()}
     assert all((reply.error or "").startswith("RuntimeError at test_runner.py:") for reply in failed.values())
     assert {id_: reply.strategy for id_, reply in failed.items()} == {"set": Strategy.CURRENT, "own": Strategy.TREE}
+
+
+def test_clocks_that_differ_by_a_day_drop_no_new_request_and_answer_no_old_one_again() -> None:
+    day = timedelta(days=1).total_seconds()
+    assert 2 * day <= REQUEST_AGE_S
+    assert REQUEST_AGE_S + day <= REQUEST_TTL_S
+
+
+async def test_asks_older_than_their_ledgers_are_dropped_and_counted(caplog: pytest.LogCaptureFixture):
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1), ended(), utterance(2, ask=Ask(request_id="r")))
+    (context,) = pipeline.log.records(Topic.REPLY_CONTEXTS)
+    settings = replace(QUICK, request_age_s=REQUEST_AGE_S)
+    meter, answered = StageMeter(), len(pipeline.replies())
+
+    async def read_again(later: timedelta) -> None:
+        """Without the ledger, as after its time to live."""
+        stores = Stores()
+        sender = Sender(stores.state, stores.index, stores.log_positions, pipeline.log, meter)
+        stage = STAGES["respond"].build(pipeline.dependencies)
+        place, now = LogPlace(0, 4), record_log_time(context) + later
+        runner = Runner(STAGES["respond"], stage, sender, stores.state, place, settings, now=lambda: now)
+        await runner.handle(context, Lease())
+
+    await read_again(timedelta(seconds=REQUEST_AGE_S))
+    assert (len(pipeline.replies()), meter.expired) == (answered + 1, 0)
+    await read_again(timedelta(seconds=REQUEST_AGE_S + 1))
+    assert (len(pipeline.replies()), meter.expired) == (answered + 1, 1)
+    assert "1 requests dropped so far, each over 172800 s old, the last one reply-contexts/" in caplog.text
+    assert pipeline.dead_letters() == 0

@@ -80,7 +80,9 @@ def talks(draw: st.DrawFn) -> list[ConversationEvent | bytes]:
         if kind in ("say", "again"):
             talk.append(utterance(number, session_id=session))
         elif kind == "ask":
-            talk.append(utterance(number, ask=Ask(request_id=f"r{number}", record=draw(st.booleans()))))
+            again = draw(st.booleans())  # an utterance id with another text: it is refused, and answered
+            ask = Ask(request_id=f"r{number}", record=draw(st.booleans()))
+            talk.append(utterance(1 if again else number, f"Question {number}?", ask=ask))
         elif kind == "end":
             talk.append(ended(session))
         elif kind == "erase":

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import Line, Span
-from eunoe.workers.segment.spans import NumberedSpan, check_tiling, exchanges, spans_from, stitch, windows
+from eunoe.workers.segment.spans import exchanges, spans_from, stitch, windows
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -21,56 +21,15 @@ def pairs(spans: tuple[Span, ...]) -> list[tuple[int, int]]:
     return [(span.first, span.last) for span in spans]
 
 
-def pieces(spans: tuple[Span, ...]) -> list[NumberedSpan]:
-    return [NumberedSpan(span.first + 1, span.last + 1, span.last - span.first + 1) for span in spans]
-
-
 def tiles(spans: tuple[Span, ...], n: int) -> bool:
     return [i for span in spans for i in range(span.first, span.last + 1)] == list(range(n)) and all(
         span.first <= span.last for span in spans
     )
 
 
-def test_a_tiling_has_no_fault():
-    assert check_tiling([NumberedSpan(1, 3, 3), NumberedSpan(4, 4, 1), NumberedSpan(5, 9, 5)], 9) is None
-    assert check_tiling([], 0) is None
-
-
-@pytest.mark.parametrize(
-    ("claimed", "fault"),
-    [
-        ([], "there is no segment; the segments must cover 1 to 6"),
-        ([(1, 2, 2), (4, 6, 3)], "segment 2 (4 to 6, count 3): 3 to 3 are missing before it"),
-        ([(2, 6, 5)], "segment 1 (2 to 6, count 5): 1 to 1 are missing before it"),
-        ([(1, 4, 4), (3, 6, 4)], "segment 2 (3 to 6, count 4): it overlaps, 3 to 4 are in an earlier segment"),
-        ([(1, 4, 3), (5, 6, 2)], "segment 1 (1 to 4, count 3): the count is wrong, 1 to 4 are 4"),
-        ([(1, 3, 3), (4, 7, 4)], "segment 2 (4 to 7, count 4): it goes beyond the end, the last number is 6"),
-        ([(1, 5, 5)], "the last segment ends at 5, so 6 to 6 are missing"),
-        ([(0, 6, 7)], "segment 1 (0 to 6, count 7): numbers start at 1"),
-        ([(3, 2, 0), (3, 6, 4)], "segment 1 (3 to 2, count 0): it ends before it starts"),
-        (
-            [(1, 4, 4), (1, 2, 2)],
-            "segment 2 (1 to 2, count 2): it is out of order, the segments before it already reach 4",
-        ),
-    ],
-)
-def test_the_first_fault_is_named(claimed, fault):
-    assert check_tiling([NumberedSpan(*piece) for piece in claimed], 6) == fault
-
-
 @given(st.integers(0, 60), st.sets(st.integers(-5, 70)))
 def test_starts_give_a_tiling(n, starts):
-    spans = spans_from(starts, n)
-    assert tiles(spans, n)
-    assert check_tiling(pieces(spans), n) is None
-
-
-@given(st.lists(st.tuples(st.integers(-2, 9), st.integers(-2, 9), st.integers(-2, 9)), max_size=5), st.integers(0, 8))
-def test_no_fault_means_that_it_tiles(claimed, n):
-    found = [NumberedSpan(*piece) for piece in claimed]
-    covered = [i for piece in found for i in range(piece.start, piece.end + 1)]
-    exact = covered == list(range(1, n + 1)) and all(p.count == p.end - p.start + 1 > 0 for p in found)
-    assert (check_tiling(found, n) is None) == exact
+    assert tiles(spans_from(starts, n), n)
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.errors import AnswerInvalid, Unavailable
+from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line, Provenance, SessionSegmented, Span
 from eunoe.schemas.memory import MemoriesFormed, MemoryDraft
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import is_correcting
-from eunoe.workers.models.forms import strict_schema
 from eunoe.workers.models.prompt_lines import FROM_MEMORY
 from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import OfflineSummarizer
-from eunoe.workers.summarize.prompt import NAME, MemoriesAnswer
+from eunoe.workers.summarize.prompt import NAME
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
@@ -288,7 +287,7 @@ def test_windows_tile_the_session_and_keep_to_segments(segments: list[list[int]]
 
 # ---- the model
 
-GOOD = {"speaker": "Ann", "text": "Ann recovered from the flu on 3 March 2026.", "cites": [5]}
+GOOD = {"speaker": 1, "text": "Ann recovered from the flu on 3 March 2026.", "own": 5, "lines": [5]}
 
 
 class Scripted:
@@ -316,16 +315,14 @@ async def test_a_good_answer_takes_one_call_and_cites_whole_lines():
     model = Scripted([GOOD])
     summary = await ask(model)
     assert summary.drafts == (MemoryDraft(speaker="Ann", text=GOOD["text"], evidence=(TALK[4],)),)
-    assert summary.made_by == Provenance(code="summarize/1", model="scripted", prompt=NAME)
+    assert summary.made_by == Provenance(code="summarize/1", model="scripted", prompt=NAME, items=1)
     (prompt,) = model.prompts
-    assert f"[4] Ben (2026-03-04): {FROM_MEMORY} You live" in prompt.user
+    assert f"[4] Ben (Wed 2026-03-04): {FROM_MEMORY} You live" in prompt.user
 
 
 FAULTS = {
-    "unknown line": ([GOOD | {"cites": [7]}], "memory 1: it cites 7, but the lines are 1 to 6"),
-    "line zero": ([GOOD | {"cites": [0, 5]}], "it cites 0"),
-    "stranger": ([GOOD, GOOD | {"speaker": "Cleo"}], "memory 2: its speaker is none of the speakers"),
-    "another's line": ([GOOD | {"cites": [2]}], "Ann said none of the lines"),
+    "unknown line": ([GOOD | {"own": 0, "lines": [7]}], "memory 1: it cites none of the lines 1 to 6"),
+    "no line": ([GOOD | {"own": 0, "lines": []}], "memory 1: it cites none"),
     "blank": ([GOOD | {"text": "  "}], "its text is blank"),
     "cut off": (AnswerInvalid("the answer is not valid JSON"), "the answer is not valid JSON"),
     "prose": (AnswerInvalid("the answer: Input should be an object"), "Input should be an object"),
@@ -349,7 +346,9 @@ async def test_after_two_faults_the_offline_twin_decides_and_says_so(name: str):
     model = Scripted(wrong, wrong, [GOOD])
     summary = await ask(model)
     assert summary.drafts == (await offline(TALK)).drafts
-    assert summary.made_by == Provenance(code="summarize/1", model=EXTRACTION, prompt=NAME, fallback=True)
+    assert summary.made_by == Provenance(
+        code="summarize/1", model=EXTRACTION, prompt=NAME, fallback=True, items=1, fell_back=1
+    )
     assert len(model.left) == 1
 
 
@@ -359,12 +358,12 @@ async def test_an_endpoint_that_is_away_decides_nothing():
 
 
 async def test_a_memory_without_evidence_does_not_exist():
-    rows = [GOOD | {"cites": []}, GOOD | {"speaker": "Ben", "text": "Ben knows Rex.", "cites": [4]}]
+    rows = [GOOD | {"speaker": 2, "text": "Ben knows Rex.", "own": 4, "lines": [4]}]
     assert texts(await ask(Scripted(rows))) == []
 
 
 async def test_replies_from_memory_are_taken_out_of_citations():
-    (draft_,) = (await ask(Scripted([GOOD | {"cites": [5, 4, 5]}]))).drafts
+    (draft_,) = (await ask(Scripted([GOOD | {"lines": [5, 4, 5]}]))).drafts
     assert draft_.evidence == (TALK[4],)
 
 
@@ -392,7 +391,7 @@ async def test_a_long_session_is_asked_about_in_windows_under_the_budget():
 async def test_numbers_go_on_from_window_to_window():
     lines = lines_of(*(f"Ann: I saw bird number {n} near the river today." for n in range(1, 41)))
     settings = SummarizeSettings(prompt_budget_tokens=500)
-    last = {"speaker": "Ann", "text": "Ann saw bird 40.", "cites": [40]}
+    last = {"speaker": 1, "text": "Ann saw bird 40.", "own": 40, "lines": [40]}
     probe = Scripted(*([] for _ in range(9)))
     await ask(probe, lines, settings)
     model = Scripted(*([] for _ in probe.prompts[1:]), [last])
@@ -407,11 +406,54 @@ async def test_what_people_say_and_are_called_cannot_instruct():
     assert model.prompts[0].user.count("data>>>") == 2
 
 
-def test_the_answer_is_bounded_in_the_schema():
-    schema = strict_schema(MemoriesAnswer)
-    memory = schema["$defs"]["FormedMemory"]["properties"]
-    assert schema["properties"]["memories"]["maxItems"] == 40
-    assert (memory["text"]["maxLength"], memory["cites"]["maxItems"]) == (400, 8)
+async def test_good_memories_are_kept_where_others_stay_bad():
+    rows = [GOOD, GOOD | {"text": " "}]
+    summary = await ask(Scripted(rows, rows))
+    assert texts(summary) == [GOOD["text"]]
+    assert not summary.made_by.fallback
+
+
+@pytest.mark.parametrize(("speaker", "own", "who"), [(1, 5, "Ann"), (9, 5, "Ann"), (0, 0, "Ann"), (2, 5, "Ann")])
+async def test_the_speaker_is_the_one_who_told_it(speaker: int, own: int, who: str):
+    (draft_,) = (await ask(Scripted([GOOD | {"speaker": speaker, "own": own}]))).drafts
+    assert draft_.speaker == who
+
+
+async def test_what_is_told_of_others_is_of_the_one_who_told_it():
+    row = GOOD | {"text": "Ann's sister moved to Lyon."}
+    (draft_,) = (await ask(Scripted([row]))).drafts
+    assert (draft_.speaker, draft_.text) == ("Ann", "Ann's sister moved to Lyon.")
+
+
+@pytest.mark.parametrize("fault", [AnswerFault.TOO_LARGE, AnswerFault.CUT, AnswerFault.SLOW])
+async def test_a_question_that_asks_too_much_is_asked_in_halves(fault: AnswerFault):
+    hello = {"speaker": 1, "text": "Ann greeted Ben.", "own": 1, "lines": [1]}
+    model = Scripted(AnswerInvalid("no", fault), [hello], [GOOD])
+    summary = await ask(model)
+    assert [draft_.evidence for draft_ in summary.drafts] == [(TALK[0],), (TALK[4],)]
+    assert (len(model.prompts), summary.made_by.fell_back) == (3, 0)
+
+
+class RefusesBird(Scripted):
+    """Refuses every window that holds bird number 3; remembers nothing of the others."""
+
+    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False):
+        self.prompts.append(prompt)
+        if "bird number 3 " in prompt.user:
+            raise AnswerInvalid("no", AnswerFault.REFUSED)
+        return form.model_validate({"memories": []})
+
+
+async def test_the_lines_that_are_refused_alone_are_left_to_the_offline_implementation():
+    lines = lines_of(*(f"Ann: I saw bird number {n} near the river today." for n in range(1, 41)))
+    model = RefusesBird()
+    summary = await ask(model, lines, SummarizeSettings(prompt_budget_tokens=500))
+    told = {line.utterance_id for draft in summary.drafts for line in draft.evidence}
+    assert told
+    assert told <= {line.utterance_id for line in lines[:7]}
+    assert (summary.made_by.fallback, summary.made_by.fell_back) == (False, 1)
+    refused = [prompt for prompt in model.prompts if "bird number 3 " in prompt.user]
+    assert summary.made_by.items == len(model.prompts) - len(refused) + 1
 
 
 # ---- the stage

@@ -1,24 +1,26 @@
 """Aggregates: extracts around the centroid, and a model's answers believed node by node."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.errors import AnswerInvalid
+from eunoe.workers.models.answer_forms import SummaryRow
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import ALSO, AggregateTask
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.offline import FORMERLY, OfflineAggregator, around_centroid
 from eunoe.workers.tree.prompt import (
+    MANY,
     AggregateContext,
-    NodeSummary,
-    SummariesAnswer,
     aggregate_prompt,
     fault_of,
     split_tasks,
-    usable,
+    words_of,
 )
 from eunoe.workers.tree.settings import TreeSettings
 from tests.support.in_memory import HashEmbedder
@@ -99,54 +101,63 @@ def test_the_first_sentence_is_taken_whatever_it_costs():
 async def test_one_question_holds_all_nodes_and_writes_an_entry_once():
     tasks = (await task("old", ("new one", "new two"), ("gone",)), await task("", ("new one",), id_="m"))
     prompt = aggregate_prompt(AggregateContext(tasks, 90))
-    assert prompt.name == "tree/1"
+    assert prompt.name == "tree/3"
     assert prompt.user.count("new one") == 1
     assert "[e1] new one\n[e2] new two\n[e3] gone" in prompt.user
-    assert "Node 1, 2 entries below it. Said before: old New: e1, e2. Must drop: e3." in prompt.user
-    assert "Node 2, 2 entries below it. Said nothing before. New: e1." in prompt.user
+    assert (
+        "[1] Node with 2 entries below it, at most 30 words. Said before: old New: e1, e2. Must drop: e3."
+        in prompt.user
+    )
+    assert "[2] Node with 2 entries below it, at most 30 words. Said nothing before. New: e1." in prompt.user
+    assert '{"nodes": [{"n": 1, "text": "…"}]}' in prompt.system
 
 
-async def test_only_the_budget_splits_the_question():
+async def test_few_entries_have_words_for_each_fact_and_many_for_their_theme():
+    one = await task(news=("entry",))
+    words = [words_of(replace(one, descendants=count), 160) for count in (1, 3, MANY - 1, MANY, 500)]
+    assert words == [30, 45, 105, 60, 60]
+
+
+async def test_a_question_stays_within_a_small_output_cap():
+    tasks = [replace(await task(news=(f"entry {n}",), id_=str(n)), descendants=MANY - 1) for n in range(12)]
+    assert aggregate_prompt(AggregateContext(tuple(tasks), TreeSettings().aggregate_tokens)).max_tokens <= 4096
+
+
+async def test_the_budget_and_the_number_of_nodes_split_the_question():
     tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(40)]
-    assert len(split_tasks(tasks, 90, 16_000)) == 1
-    parts = split_tasks(tasks, 90, 2_000)
-    assert len(parts) > 1
+    assert [len(part) for part in split_tasks(tasks, 90, 16_000)] == [12, 12, 12, 4]
+    parts = split_tasks(tasks, 90, 1_000)
+    assert len(parts) > 4
     assert [one for part in parts for one in part] == tasks
     assert [len(part) for part in split_tasks(tasks, 90, 1)] == [1] * 40
 
 
-def summaries(*pairs: tuple[int, str]) -> SummariesAnswer:
-    return SummariesAnswer(summaries=tuple(NodeSummary(node=node, summary=text) for node, text in pairs))
-
-
 @pytest.mark.parametrize(
-    ("answer", "fault", "good"),
+    ("text", "fault"),
     [
-        (summaries((1, "a"), (2, "b")), None, {1: "a", 2: "b"}),
-        (summaries((1, "a"), (3, "b")), "there is no node 3; node 2 has no summary", {1: "a"}),
-        (summaries((1, "a"), (2, " \n")), "the summary of node 2 is empty", {1: "a"}),
-        (summaries((1, "a"), (2, "w " * 13)), "the summary of node 2 has 13 words, at most 12 may be", {1: "a"}),
-        (summaries((1, "a"), (2, "b"), (1, "c")), "node 1 has several summaries", {2: "b"}),
-        (summaries(), "node 1 has no summary; node 2 has no summary", {}),
+        ("a", None),
+        (" \n", "its summary is empty"),
+        ("w " * 13, "its summary has 13 words, at most 12 may be"),
     ],
 )
-def test_an_answer_is_checked_node_by_node(answer, fault, good):
-    assert fault_of(answer, 2, 12) == fault
-    assert usable(answer, 2, 12) == good
+def test_a_summary_is_neither_empty_nor_long(text, fault):
+    assert fault_of(SummaryRow(n=1, text=text), 12) == fault
 
 
 async def test_what_is_wrong_twice_falls_back_node_by_node():
-    model = FakeModel(lambda number, row: None if number == 2 else "" if number == 3 else f"theme {number}")
-    tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(1, 5)]
+    said = {"first": "theme 1", "third": "", "fourth": "theme 4"}
+    model = FakeModel(lambda number, row: said.get(row.partition("Said before: ")[2].split(" ")[0]))
+    before = ("first", "second", "third", "fourth")
+    tasks = [await task(text, id_=text, news=(f"entry of {text}",)) for text in before]
     made = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate(tasks, ())
-    assert [one.text for one in made] == ["theme 1", "entry 2", "entry 3", "theme 4"]
+    assert [one.text for one in made] == ["theme 1", "second\nentry of second", "third\nentry of third", "theme 4"]
     assert [one.made_by.fallback for one in made] == [False, True, True, False]
-    assert [one.made_by.prompt for one in made] == ["tree/1"] * 4
-    assert model.calls == 2
+    assert [one.made_by.prompt for one in made] == ["tree/3"] * 4
+    assert [prompt.user.count("Node ") for prompt in model.prompts] == [4, 2]
 
 
 async def test_a_fault_that_is_corrected_leaves_no_fallback():
-    texts = iter(["w " * 40, "fine", "short", "fine"])
+    texts = iter(["w " * 40, "fine", "short"])
     model = FakeModel(lambda number, row: next(texts))
     tasks = [await task(news=(f"entry {number}",), id_=str(number)) for number in range(2)]
     made = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate(tasks, ())

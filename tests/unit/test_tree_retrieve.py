@@ -6,7 +6,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Hit
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.reads import TreeRecall, read_tree
-from eunoe.workers.tree.retrieve import LeafScores, ancestors_of, collapse, rank_leaves
+from eunoe.workers.tree.retrieve import NodeScores, ancestors_of, collapse, may_stand, rank_nodes
 from eunoe.workers.tree.settings import TreeRecallSettings
 from tests.support.in_memory import HashEmbedder
 from tests.support.tree import KEY, FakeModel, Grove, changed, memory
@@ -19,15 +19,15 @@ def ids(hits):
 
 
 def test_ancestors_decide_between_leaves_that_are_otherwise_alike():
-    leaves = {"a": LeafScores(0.5, 1.0, 0.1), "b": LeafScores(0.5, 1.0, 0.4), "c": LeafScores(0.2, 0.0, 0.2)}
-    assert ids(rank_leaves(leaves, SETTINGS)) == ["b", "a", "c"]
-    assert ids(rank_leaves(leaves, TreeRecallSettings(ancestor_weight=0))) == ["a", "b", "c"]
+    leaves = {"a": NodeScores(0.5, 1.0, 0.1), "b": NodeScores(0.5, 1.0, 0.4), "c": NodeScores(0.2, 0.0, 0.2)}
+    assert ids(rank_nodes(leaves, SETTINGS)) == ["b", "a", "c"]
+    assert ids(rank_nodes(leaves, TreeRecallSettings(ancestor_weight=0))) == ["a", "b", "c"]
 
 
 def test_a_leaf_without_ancestors_is_neither_helped_nor_harmed():
-    alone = rank_leaves({"a": LeafScores(0.5, 1.0, None), "b": LeafScores(0.1, 0.0, None)}, SETTINGS)
+    alone = rank_nodes({"a": NodeScores(0.5, 1.0, None), "b": NodeScores(0.1, 0.0, None)}, SETTINGS)
     assert [hit.score for hit in alone] == [2.0, -2.0]
-    assert rank_leaves({}, SETTINGS) == []
+    assert rank_nodes({}, SETTINGS) == []
 
 
 MODEL = Provenance(code="tree/1", model="fake", prompt="tree/1")
@@ -63,20 +63,17 @@ def test_a_parent_that_adds_too_little_is_left_out():
     assert [hit.node_id for hit in found] == ["a", "b", "c"]
 
 
-def test_below_the_floor_and_beyond_the_limit_nothing_is_taken():
-    settings = TreeRecallSettings(floor=0.4, limit=2)
-    assert [hit.node_id for hit in collapse(hits(("a", 0.7), ("d", 0.3)), NODES, settings)] == ["a"]
-    assert len(collapse(hits(("a", 0.7), ("b", 0.6), ("d", 0.5)), NODES, settings)) == 2
+def test_beyond_the_limit_nothing_is_taken():
+    assert len(collapse(hits(("a", 0.7), ("b", 0.6), ("d", 0.5)), NODES, TreeRecallSettings(limit=2))) == 2
 
 
-def test_a_hit_that_redis_does_not_know_is_dropped():
-    assert collapse(hits(("ghost", 0.9)), NODES, SETTINGS) == []
-
-
-@pytest.mark.parametrize("made_by", [MODEL.model_copy(update={"fallback": True}), Provenance(code="c", model="m")])
+@pytest.mark.parametrize(
+    "made_by", [MODEL.model_copy(update={"fallback": True}), Provenance(code="c", model="m"), None]
+)
 def test_an_extract_never_stands_for_leaves(made_by):
-    nodes = NODES | {"sub": NODES["sub"].model_copy(update={"made_by": made_by})}
-    assert [hit.node_id for hit in collapse(hits(("sub", 0.9), ("d", 0.5)), nodes, SETTINGS)] == ["d"]
+    assert may_stand(NODES["sub"])
+    assert not may_stand(NODES["sub"].model_copy(update={"made_by": made_by}))
+    assert not may_stand(NODES["a"])
 
 
 def test_ancestors_are_told_from_the_parent_up_without_the_root():
@@ -117,6 +114,8 @@ async def test_aggregates_stand_for_leaves_only_where_the_setting_says_so(grove)
     nodes = await read_tree(grove.store, KEY)
     assert [(hit.entry, hit.covers) for hit in found] == [(None, 3)]
     assert found[0].text == nodes[found[0].node_id].text
+    leaves = TreeRecallSettings(aggregates_stand=False, limit=1)
+    assert [hit.covers for hit in await recall(grove, leaves).recall(KEY, question)] == [1]
 
 
 async def test_where_nothing_is_remembered_nothing_is_found():

@@ -13,6 +13,7 @@ from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
+from eunoe.workers.models.items import MAX_NODES
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
@@ -95,12 +96,14 @@ async def run_stage(events):
 
 
 @pytest.mark.parametrize("remembered", [10, 1000])
-async def test_a_session_asks_once_however_much_is_remembered(remembered):
+async def test_a_session_asks_about_twelve_nodes_at_a_time_however_much_is_remembered(remembered):
     grove = Grove()
     last = await plant(grove, remembered, size=10 if remembered == 10 else 50)
     grove.language = model = FakeModel()
     await grove.apply(session_of(last + 1, 10, start=5000))
-    assert model.calls == 1
+    asked = [prompt.user.count("] Node with ") for prompt in model.prompts]
+    assert len(asked) <= 3
+    assert set(asked[:-1]) <= {MAX_NODES}
     nodes = await read_tree(grove.store, KEY)
     touched = [node for node in nodes.values() if node.made_by and node.changed == last + 1]
     assert touched
@@ -221,7 +224,9 @@ async def test_segments_may_be_the_leaves_when_compress_has_them():
     grove = Grove(store=store, source=SegmentEntries(store))
     event = changed(1, [memory(1, 0, "Ann rows")])
     work = Work(key=KEY, events=(event,), number=1, log_time=START)
-    assert isinstance(await grove.stage.decide(work), Wait)
+    assert await grove.stage.decide(work) == Wait("update has applied 0, not yet 1", holds=True)
+    assert await store.commit(Scope(stage="update", key=KEY), Commit(expect=0, applied=1))
+    assert await grove.stage.decide(work) == Wait("compress has applied 0, not yet 1"), "however far behind it is"
     segments = [
         Segment(
             segment_id=derive_id(KEY, 1, "compress", index),

@@ -143,9 +143,9 @@ async def test_a_turn_costs_two_questions_of_blend_and_a_session_one_of_update()
     _, model = await told()
     counts = Counter(model.asked)
     turns = [len(lines) for lines in SESSIONS]
-    assert counts["BlendAnswer"] == sum(turns)
-    assert counts["QuestionAnswer"] == sum(turns[1:])
-    assert counts["OperationsAnswer"] == len(SESSIONS) - 1
+    assert counts["InsightsForm"] == sum(turns)
+    assert counts["QuestionForm"] == sum(turns[1:])
+    assert len(SESSIONS) - 1 <= counts["OperationsForm"] <= len(SESSIONS), "one has more than forty pairs"
 
 
 async def reply_to(text: str, **more: object) -> Reply:

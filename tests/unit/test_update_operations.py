@@ -7,15 +7,16 @@ import pytest
 
 from eunoe.schemas.decisions import Commit, Decision, Put, Scope, Wait, Work
 from eunoe.schemas.events import InsightKind
-from eunoe.schemas.memory import ChangeKind, MemoryOrigin, MemoryStatus
+from eunoe.schemas.memory import ChangeKind, Memory, MemoryOrigin, MemoryStatus
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.graph import STATS, GraphStats, Related
 from eunoe.workers.link.writes import StoredNeighbours, age_key, graph_writes
-from eunoe.workers.update.memories import insight_id
+from eunoe.workers.models.answer_forms import OperationRow, OperationsForm
+from eunoe.workers.models.items import MAX_PAIRS
+from eunoe.workers.update.memories import MAX_MERGED_EVIDENCE, insight_id, summary_memories, with_evidence
 from eunoe.workers.update.model import ModelOperator
 from eunoe.workers.update.offline import OfflineOperator
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.prompt import OperationAnswer, OperationsAnswer
 from eunoe.workers.update.reads import all_memories, history_of
 from eunoe.workers.update.settings import UpdateSettings
 from tests.support.in_memory import START
@@ -24,7 +25,7 @@ from tests.support.updates import KEY, MADE, Gathered, ScriptedModel, Updates, f
 NEW, REDUNDANT, UPDATED = InsightKind.NEW, InsightKind.REDUNDANT, InsightKind.UPDATED
 
 
-async def test_insights_are_added_passed_and_replace_exactly_what_they_name():
+async def test_insights_are_added_and_replace_exactly_what_they_name():
     updates = Updates(script={}, linked=True)
     await updates.hear(formed(1, "Ann lives in Lyon.", "Ann sails.", "Ann bakes."))
     lyon, sails, _ = (memory.memory_id for memory in await all_memories(updates.store, KEY))
@@ -34,15 +35,61 @@ async def test_insights_are_added_passed_and_replace_exactly_what_they_name():
         formed(2, turns=(1, 2)),
     )
     known = await updates.memories()
-    assert await updates.current() == ["Ann sails.", "Ann bakes.", "Ann lives in Oslo.", "Ann has a cat."]
+    assert await updates.current() == ["Ann bakes.", "Ann lives in Oslo.", "Ann has a cat.", "Ann goes sailing."]
     oslo = known["Ann lives in Oslo."]
     assert (oslo.origin, oslo.memory_id) == (MemoryOrigin.INSIGHT, insight_id(KEY, 2, 1, 0))
     assert known["Ann lives in Lyon."].ending.by == oslo.memory_id
-    assert known["Ann goes sailing."].ending.by == sails
-    assert known["Ann sails."].reinforced[0].by == known["Ann goes sailing."].memory_id
+    assert known["Ann sails."].ending.by == known["Ann goes sailing."].memory_id
     kinds = [change.kind.value for change in updates.told()[1].changes]
-    assert kinds == ["added", "superseded", "added", "added", "superseded", "reinforced"]
+    assert kinds == ["added", "superseded", "added", "added", "superseded"]
     assert not updates.model.asked
+
+
+async def test_a_merge_keeps_the_details_and_rests_on_all_evidence():
+    updates = Updates(script={}, linked=True)
+    await updates.hear(formed(1, "Ann has a cat."), formed(2, "Ann's cat is grey.", "Ann sails."))
+    cat, grey, _ = (memory.memory_id for memory in await all_memories(updates.store, KEY))
+    merge = "Ann has a grey cat called Miso."
+    await updates.hear(proposed(3, 1, insight(REDUNDANT, merge, 3, cat, grey)), formed(3, turns=(1,)))
+    assert await updates.current() == ["Ann sails.", merge]
+    known = await updates.memories()
+    assert {known[text].ending.by for text in ("Ann has a cat.", "Ann's cat is grey.")} == {known[merge].memory_id}
+    assert [line.utterance_id for line in known[merge].evidence] == ["u1.0", "u2.0", "i3"]
+
+
+def test_of_much_evidence_a_merge_keeps_its_own_and_the_latest():
+    memories = [made(number) for number in range(1, 3 * MAX_MERGED_EVIDENCE)]
+    whole = with_evidence(memories[0], memories[1:])
+    assert [line.utterance_id for line in whole.evidence][:2] == ["u1.0", f"u{2 * MAX_MERGED_EVIDENCE}.0"]
+    assert len(whole.evidence) == MAX_MERGED_EVIDENCE + 1
+    assert whole.at == max(line.at for line in whole.evidence)
+
+
+def made(session: int) -> Memory:
+    (memory,) = summary_memories(formed(session, "Ann sails."))
+    return memory
+
+
+@pytest.mark.parametrize("kind", [REDUNDANT, UPDATED])
+async def test_the_same_words_pass_and_take_over_what_else_is_named(kind: InsightKind):
+    updates = Updates(script={}, linked=True)
+    await updates.hear(formed(1, "Ann has a cat.", "Ann really has a grey cat."))
+    cat, grey = (memory.memory_id for memory in await all_memories(updates.store, KEY))
+    again = insight(kind, "Ann has a grey cat.", 2, cat, grey)
+    await updates.hear(proposed(2, 1, again), formed(2, turns=(1,)))
+    assert await updates.current() == ["Ann really has a grey cat."]
+    known = await updates.memories()
+    assert known["Ann has a grey cat."].ending.by == known["Ann has a cat."].ending.by == grey
+    assert known["Ann really has a grey cat."].reinforced[0].by == known["Ann has a grey cat."].memory_id
+
+
+async def test_an_update_in_words_that_memory_has_already_hands_over_to_them():
+    updates = Updates(script={}, linked=True)
+    await updates.hear(formed(1, "Ann lives in Lyon."), formed(2, "Ann lives in Oslo."))
+    lyon, oslo = (memory.memory_id for memory in await all_memories(updates.store, KEY))
+    await updates.hear(proposed(3, 1, insight(UPDATED, "Ann lives in Oslo!", 3, lyon)), formed(3, turns=(1,)))
+    assert await updates.current() == ["Ann lives in Oslo."]
+    assert (await updates.memories())["Ann lives in Lyon."].ending.by == oslo
 
 
 async def test_an_insight_never_touches_another_speaker_or_what_has_ended():
@@ -140,6 +187,55 @@ async def test_of_linked_memories_only_what_is_replaced_goes(operation: str):
     assert await updates.current() == [BEDROOMS, LIKES, SAILS, OSLO]
 
 
+async def moved(updates: Updates, texts: Sequence[str] = (LYON, BEDROOMS, LIKES, SAILS), said: str = OSLO) -> None:
+    """Memories of which the second and third link to the first, and a summary sentence."""
+    await updates.hear(formed(1, *texts))
+    await link(updates, *texts[:3])
+    updates.model.asked.clear()
+    await updates.hear(formed(2, said))
+
+
+async def test_what_a_summary_replaces_takes_along_linked_memories_that_were_not_judged():
+    script = {(LYON, OSLO): "REPLACE", (BEDROOMS, OSLO): "REPLACE"}
+    updates = Updates(script=script, settings=UpdateSettings(max_pairs=1, similar=1))
+    await moved(updates)
+    assert await updates.current() == [LIKES, SAILS, OSLO]
+    assert updates.model.seen[-1] == {(BEDROOMS, OSLO)}
+    assert len(updates.model.asked) == 2
+    assert (await updates.memories())[BEDROOMS].ending.by == (await updates.memories())[OSLO].memory_id
+
+
+async def test_what_the_session_judged_is_not_asked_about_again():
+    updates = Updates(script={(LYON, OSLO): "REPLACE"})
+    await moved(updates)
+    assert await updates.current() == [BEDROOMS, LIKES, SAILS, OSLO]
+    assert len(updates.model.asked) == 1
+
+
+RESTATED = ("Ann lives in a small house in Lyon.", "Ann lives in small houses in Lyon.", LIKES, SAILS)
+
+
+@pytest.mark.parametrize(
+    ("operation", "reach", "left"),
+    [
+        ("REPLACE", True, [LIKES, SAILS, OSLO]),
+        ("REPLACE", False, [RESTATED[1], LIKES, SAILS, OSLO]),
+        ("DELETE", True, [LIKES, SAILS]),
+        ("FUSE: Ann lives in Oslo, before in Lyon.", True, [LIKES, SAILS, "Ann lives in Oslo, before in Lyon."]),
+    ],
+)
+async def test_linked_memories_that_only_restate_end_as_what_a_summary_ends(
+    operation: str, reach: bool, left: list[str]
+):
+    updates = Updates(script={(RESTATED[0], OSLO): operation}, settings=UpdateSettings(reach=reach))
+    await moved(updates, RESTATED)
+    assert await updates.current() == left
+    known = await updates.memories()
+    if reach:
+        assert known[RESTATED[1]].ending.by == known[RESTATED[0]].ending.by
+        assert known[RESTATED[1]].status == known[RESTATED[0]].status
+
+
 async def test_where_the_question_is_full_linked_memories_are_not_asked_about():
     updates = Updates(script={(BEDROOMS, OSLO): "REPLACE"}, settings=UpdateSettings(max_pairs=4))
     await reach(updates, "Ann bakes.")
@@ -212,7 +308,7 @@ async def test_a_fusion_is_one_memory_with_all_evidence():
     assert (whole.text, whole.origin, whole.made_by.prompt) == (
         "Ann gets physiotherapy for back pain.",
         MemoryOrigin.FUSION,
-        "update/1",
+        "update/2",
     )
     assert [line.utterance_id for line in whole.evidence] == ["u1.0", "u2.0"]
     assert {m.ending.by for m in (await updates.memories()).values() if m.ending} == {whole.memory_id}
@@ -227,16 +323,17 @@ async def test_the_same_words_pass_without_a_question_and_a_return_is_news():
 
 
 @pytest.mark.parametrize("remembered", [10, 1000])
-async def test_a_session_takes_one_call_whatever_is_remembered(remembered: int):
+async def test_a_session_takes_few_calls_whatever_is_remembered(remembered: int):
     texts = [f"Ann knows fact number {number} of topic {number % 97}." for number in range(remembered)]
     target = texts[7]
     updates = Updates(script={(target, "Ann no longer knows fact number 7 of topic 7."): "REPLACE"}, linked=True)
     await updates.hear(formed(1, *texts))
     before = len(updates.model.asked)
     await updates.hear(formed(2, "Ann no longer knows fact number 7 of topic 7.", "Ann sails."))
-    assert len(updates.model.asked) == before + 1
+    asked = updates.model.seen[before:]
     assert target not in await updates.current()
-    assert len(updates.model.seen[-1]) <= UpdateSettings().max_pairs
+    assert all(len(pairs) <= MAX_PAIRS for pairs in asked)
+    assert len(asked) <= UpdateSettings().max_pairs / MAX_PAIRS + 1
     assert len(await updates.current()) == remembered + 1
 
 
@@ -255,26 +352,26 @@ async def test_beyond_the_budget_linked_memories_are_judged_too():
 class Stubborn(ScriptedModel):
     """Gives an answer that cannot be believed, every time."""
 
-    def __init__(self, answer: OperationsAnswer) -> None:
+    def __init__(self, answer: OperationsForm) -> None:
         super().__init__({})
         self._answer = answer
 
-    async def answer(self, prompt: object, form: type, *, urgent: bool = False) -> OperationsAnswer:
+    async def answer(self, prompt: object, form: type, *, urgent: bool = False) -> OperationsForm:
         self.asked.append(prompt)  # type: ignore[arg-type]
         return self._answer
 
 
-def told(pair: int, operation: str = "APPEND", fused: str = "") -> OperationAnswer:
-    return OperationAnswer(pair=pair, reason="r", operation=operation, fused=fused)  # type: ignore[arg-type]
+def told(pair: int, operation: str = "APPEND", fused: str = "") -> OperationRow:
+    return OperationRow(n=pair, why="r", op=operation, merged=fused)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "answer",
-    [(), (told(1), told(1)), (told(1), told(2)), (told(1, "FUSE"),), (told(1, "FUSE", "x" * 401),)],
+    [(), (told(1), told(1, "PASS")), (told(2),), (told(1, "FUSE"),), (told(1, "FUSE", "x" * 401),)],
     ids=["a pair missing", "a pair twice", "a strange pair", "nothing fused", "too long"],
 )
-async def test_two_bad_answers_leave_it_to_the_rules_and_are_marked(answer: tuple[OperationAnswer, ...]):
-    model = Stubborn(OperationsAnswer(pairs=answer))
+async def test_two_bad_answers_leave_it_to_the_rules_and_are_marked(answer: tuple[OperationRow, ...]):
+    model = Stubborn(OperationsForm(pairs=answer))
     updates = Updates(operator=ModelOperator(model, OfflineOperator()))
     await updates.hear(formed(1, "Ann has the flu."), formed(2, "Ann recovered from the flu."))
     assert len(model.asked) == 2
@@ -283,7 +380,7 @@ async def test_two_bad_answers_leave_it_to_the_rules_and_are_marked(answer: tupl
     assert len(retired) == 2
     memories = await all_memories(updates.store, KEY)
     judgement = await ModelOperator(model, OfflineOperator()).operate([OperationPair(memories[0], memories[1])])
-    assert (judgement.made_by.fallback, judgement.made_by.prompt) == (True, "update/1")
+    assert (judgement.made_by.fallback, judgement.made_by.prompt) == (True, "update/2")
 
 
 SESSIONS = [

@@ -15,16 +15,28 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from eunoe.deploy.local.children import dies_with_parent, sweeps
-from eunoe.deploy.local.servers import HOST, KAFKA_PROBE, Server, ServerProcess
+from eunoe.deploy.local.ports import HOST, free_port
+from eunoe.deploy.local.servers import KAFKA_PROBE, Server, ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
 from tests.support.kafka.jars import fetch_jars, find_java
-from tests.support.ports import free_port
 
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 30.0
 _CLUSTER_ID = "ZXVub2Uta2Fma2EtdGVzdA"
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
 _POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSecurity:
+    """Listeners beside the plain one: SASL_SSL with SCRAM-SHA-512, and SSL that asks for a client's certificate."""
+
+    key_and_certificates: Path
+    """PEM: the broker's private key (PKCS 8) and its certificates."""
+    authorities: Path
+    """PEM: the authorities of clients' certificates."""
+    user: str
+    password: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,8 @@ class _Node:
     port: int
     controller_port: int
     directory: Path
+    sasl_port: int = 0
+    tls_port: int = 0
 
     @property
     def properties(self) -> Path:
@@ -47,16 +61,24 @@ class KafkaCluster:
     Without ``directory`` they keep what they have in one that goes with them, even when this process is killed.
     """
 
-    def __init__(self, brokers: int = 1, directory: Path | None = None, port: int | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 1,
+        directory: Path | None = None,
+        port: int | None = None,
+        security: KafkaSecurity | None = None,
+    ) -> None:
         """``brokers``: 1, or 3 and more, with three copies of each record where a topic asks for them.
 
         ``port``: where the first broker listens; unless given, all of them take free ports.
+        ``security``: adds secured listeners, for one broker.
         """
         if brokers < 1:
             raise Refused(f"a cluster has one broker or more, not {brokers}")
         self._count = brokers
         self._given = directory
         self._port = port
+        self._security = security
         self._nodes: dict[int, _Node] = {}
         self._processes: dict[int, ServerProcess] = {}
         self._starts: dict[int, int] = {}
@@ -67,6 +89,16 @@ class KafkaCluster:
     def bootstrap(self) -> str:
         """All brokers, ``host:port`` with commas."""
         return ",".join(f"{HOST}:{node.port}" for node in self._nodes.values())
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """The listener that asks for a login."""
+        return f"localhost:{self._nodes[1].sasl_port}"
+
+    @property
+    def tls_bootstrap(self) -> str:
+        """The listener that asks for a client's certificate."""
+        return f"localhost:{self._nodes[1].tls_port}"
 
     @property
     def pids(self) -> dict[int, int]:
@@ -128,10 +160,11 @@ class KafkaCluster:
         for number in range(1, self._count + 1):
             port, controller_port = ports.pop(), ports.pop()
             first = number == 1 and self._port
-            self._nodes[number] = _Node(number, first or port, controller_port, directory / f"broker-{number}")
+            more = (free_port(), free_port()) if self._security else (0, 0)
+            self._nodes[number] = _Node(number, first or port, controller_port, directory / f"broker-{number}", *more)
         for node in self._nodes.values():
             node.directory.mkdir(parents=True)
-            node.properties.write_text(_properties(node, list(self._nodes.values())))
+            node.properties.write_text(_properties(node, list(self._nodes.values()), self._security))
         self._closing.push_async_callback(self._end_all)
         await _all(self._format(node) for node in self._nodes.values())
         await _all(self._start_node(node) for node in self._nodes.values())
@@ -151,6 +184,8 @@ class KafkaCluster:
     async def _format(self, node: _Node) -> None:
         command = [*self._java, "kafka.tools.StorageTool", "format"]
         command += ["-t", _CLUSTER_ID, "-c", str(node.properties)]
+        if (security := self._security) is not None:
+            command += ["--add-scram", f"SCRAM-SHA-512=[name={security.user},password={security.password}]"]
         process = await asyncio.create_subprocess_exec(
             *dies_with_parent(command),
             stdin=asyncio.subprocess.DEVNULL,
@@ -212,7 +247,7 @@ class KafkaCluster:
         await asyncio.gather(*(process.stop(patience) for process in processes.values()))
 
 
-def _properties(node: _Node, nodes: Sequence[_Node]) -> str:
+def _properties(node: _Node, nodes: Sequence[_Node], security: KafkaSecurity | None) -> str:
     copies = min(3, len(nodes))
     settings = {
         "process.roles": "broker,controller",
@@ -240,7 +275,27 @@ def _properties(node: _Node, nodes: Sequence[_Node]) -> str:
         "num.io.threads": 4,
         "log.cleaner.dedupe.buffer.size": 16_777_216,
     }
+    if security is not None:
+        settings |= _secured(node, security)
     return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _secured(node: _Node, security: KafkaSecurity) -> dict[str, object]:
+    plain = f"PLAINTEXT://{HOST}:{node.port}"
+    secured = f"SASL_SSL://localhost:{node.sasl_port},SSL://localhost:{node.tls_port}"
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    return {
+        "listeners": f"{plain},{secured},CONTROLLER://{HOST}:{node.controller_port}",
+        "advertised.listeners": f"{plain},{secured}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": module,
+        "listener.name.ssl.ssl.client.auth": "required",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": security.key_and_certificates,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": security.authorities,
+    }
 
 
 async def _all(works: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from eunoe.workers.models.asking import CLOSING, OPENING
 
-_ROW = re.compile(r"^\[(\d+)\] ([^\n(:]+?)(?: \(\d{4}-\d\d-\d\d\))?: ([^\n]*)$", re.MULTILINE)
+_ROW = re.compile(r"^\[(\d+)\] ([^\n(:]+?)(?: \((?:\w+ )?\d{4}-\d\d-\d\d\))?: ([^\n]*)$", re.MULTILINE)
 _SEGMENTS = 4
 """Rows of a segment, about."""
 _LINES = 4
@@ -20,10 +20,7 @@ def segments(user: str) -> Mapping[str, Any]:
     last = max((int(number) for number, _, _ in _ROW.findall(user)), default=1)
     chance = _chance(user)
     starts = [1, *(row for row in range(2, last + 1) if chance.random() < 1 / _SEGMENTS)]
-    ends = [*(start - 1 for start in starts[1:]), last]
-    return {
-        "segments": [{"start": a, "end": b, "count": b - a + 1} for a, b in zip(starts, ends, strict=True)],
-    }
+    return {"starts": [{"row": row, "topic": f"topic {row}"} for row in starts]}
 
 
 def memories(user: str) -> Mapping[str, Any]:
@@ -32,7 +29,10 @@ def memories(user: str) -> Mapping[str, Any]:
     chance = _chance(user)
     kept = [row for row in rows if chance.random() < 1 / _LINES] or rows[:1]
     return {
-        "memories": [{"speaker": who, "text": text[:200], "cites": [int(number)]} for number, who, text in kept[:40]]
+        "memories": [
+            {"speaker": 0, "text": f"{who}: {text[:200]}", "own": int(number), "lines": [int(number)]}
+            for number, who, text in kept[:40]
+        ]
     }
 
 

@@ -1,4 +1,7 @@
-"""A value that fits a JSON Schema, drawn from the words of a prompt by its hash."""
+"""A value that fits a JSON Schema, drawn from the words of a prompt by its hash.
+
+A list of numbered items has one for each that the prompt says there is.
+"""
 
 import hashlib
 import random
@@ -7,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _ROW = re.compile(r"^\[?(\d{1,6})\]?[ :]", re.MULTILINE)
+_NUMBERED = re.compile(r"numbered 1 to (\d{1,6})")
 _PHRASE = re.compile(r"[^\n.!?<>{}]{8,160}")
 _DEEPEST = 6
 
@@ -20,6 +24,7 @@ class SchemaAnswers:
         self._chance = random.Random(hashlib.sha256(prompt.encode()).digest())
         self._phrases = [phrase.strip() for phrase in _PHRASE.findall(prompt)][-40:] or ["nothing was said here"]
         self._rows = [int(number) for number in _ROW.findall(prompt)]
+        self._items = max((int(number) for number in _NUMBERED.findall(prompt)), default=0)
 
     def make(self) -> Any:
         """A value of the schema."""
@@ -45,6 +50,9 @@ class SchemaAnswers:
         match node.get("type"):
             case "object":
                 return {name: self._value(part, depth + 1) for name, part in node.get("properties", {}).items()}
+            case "array" if self._items and "n" in self._item(node).get("properties", {}):
+                rows = [self._value(node["items"], depth + 1) for _ in range(self._items)]
+                return [{**row, "n": number} for number, row in enumerate(rows, 1)]
             case "array":
                 return [self._value(node["items"], depth + 1) for _ in range(self._length(node, depth))]
             case "integer":
@@ -57,6 +65,11 @@ class SchemaAnswers:
                 return None
             case _:
                 return self._text(node)
+
+    def _item(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema of a list's items."""
+        item: Mapping[str, Any] = node["items"]
+        return self._defs[item["$ref"].rsplit("/", 1)[-1]] if "$ref" in item else item
 
     def _length(self, node: Mapping[str, Any], depth: int) -> int:
         least = node.get("minItems", 0)

@@ -10,15 +10,27 @@ import hashlib
 import json
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aiohttp import web
 
+from eunoe.workers.models.answer_forms import FORMS
 from eunoe.workers.models.asking import REFUSED_NOTE
+from eunoe.workers.models.forms import strict_schema
 from eunoe.workers.text.tokens import count_tokens
 from tests.support.model_server import plausible
+from tests.support.model_server.behaviour import (
+    Behaviour,
+    Formats,
+    Wrap,
+    answered,
+    pause_s,
+    refusal,
+    shown,
+    with_item_fault,
+)
 from tests.support.model_server.faults import (
     ANSWER_FAULTS,
     Fault,
@@ -69,6 +81,7 @@ class ServerSettings:
     dimensions: int = 64
     retry_after: str = "0"
     hang_s: float = 30.0
+    behaviour: Behaviour = field(default_factory=Behaviour)
 
 
 class Refusal(Exception):
@@ -92,7 +105,10 @@ class ModelServer:
         self.counts: Counter[str] = Counter()
         self.questions: deque[ChatRequest] = deque(maxlen=10_000)
         """The last ten thousand questions, the oldest first."""
+        self.embedded: deque[str] = deque(maxlen=10_000)
+        """The last ten thousand texts that were embedded, the oldest first."""
         self._seen: Counter[str] = Counter()
+        self._schemas: Counter[str] = Counter()
         self._requests = 0
         self._port = port
         self._runner: web.AppRunner | None = None
@@ -113,6 +129,7 @@ class ModelServer:
             [
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/embeddings", self._embeddings),
+                web.get("/v1/models", self._models),
                 web.get("/stats", self._stats),
                 web.post("/reset", self._reset),
             ]
@@ -138,6 +155,12 @@ class ModelServer:
         self._requests = 0
         return web.json_response(self.stats)
 
+    async def _models(self, request: web.Request) -> web.Response:
+        """The only model it knows; a server that knows all lists none."""
+        if self.settings.model is None:
+            return web.Response(status=404)
+        return web.json_response({"object": "list", "data": [{"id": self.settings.model, "object": "model"}]})
+
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, "chat", self._answer)
 
@@ -145,7 +168,10 @@ class ModelServer:
         return await self._serve(request, "embeddings", self._embed)
 
     async def _serve(
-        self, request: web.Request, kind: str, answer: Callable[[dict[str, Any], Fault | None], web.Response]
+        self,
+        request: web.Request,
+        kind: str,
+        answer: Callable[[dict[str, Any], Fault | None], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
         raw = await request.read()
         fault = self._fault(raw)
@@ -156,11 +182,14 @@ class ModelServer:
             await asyncio.sleep(self.settings.delay_s)
             body = json.loads(raw)
             self._admit(request, body)
-            return await self._fail(request, fault) or answer(body, fault)
-        except Refusal as refusal:
-            return refusal.response()
+            failed = await self._fail(request, fault)
+            answer_ = await answer(body, fault) if failed is None else failed
+        except Refusal as refused:
+            return refused.response()
         finally:
             self.counts["in_flight"] -= 1
+        truncates = self.settings.behaviour.truncates and kind == "chat"
+        return await _truncated(request, answer_) if truncates else answer_
 
     def _fault(self, raw: bytes) -> Fault | None:
         digest = hashlib.sha256(raw).hexdigest()
@@ -191,16 +220,23 @@ class ModelServer:
             return web.Response()
         return None
 
-    def _answer(self, body: dict[str, Any], fault: Fault | None) -> web.Response:
+    async def _answer(self, body: dict[str, Any], fault: Fault | None) -> web.StreamResponse:
+        behaviour = self.settings.behaviour
+        if (refused := refusal(behaviour, body)) is not None:
+            self.counts["refused"] += 1
+            headers = {"Retry-After": self.settings.retry_after} if refused.status == 429 else None
+            return web.json_response(refused.body, status=refused.status, headers=headers)
         question = self._read(body)
         self.counts["corrections"] += question.correcting
         self.questions.append(question)
         text = spoil(self._text(question, fault), fault)
+        await asyncio.sleep(pause_s(behaviour, body, text) + self._first_use_s(body))
         prompt_tokens = count_tokens(question.system) + count_tokens(question.user)
         usage = {"prompt_tokens": prompt_tokens, "completion_tokens": count_tokens(text)}
         self.counts.update(usage)
-        message = {"role": "assistant", "content": text, "refusal": None}
-        choice = {"index": 0, "finish_reason": "length" if fault is Fault.CUT else "stop", "message": message}
+        choice = answered(behaviour, text, body)
+        if fault is Fault.CUT:
+            choice["finish_reason"] = "length"
         return web.json_response(
             {
                 "id": f"chatcmpl-{self._requests}",
@@ -212,13 +248,26 @@ class ModelServer:
             }
         )
 
+    def _first_use_s(self, body: Mapping[str, Any]) -> float:
+        """Seconds that the schema of a request takes, which it does once."""
+        key = shown(body)
+        self._schemas[key] += 1
+        return self.settings.behaviour.first_use_s if self._schemas[key] == 1 else 0.0
+
+    @property
+    def schemas(self) -> int:
+        """The number of different schemas that were asked for."""
+        return len(self._schemas)
+
     def _read(self, body: dict[str, Any]) -> ChatRequest:
         texts = {message["role"]: message["content"] for message in body["messages"]}
         wanted = body.get("response_format") or {}
         asked = wanted.get("json_schema") or {}
         self._check_format(body, wanted)
-        schema = asked.get("schema")
-        return ChatRequest(texts.get("system", ""), texts.get("user", ""), schema, asked.get("name", ""), body)
+        system, schema, form = texts.get("system", ""), asked.get("schema"), asked.get("name", "")
+        if schema is None or self.settings.behaviour.formats is Formats.IGNORED:
+            schema, form = told_form(system)
+        return ChatRequest(system, texts.get("user", ""), schema, form, body)
 
     def _check_format(self, body: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         for word in sorted(self.settings.refuses & body.keys()):
@@ -239,19 +288,21 @@ class ModelServer:
 
     def _text(self, question: ChatRequest, fault: Fault | None) -> str:
         script = self.settings.scripts.get(question.form) or self.settings.scripts.get("*")
-        if script is not None:
-            answer = script(question)
-        else:
-            answer = SchemaAnswers(question.schema or _told_schema(question.system), question.user).make()
+        if question.schema is None:
+            return "OK, but what shall I answer with?"
+        made = SchemaAnswers(question.schema, question.user)
+        answer = made.make() if script is None else script(question)
+        answer = with_item_fault(self.settings.behaviour.items, answer)
         if fault is Fault.WRONG_IDS:
             answer = wrong_ids(answer)
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
-    def _embed(self, body: dict[str, Any], fault: Fault | None) -> web.Response:
+    async def _embed(self, body: dict[str, Any], fault: Fault | None) -> web.StreamResponse:
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         if not texts or not all(texts):
             raise Refusal(400, "invalid_request", "input must not be empty", "input")
         self.counts["embedded_texts"] += len(texts)
+        self.embedded.extend(texts)
         dimensions = body.get("dimensions") or self.settings.dimensions
         data = [
             {"object": "embedding", "index": index, "embedding": word_vector(text, dimensions)}
@@ -262,11 +313,28 @@ class ModelServer:
         return web.json_response({"object": "list", "model": body["model"], "data": data[::-1], "usage": usage})
 
 
-def _told_schema(system: str) -> Mapping[str, Any]:
-    """The schema in a system text, for requests in the json_object mode."""
+def told_form(system: str) -> tuple[Mapping[str, Any] | None, str]:
+    """The schema and the form's name that a system text tells: by an example, or by the schema itself."""
+    for spec in FORMS:
+        if system.endswith(spec.example):
+            return strict_schema(spec.form), spec.name
     start = system.rfind("\n{")
-    schema: Mapping[str, Any] = json.loads(system[start:]) if start >= 0 else {"type": "object"}
-    return schema
+    try:
+        return (json.loads(system[start:]), "") if start >= 0 else (None, "")
+    except ValueError:
+        return None, ""
+
+
+async def _truncated(request: web.Request, whole: web.StreamResponse) -> web.StreamResponse:
+    """Half of the answer, and then the connection is cut."""
+    assert isinstance(whole, web.Response)
+    assert isinstance(whole.body, bytes)
+    part = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(whole.body))})
+    await part.prepare(request)
+    await part.write(whole.body[: len(whole.body) // 2])
+    if request.transport is not None:
+        request.transport.abort()
+    return part
 
 
 def spoil(text: str, fault: Fault | None) -> str:
@@ -290,8 +358,8 @@ def word_vector(text: str, dimensions: int) -> list[float]:
 
 
 PLAUSIBLE: Mapping[str, Script] = {
-    "SegmentsAnswer": lambda question: plausible.segments(question.user),
-    "MemoriesAnswer": lambda question: plausible.memories(question.user),
+    "Starts": lambda question: plausible.segments(question.user),
+    "Memories": lambda question: plausible.memories(question.user),
     "TrickyPair": lambda question: plausible.tricky(question.user),
     "MadeSession": lambda question: plausible.made_session(question.user),
 }
@@ -313,10 +381,25 @@ def main() -> None:
     parser.add_argument("--faults", default="none", help="none, mixed, or cut=0.1,500=0.05")
     parser.add_argument("--key", help="the only key that is let in")
     parser.add_argument("--dimensions", type=int, default=64)
+    parser.add_argument("--cap", type=int, help="the most tokens of an answer")
+    parser.add_argument("--context", type=int, help="the most tokens of prompt and answer")
+    parser.add_argument("--words", default="openai", help="whose words refusals are in: openai, vllm, tgi …")
+    parser.add_argument("--wrap", type=Wrap, default=Wrap.NONE, help=f"around the JSON: {', '.join(Wrap)}")
+    parser.add_argument("--formats", type=Formats, default=Formats.HONOURED, help=", ".join(Formats))
     asked = parser.parse_args()
-    plan = by_rate(parse_rates(asked.faults))
     settings = ServerSettings(
-        delay_s=asked.delay, faults=plan, scripts=PLAUSIBLE, key=asked.key, dimensions=asked.dimensions
+        delay_s=asked.delay,
+        faults=by_rate(parse_rates(asked.faults)),
+        scripts=PLAUSIBLE,
+        key=asked.key,
+        dimensions=asked.dimensions,
+        behaviour=Behaviour(
+            words=asked.words,
+            output_cap=asked.cap,
+            context=asked.context,
+            wrap=asked.wrap,
+            formats=asked.formats,
+        ),
     )
     try:
         asyncio.run(_run(settings, asked.port))

@@ -1,0 +1,66 @@
+"""The TypeScript example: its types are generated from the OpenAPI document, it is compiled, and talks to a gateway."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway import make_gateway
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("node"), pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "deploy" / "docs" / "typescript"
+DOCUMENT = ROOT / "deploy" / "contracts" / "openapi.json"
+GENERATE = ("npx", "openapi-typescript", str(DOCUMENT), "--default-non-nullable", "false", "-o", "schema.d.ts")
+
+
+def run(*command: str, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]} {done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the compiled example."""
+    folder = tmp_path_factory.mktemp("typescript") / "files"
+    shutil.copytree(FILES, folder)
+    run("npm", "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder)
+    run(*GENERATE, cwd=folder)
+    run("npx", "tsc", "-p", ".", cwd=folder)
+    return folder
+
+
+async def test_the_compiled_client_adds_an_utterance_and_recalls_it(built: Path, tmp_path: Path):
+    gateway = make_gateway(tmp_path)
+    async with gateway.served() as http:
+        key = http.headers["authorization"].split()[1]
+        words = ("node", "built/client.js", str(http.base_url).rstrip("/"))
+        shown = json.loads(await asyncio.to_thread(run, *words, key, "지민 & Ann/1", cwd=built))
+    assert shown["position"]["topic"] == "conversations"
+    assert [line["text"] for line in shown["dialogue"]] == ["I moved to Lyon last week."]
+
+
+def test_a_body_of_another_type_does_not_compile(built: Path):
+    text = (built / "client.ts").read_text()
+    wrong = text.replace("budget_tokens: 800", 'budget_tokens: "800"')
+    assert wrong != text
+    (built / "wrong.ts").write_text(wrong)
+    config = json.loads((built / "tsconfig.json").read_text()) | {"files": ["wrong.ts"]}
+    (built / "wrong.json").write_text(json.dumps(config))
+    done = subprocess.run(
+        ("npx", "tsc", "-p", "wrong.json"),
+        cwd=built,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert done.returncode != 0
+    assert "Type 'string' is not assignable to type 'number'" in done.stdout

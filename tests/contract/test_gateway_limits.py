@@ -1,0 +1,41 @@
+"""The limiter and the notes of the gateway on Redis."""
+
+import asyncio
+
+import pytest
+
+from eunoe.deploy.gateway.limits import Rate, RedisLimiter
+from eunoe.deploy.gateway.redis import RedisNotes
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.keys import Keys, note_key
+
+pytestmark = pytest.mark.parametrize("redis", ["redis", "cluster"], indirect=True)
+
+
+async def test_all_replicas_share_one_limit(redis: RedisClient, keys: Keys) -> None:
+    replicas = [RedisLimiter(redis, keys.prefix) for _ in range(3)]
+    rate = Rate(0.5, 10)
+    waits = await asyncio.gather(*(replicas[n % 3].wait_s(keys.generation, rate, 1) for n in range(15)))
+    refused = [wait for wait in waits if wait]
+    assert len(refused) == 5
+    assert all(0 < wait <= 2 for wait in refused)
+    assert await replicas[0].wait_s(f"{keys.generation}/2", rate, 2.5) == 0
+
+
+async def test_a_request_is_admitted_after_the_wait_that_was_named(redis: RedisClient, keys: Keys) -> None:
+    limiter, rate = RedisLimiter(redis, keys.prefix), Rate(20, 1)
+    assert await limiter.wait_s(keys.generation, rate, 1) == 0
+    wait = await limiter.wait_s(keys.generation, rate, 1)
+    assert 0 < wait <= 0.05
+    await asyncio.sleep(wait)
+    assert await limiter.wait_s(keys.generation, rate, 1) == 0
+
+
+async def test_a_note_is_claimed_once(redis: RedisClient, keys: Keys) -> None:
+    notes, name = RedisNotes(redis), note_key(keys.prefix, f"acme/{keys.generation}", "ask", "r:1")
+    found = await asyncio.gather(*(notes.claim(name, str(n), 60) for n in range(10)))
+    (winner,) = [n for n, before in enumerate(found) if before is None]
+    assert {before for before in found if before is not None} == {str(winner)}
+    await notes.write(name, "later", 60)
+    assert await notes.read(name) == "later"
+    assert await notes.read(note_key(keys.prefix, "acme/c", "ask", "r:2")) is None

@@ -1,0 +1,292 @@
+"""A gateway over the pipeline in memory, called in this process or served on a free port."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+
+from eunoe.deploy.gateway.app import GatewayApp
+from eunoe.deploy.gateway.calls import Gateway, StreamCounter
+from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
+from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
+from eunoe.deploy.gateway.letters import LetterIndex
+from eunoe.deploy.gateway.limits import ProcessLimiter
+from eunoe.deploy.gateway.ports import LiveState
+from eunoe.deploy.gateway.server import serving
+from eunoe.deploy.settings import GatewaySettings
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import ConversationEvent
+from eunoe.streams.feed import Subscription, Takes
+from eunoe.streams.memory_log import MemoryLog
+from eunoe.streams.record import Record, RecordPlace
+from eunoe.streams.topics import Topic
+from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
+from tests.support.in_memory import make_pipeline
+
+ALL = frozenset(KeyScope)
+
+
+class InMemoryGatewayLog:
+    """`GatewayLog` over the log of a pipeline in memory, which handles each event at once."""
+
+    def __init__(self, pipeline: InMemoryPipeline) -> None:
+        self.pipeline = pipeline
+        self.away = False
+        self.lagging = False
+        """Whether the stages handle nothing until `catch_up`."""
+        self.healthy = True
+        self._handed: dict[tuple[Topic, int], int] = {}
+        self._subscriptions: list[tuple[Topic, Subscription]] = []
+        self._working = asyncio.Lock()
+
+    @property
+    def log(self) -> MemoryLog:
+        return self.pipeline.log
+
+    @property
+    def publisher(self) -> "InMemoryGatewayLog":
+        return self
+
+    async def publish(self, messages: Sequence[object]) -> object:
+        self._check()
+        places = await self.log.publish(messages)  # type: ignore[arg-type]
+        await self._work()
+        return places
+
+    async def append(self, events: Sequence[ConversationEvent]) -> list[RecordPlace]:
+        self._check()
+        places = await self.log.publish([as_message(event) for event in events])
+        await self._work()
+        return places
+
+    async def catch_up(self) -> None:
+        """Let the stages handle what is left, and hand out what they publish."""
+        self.lagging = False
+        await self._work()
+
+    async def _work(self) -> None:
+        async with self._working:
+            if not self.lagging:
+                await self.pipeline.run_until_idle()
+        for topic in (Topic.REPLIES, Topic.CHANGES):
+            for partition in range(self.log.partitions):
+                place = (topic, partition)
+                while (record := self.log.after(topic, partition, self._handed.get(place, 0))) is not None:
+                    self._handed[place] = record.offset + 1
+                    for wanted, subscription in self._subscriptions:
+                        if wanted == topic and partition in subscription.begin:
+                            subscription.offer(record)
+
+    async def partitions(self, topic: Topic) -> int:
+        del topic
+        return self.log.partitions
+
+    def end(self, topic: Topic, partition: int) -> int:
+        return len([record for record in self.log.records(topic) if record.partition == partition])
+
+    @asynccontextmanager
+    async def subscribe(
+        self, topic: Topic, begin: Mapping[int, int | None], takes: Takes
+    ) -> AsyncIterator[Subscription]:
+        self._check()
+        now = {partition: self.end(topic, partition) for partition in begin}
+        wanted = {partition: now[partition] if offset is None else offset for partition, offset in begin.items()}
+        subscription = Subscription(takes, wanted)
+        for partition, offset in wanted.items():
+            for record in await self._between(topic, partition, offset):
+                subscription.offer(record)
+        entry = (topic, subscription)
+        self._subscriptions.append(entry)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(entry)
+
+    async def _between(self, topic: Topic, partition: int, begin: int) -> list[Record]:
+        return [each for each in self.log.records(topic) if each.partition == partition and each.offset >= begin]
+
+    async def offset_at(self, topic: Topic, partition: int, time: datetime) -> int:
+        self._check()
+        del topic, partition, time
+        return 0
+
+    async def read_one(self, topic: str, partition: int, offset: int) -> Record | None:
+        self._check()
+        return self.log.after(topic, partition, offset)
+
+    async def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncIterator[Record]:
+        self._check()
+        for record in await self._between(topic, partition, begin):
+            yield record
+
+    async def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncIterator[Record]:
+        self._check()
+        for record in self.log.records(topic):
+            if record.offset >= begin.get(record.partition, 0):
+                yield record
+
+    def _check(self) -> None:
+        if self.away:
+            raise Unavailable("the broker is away", "Kafka at nowhere:1")
+
+
+@dataclass
+class InMemoryNotes:
+    """`Notes`."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    away: bool = False
+
+    async def claim(self, name: str, text: str, seconds: int) -> str | None:
+        del seconds
+        self._check()
+        before = self.texts.get(name)
+        self.texts.setdefault(name, text)
+        return before
+
+    async def write(self, name: str, text: str, seconds: int) -> None:
+        del seconds
+        self._check()
+        self.texts[name] = text
+
+    async def read(self, name: str) -> str | None:
+        self._check()
+        return self.texts.get(name)
+
+    def _check(self) -> None:
+        if self.away:
+            raise Unavailable("Redis is away", "Redis at nowhere:1")
+
+
+@dataclass
+class InMemoryStates:
+    """`LiveStates`."""
+
+    state: LiveState
+    away: bool = False
+
+    async def live(self) -> LiveState:
+        if self.away:
+            raise Unavailable("Redis is away", "Redis at nowhere:1")
+        return self.state
+
+
+@dataclass
+class TestGateway:
+    """A gateway, its parts, and keys for it."""
+
+    __test__ = False
+
+    app: GatewayApp
+    log: InMemoryGatewayLog
+    notes: InMemoryNotes
+    states: InMemoryStates
+    keys: KeyFile
+
+    @property
+    def pipeline(self) -> InMemoryPipeline:
+        return self.log.pipeline
+
+    def key(self, tenant: str = "acme", scopes: frozenset[KeyScope] = ALL, **more: object) -> str:
+        """A new key."""
+        secret, kept = new_key(KeyPlan(tenant, scopes, **more), datetime.now(UTC))  # type: ignore[arg-type]
+        self.keys.add(kept)
+        return secret
+
+    def client(self, tenant: str = "acme", **more: object) -> httpx.AsyncClient:
+        """A client that calls the application in this process, with a key of its own."""
+        transport = httpx.ASGITransport(app=self.app)
+        headers = {"Authorization": f"Bearer {self.key(tenant, **more)}"}  # type: ignore[arg-type]
+        return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=20)
+
+    @asynccontextmanager
+    async def served(self, tenant: str = "acme", **more: object) -> AsyncIterator[httpx.AsyncClient]:
+        """A client over a real connection, for streams."""
+        headers = {"Authorization": f"Bearer {self.key(tenant, **more)}"}  # type: ignore[arg-type]
+        async with (
+            serving(self.app, "127.0.0.1:0") as url,
+            httpx.AsyncClient(base_url=url, headers=headers, timeout=20) as client,
+        ):
+            yield client
+
+
+def make_gateway(
+    folder: Path, settings: GatewaySettings | None = None, tokens: TokenChecker | None = None
+) -> TestGateway:
+    """A gateway over a new pipeline in memory."""
+    pipeline = make_pipeline()
+    log, notes = InMemoryGatewayLog(pipeline), InMemoryNotes()
+    states = InMemoryStates(LiveState("v1", 0, pipeline.store, pipeline.log_positions, pipeline.index))
+    keys = KeyFile(folder / "keys.json")
+    own = settings or GatewaySettings()
+    gateway = Gateway(
+        settings=own,
+        prefix="test",
+        log=lambda: log,
+        states=states,
+        notes=notes,
+        limiter=ProcessLimiter(),
+        credentials=Credentials(keys, tokens),
+        letters=LetterIndex(lambda: log),
+        streams=StreamCounter(own),
+    )
+    return TestGateway(GatewayApp.with_mcp(gateway), log, notes, states, keys)
+
+
+SESSION = (
+    {
+        "type": "utterance",
+        "utterance_id": "u1",
+        "speaker": "Ann",
+        "text": "I moved to Lyon in March.",
+        "session_id": "s1",
+    },
+    {
+        "type": "utterance",
+        "utterance_id": "u2",
+        "speaker": "Ben",
+        "text": "Is the flat in Lyon nice?",
+        "session_id": "s1",
+    },
+    {
+        "type": "utterance",
+        "utterance_id": "u3",
+        "speaker": "Ann",
+        "text": "The flat has a big balcony.",
+        "session_id": "s1",
+    },
+    {"type": "session_ended", "session_id": "s1"},
+)
+LATER = (
+    {
+        "type": "utterance",
+        "utterance_id": "u4",
+        "speaker": "Ann",
+        "text": "I moved to Rome in June.",
+        "session_id": "s2",
+    },
+    {
+        "type": "utterance",
+        "utterance_id": "u5",
+        "speaker": "Ann",
+        "text": "My sister Eva works in Rome.",
+        "session_id": "s2",
+    },
+    {"type": "session_ended", "session_id": "s2"},
+)
+
+
+async def told(
+    client: httpx.AsyncClient, conversation: str = "c", events: Sequence[Mapping[str, object]] = SESSION
+) -> list[dict]:
+    """Add events; returns the answers."""
+    answers = []
+    for event in events:
+        found = await client.post(f"/v1/conversations/{conversation}/events", json=event)
+        assert found.status_code == 202, found.text
+        answers.append(found.json())
+    return answers

@@ -1,0 +1,156 @@
+"""Caches over users' text: bounded by what they hold, whatever the length of the texts."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eunoe.streams
+import eunoe.workers
+from eunoe.workers.link.cues import read_cues
+from eunoe.workers.models.compression import _traits
+from eunoe.workers.respond import feature_cache
+from eunoe.workers.respond.feature_cache import FeatureCache
+from eunoe.workers.respond.parse_cache import COPIES, MAX_BYTES, ParseCache
+from eunoe.workers.text.caches import CacheBySize, cached_by_length
+from eunoe.workers.text.terms import terms
+from eunoe.workers.update.parsing import parse_sentence
+from tests.support.in_memory import HashEmbedder, ended, make_pipeline, utterance
+
+MAX_CHARS = 16_000_000
+"""Characters that one cache may hold of its arguments."""
+BY_COUNT = {
+    "workers.link.cues._cached_stems": "words of at most 40 characters, with at most eight names",
+    "workers.models.compression._cached_traits": "words of at most 40 characters",
+    "workers.models.forms._strict": "answer forms: those of the code, and those that summarize/form.py bounds",
+    "workers.models.recording._schema_text": "answer forms, as in models/forms.py",
+    "workers.respond.context._write_date": "days",
+    "workers.stores.term_counts._number": "documents of one number",
+    "workers.stores.term_counts._written": "numbers",
+    "workers.text.terms._cached_stem": "words of at most 40 characters",
+    "workers.text.terms._stacked": "has no arguments",
+}
+"""Caches that are bounded by the number of their entries → the bound of one entry."""
+
+
+def modules() -> Iterator[ModuleType]:
+    for package in (eunoe.workers, eunoe.streams):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(found.name)
+
+
+def defined() -> Iterator[tuple[str, Any]]:
+    """Everything at the level of a module, by the name of the module that defines it, without ``eunoe.``."""
+    for module in modules():
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", module.__name__) == module.__name__:
+                yield f"{module.__name__}.{name}".removeprefix("eunoe."), value
+
+
+def test_every_cache_is_bounded_by_what_it_holds():
+    by_count = {name for name, value in defined() if hasattr(value, "cache_info")}
+    assert by_count == BY_COUNT.keys(), "use cached_by_length for texts, or name the bound of one entry here"
+    by_length = {name: value.max_chars for name, value in defined() if hasattr(value, "max_chars")}
+    assert len(by_length) >= 9
+    assert {name for name, chars in by_length.items() if chars > MAX_CHARS} == set()
+
+
+async def test_nothing_at_the_level_of_a_module_grows_with_conversations():
+    async def talk(number: int) -> None:
+        text = f"My sister Zoe{number}x moved to Town{number}y because of her job{number}z. I don't like town{number}y."
+        name = f"c{number}"
+        await pipeline.produce(utterance(1, text, conversation=name), ended(conversation=name))
+        ask = utterance(2, f"Who moved to Town{number}y?", conversation=name, ask={"request_id": f"r{number}"})
+        await pipeline.produce(ask)
+
+    def sizes() -> dict[str, int]:
+        return {name: len(value) for name, value in defined() if isinstance(value, dict | list | set)}
+
+    pipeline = make_pipeline()
+    await talk(1)
+    before = sizes()
+    assert before
+    for number in range(2, 12):
+        await talk(number)
+    assert sizes() == before
+
+
+def test_results_of_long_arguments_are_few_or_not_kept():
+    calls: list[str] = []
+
+    @cached_by_length(len, (3, 100), (10, 2))
+    def read(text: str) -> str:
+        calls.append(text)
+        return text.upper()
+
+    for text in ("abc", "abcd", "abcde", "abcdef", "a" * 11, "abc", "abcdef", "abcd", "a" * 11):
+        assert read(text) == text.upper()
+    assert calls == ["abc", "abcd", "abcde", "abcdef", "a" * 11, "abcd", "a" * 11]
+    assert read.max_chars == 320
+
+
+def test_long_words_are_read_and_not_kept():
+    def entries() -> dict[str, int]:
+        words = ("workers.link.cues._cached_stems", "workers.models.compression._cached_traits")
+        return {
+            name: value.cache_info().currsize
+            for name, value in defined()
+            if name in (*words, "workers.text.terms._cached_stem")
+        }
+
+    before = entries()
+    assert len(before) == 3
+    for number in range(5):
+        word = "".join(f"z{number}q{place}" for place in range(100))
+        assert terms(word) == [word]
+        parse_sentence(word, "Ann")
+        read_cues(word, ("Ann", "Ben"))
+        _traits(word)
+    assert entries() == before
+
+
+def test_documents_are_kept_by_their_size():
+    parsed: list[str] = []
+
+    def parse(text: str) -> str:
+        parsed.append(text)
+        return text[:1]
+
+    cache = ParseCache(parse)
+    large = [f"{number:04}" + "x" * (MAX_BYTES // COPIES // 4) for number in range(5)]
+    for text in (*large, large[-1], large[0]):
+        cache(text)
+    assert parsed == [*large, large[0]]
+
+
+def test_a_value_that_is_larger_than_the_cache_is_not_kept():
+    cache: CacheBySize[str, str] = CacheBySize(100)
+    cache.put("a", "small", 60)
+    cache.put("b", "huge", 101)
+    assert (cache.get("a"), cache.get("b"), cache.size) == ("small", None, 60)
+    cache.put("a", "other", 30)
+    assert (cache.get("a"), cache.size) == ("other", 30)
+
+
+async def test_features_are_kept_by_their_size(monkeypatch: pytest.MonkeyPatch):
+    counted: list[int] = []
+
+    class Counting(HashEmbedder):
+        async def embed(self, texts):
+            counted.append(len(texts))
+            return await super().embed(texts)
+
+    monkeypatch.setattr(feature_cache, "MAX_TEXT_BYTES", 200_000)
+    cache = FeatureCache(Counting())
+    long = " ".join(f"word{number}" for number in range(1_500))
+    await cache.read_texts(["short", long, f"{long} other"], ("Ann",))
+    await cache.read_texts(["short"], ("Ann",))
+    await cache.read_texts([long], ("Ann",))
+    assert counted == [3, 1], "the short text is kept, the long ones are not"
+    row = (await cache.read_texts(["short"], ("Ann",)))["short"][1]
+    assert isinstance(row, np.ndarray)
+    assert row.base is None, "a view keeps the vectors of all texts"

@@ -1,0 +1,143 @@
+"""The doctor's check of a model's endpoint: what it names, and what it says to set."""
+
+from dataclasses import replace
+
+import pytest
+
+from eunoe.deploy.doctor.checks import all_checks
+from eunoe.deploy.doctor.findings import CheckResult, Level, exit_of, run_checks
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.local.ports import free_port
+from eunoe.deploy.settings import Settings
+from tests.support.probed_endpoint import ProbedEndpoint
+
+SETTINGS = Settings(model="m")
+
+
+async def examined(
+    endpoint: ProbedEndpoint, settings: Settings = SETTINGS, path: str = "/v1", **more: str
+) -> list[CheckResult]:
+    async with endpoint.running(path) as running:
+        return await examined_at(running.url, settings, **more)
+
+
+async def examined_at(url: str, settings: Settings = SETTINGS, **more: str) -> list[CheckResult]:
+    environment = {"OPENAI_BASE_URL": url, **more}
+    checks = all_checks(settings, environment, thorough=False, model_limit_s=60)
+    return await run_checks([one for one in checks if one.part in {"model", "embedder"}], lambda *_: None)
+
+
+def only(found: list[CheckResult], *words: str) -> CheckResult:
+    fitting = [one for one in found if all(word in one.text for word in words)]
+    assert len(fitting) == 1, f"{words}: {[(one.level.value, one.text) for one in found]}"
+    return fitting[0]
+
+
+async def test_a_good_endpoint_has_no_fault():
+    found = await examined(ProbedEndpoint(models=({"id": "m", "max_model_len": 131_072},), cap=16_384))
+    assert exit_of(found) is Exit.OK
+    assert {one.level for one in found} <= {Level.OK, Level.NOTE}
+    assert only(found, "json_schema").text == "json_schema is followed, with lengths and ranges"
+    only(found, "answers of up to 16384 tokens")
+    only(found, "a context window of 131072 tokens")
+    only(found, "is read to its beginning")
+    only(found, "tokens per character", "Korean")
+
+
+async def test_a_wrong_key_is_named_and_not_printed():
+    found = await examined(ProbedEndpoint(key="right"), OPENAI_API_KEY="sk-wrong")
+    (fault,) = [one for one in found if one.level is Level.FAULT]
+    assert "OPENAI_API_KEY" in fault.text
+    assert "sk-" not in fault.text
+    assert exit_of(found) is Exit.FAILED
+
+
+async def test_an_unknown_model_is_named_with_those_that_are_there():
+    found = await examined(ProbedEndpoint(models=({"id": "qwen3-8b"}, {"id": "llama-3"})), Settings(model="qwen3-8"))
+    fault = only(found, "has no model 'qwen3-8'")
+    assert fault.level is Level.FAULT
+    assert "qwen3-8b" in fault.text
+
+
+async def test_an_address_without_v1_is_mended():
+    async with ProbedEndpoint().running() as running:
+        found = await examined_at(running.url.removesuffix("/v1"))
+        assert only(found, "is no endpoint").text.endswith(f"set OPENAI_BASE_URL={running.url}")
+
+
+async def test_an_address_of_something_else_is_named():
+    assert only(await examined(ProbedEndpoint(models=None), path="/else/v1"), "answers:").level is Level.OK
+    async with ProbedEndpoint().running() as running:
+        fault = only(await examined_at(running.url.replace("/v1", "/other/v1")), "no OpenAI-compatible endpoint")
+    assert fault.level is Level.FAULT
+
+
+async def test_an_endpoint_that_is_not_there_is_away():
+    found = await examined_at(f"http://127.0.0.1:{free_port()}/v1")
+    assert only(found, "cannot be reached").level is Level.AWAY
+    assert exit_of(found) is Exit.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "level", "words"),
+    [
+        (ProbedEndpoint(schema="ignored"), Level.WARNING, "accepted and ignored"),
+        (ProbedEndpoint(schema="refused"), Level.WARNING, "json_schema is refused"),
+        (ProbedEndpoint(schema="unbounded"), Level.OK, "lengths and ranges in it are refused"),
+        (ProbedEndpoint(thoughts="<think>Let me see.</think>"), Level.NOTE, "thinks before it answers"),
+        (ProbedEndpoint(refuses=frozenset({"seed"})), Level.NOTE, "seed is not accepted"),
+        (ProbedEndpoint(refuses=frozenset({"temperature"})), Level.NOTE, "temperature is not accepted"),
+        (ProbedEndpoint(busy=1), Level.WARNING, "429"),
+        (ProbedEndpoint(cap=4096, names_limits=False), Level.OK, "answers of up to 4096 tokens"),
+        (ProbedEndpoint(context=4096), Level.WARNING, "a context window of 4096 tokens"),
+        (ProbedEndpoint(cap=2048, context=8192), Level.OK, "a context window of 8192 tokens"),
+        (ProbedEndpoint(context=4096, cuts_beginning=True), Level.FAULT, "cut off without a word"),
+        (ProbedEndpoint(length_field="max_completion_tokens", cap=9000), Level.OK, "up to 9000 tokens"),
+        (ProbedEndpoint(models=None), Level.OK, "answers:"),
+    ],
+)
+async def test_limits_and_abilities_are_found(endpoint: ProbedEndpoint, level: Level, words: str):
+    assert only(await examined(replace(endpoint, asked=[])), words).level is level
+
+
+async def test_the_length_of_vectors_is_set_right():
+    settings = Settings(model="m", embedding="endpoint:e:5")
+    fault = only(await examined(ProbedEndpoint(vector=8), settings), "vectors of 8 numbers, not 5")
+    assert fault.settings == {"EUNOE_EMBEDDING": "endpoint:e:8"}
+    right = Settings(model="m", embedding="endpoint:e:8")
+    assert only(await examined(ProbedEndpoint(vector=8), right), "vectors of 8 numbers").level is Level.OK
+
+
+async def test_a_key_alone_stays_offline_and_says_so():
+    checks = all_checks(Settings(), {"OPENAI_API_KEY": "sk-x"}, thorough=False, model_limit_s=5)
+    found = await run_checks([one for one in checks if one.part == "model"], lambda *_: None)
+    assert only(found, "OPENAI_API_KEY alone").settings == {"OPENAI_BASE_URL": "https://api.openai.com/v1"}
+
+
+async def test_without_redis_the_same_is_said_as_settings():
+    found = await examined(ProbedEndpoint(models=({"id": "m", "max_model_len": 65_536},), cap=4096))
+    assert only(found, "these settings say it at once").settings == {
+        "EUNOE_MODEL_MAX_OUTPUT": "4096",
+        "EUNOE_MODEL_CONTEXT_WINDOW": "65536",
+    }
+
+
+async def test_a_model_that_thinks_too_long_for_a_reply_is_named():
+    settings = Settings(model="m", model_reply_seconds=0.001)
+    found = await examined(ProbedEndpoint(thoughts="<think>Let me see.</think>"), settings)
+    assert "EUNOE_MODEL_REPLY_SECONDS" in only(found, "a reply with its thoughts").settings
+
+
+async def test_a_model_of_one_stage_is_asked_too():
+    settings = Settings(model="m", models={"respond": {"model": "other"}, "link": {"temperature": 0.5}})
+    found = await examined(ProbedEndpoint(models=({"id": "m"}, {"id": "big"})), settings)
+    assert only(found, "has no model 'other'").level is Level.FAULT
+    both = await examined(ProbedEndpoint(models=({"id": "m"}, {"id": "other"})), settings)
+    assert only(both, "other at", "answers:").level is Level.OK
+
+
+async def test_a_model_that_thinks_gets_more_room():
+    endpoint = ProbedEndpoint(thoughts="<think>Let me see.</think>")
+    await examined(endpoint)
+    bounds = [body["max_tokens"] for body in endpoint.asked]
+    assert (bounds[0], bounds[1]) == (512, 1024 + 2048)

@@ -1,0 +1,138 @@
+"""Raw connections to the gateway: slow ones, broken ones, and more streams than it takes."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from eunoe.deploy.settings import GatewaySettings
+from eunoe.streams.topics import Topic
+from tests.support.gateway import TestGateway, make_gateway, told
+
+pytestmark = pytest.mark.timeout(60)
+
+C = "/v1/conversations/c"
+BODY = json.dumps({"type": "utterance", "speaker": "Ann", "text": "hello"}).encode()
+MANY = 300
+
+
+class Raw:
+    """A connection on which a test writes what it wants."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def __aenter__(self) -> "Raw":
+        url = self._client.base_url
+        self.reader, self.writer = await asyncio.open_connection(url.host, url.port)
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        self.writer.close()
+        with suppress(OSError):
+            await self.writer.wait_closed()
+
+    def head(self, method: str, path: str, *more: str) -> bytes:
+        """The head of a request with the client's key."""
+        lines = (
+            f"{method} {path} HTTP/1.1",
+            "Host: gateway",
+            f"Authorization: {self._client.headers['authorization']}",
+        )
+        return "\r\n".join((*lines, *more, "", "")).encode()
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def rest(self) -> bytes:
+        """All that the gateway sends until it closes the connection."""
+        with suppress(ConnectionResetError):
+            return await self.reader.read()
+        return b""
+
+
+@pytest.fixture
+def gateway(tmp_path) -> TestGateway:
+    return make_gateway(tmp_path, GatewaySettings(body_seconds=0.3, shutdown_seconds=3, burst=100_000, rate=100_000))
+
+
+async def trickle(raw: Raw, data: bytes) -> None:
+    with suppress(ConnectionError):
+        for byte in data:
+            raw.send(bytes([byte]))
+            await raw.writer.drain()
+            await asyncio.sleep(0.02)
+
+
+async def test_a_body_that_trickles_is_ended(gateway):
+    async with gateway.served() as client, Raw(client) as raw:
+        raw.send(raw.head("POST", f"{C}/events", "Content-Type: application/json", "Content-Length: 1000"))
+        trickling = asyncio.ensure_future(trickle(raw, b"{" * 1000))
+        assert (await raw.rest()).startswith(b"HTTP/1.1 408 ")
+        trickling.cancel()
+    assert not gateway.pipeline.events(Topic.CONVERSATIONS)
+
+
+async def test_headers_that_trickle_or_never_come_are_ended(gateway):
+    async with gateway.served() as client, Raw(client) as slow, Raw(client) as silent:
+        trickling = asyncio.ensure_future(trickle(slow, slow.head("GET", C) * 20))
+        assert await slow.rest() == b""
+        assert await silent.rest() == b""
+        trickling.cancel()
+        assert (await client.get("/v1/conversations")).status_code == 200
+
+
+async def test_the_second_request_of_a_connection_has_the_same_time(gateway):
+    async with gateway.served() as client, Raw(client) as raw:
+        raw.send(raw.head("GET", "/"))
+        assert b"openapi" in await raw.reader.readuntil(b"}")
+        raw.send(b"GET / HTTP/1.1\r\nHo")
+        assert await raw.rest() == b""
+
+
+PHASES = {
+    "in the headers": lambda raw: raw.head("POST", f"{C}/events")[:40],
+    "before the body": lambda raw: raw.head(
+        "POST", f"{C}/events", "Content-Type: application/json", "Content-Length: 9"
+    ),
+    "in the body": lambda raw: raw.head(
+        "POST", f"{C}/events", "Content-Type: application/json", f"Content-Length: {len(BODY)}"
+    ) + BODY[:5],
+    "in a piece of the body": lambda raw: raw.head(
+        "POST", f"{C}/events", "Content-Type: application/json", "Transfer-Encoding: chunked"
+    ) + b"ff\r\n{",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_request_that_breaks_off_adds_nothing(gateway, phase):
+    async with gateway.served() as client:
+        for _ in range(5):
+            async with Raw(client) as raw:
+                raw.send(PHASES[phase](raw))
+                await raw.writer.drain()
+        await told(client, "d")
+    assert {event.conversation_id for event in gateway.pipeline.events(Topic.CONVERSATIONS)} == {"d"}
+
+
+async def test_more_streams_than_allowed_are_refused_and_others_go_on(tmp_path):
+    gateway = make_gateway(tmp_path, GatewaySettings(streams_per_caller=50, rate=100_000, burst=100_000))
+    async with gateway.served() as client, gateway.served("other") as other:
+
+        async def opened() -> tuple[Raw, bytes]:
+            raw = await Raw(client).__aenter__()
+            raw.send(raw.head("GET", "/v1/remembered"))
+            return raw, await raw.reader.readuntil(b"\r\n\r\n")
+
+        found = await asyncio.gather(*(opened() for _ in range(MANY)))
+        heads = [head for _, head in found]
+        assert sum(head.startswith(b"HTTP/1.1 200 ") for head in heads) == 50
+        assert sum(head.startswith(b"HTTP/1.1 429 ") and b"retry-after: " in head for head in heads) == MANY - 50
+        await told(other)
+        assert (await client.get("/v1/conversations")).status_code == 200
+        for raw, _ in found:
+            await raw.__aexit__()
+        while gateway.app.gateway.streams.open:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)

@@ -1,0 +1,215 @@
+"""API keys, tokens, rate limits and the description of the routes."""
+
+import json
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jsonschema import Draft202012Validator
+from jwt.algorithms import ECAlgorithm
+
+from eunoe.deploy.gateway.credentials import TokenChecker
+from eunoe.deploy.gateway.keys import Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key
+from eunoe.deploy.gateway.limits import ProcessLimiter, Rate
+from eunoe.deploy.gateway.openapi import openapi_document
+from eunoe.deploy.gateway.problems import Problem
+from eunoe.deploy.gateway.routing import ROUTES
+from eunoe.deploy.settings import GatewaySettings
+from eunoe.schemas.errors import Refused
+from tests.support.command import environment
+from tests.support.gateway import make_gateway
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+PLAN = KeyPlan("acme", frozenset({KeyScope.ASK}))
+
+
+# ---- the file
+
+
+def test_a_key_is_kept_as_a_hash_in_a_file_of_its_owner(tmp_path):
+    keys = KeyFile(tmp_path / "new" / "keys.json")
+    secret, kept = new_key(PLAN, NOW)
+    keys.add(kept)
+    assert secret not in keys.path.read_text()
+    assert secret.split("_")[2] not in keys.path.read_text()
+    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
+    assert keys.find(secret, NOW) == kept
+    assert keys.find(secret[:-1], NOW) is None
+    assert keys.find("eu_x", NOW) is None
+
+
+def test_a_change_of_the_file_is_seen_by_a_gateway_that_runs(tmp_path):
+    keys, other = KeyFile(tmp_path / "keys.json"), KeyFile(tmp_path / "keys.json")
+    first, one = new_key(PLAN, NOW)
+    assert keys.find(first, NOW) is None
+    other.add(one)
+    assert keys.find(first, NOW) == one
+    other.revoke([one.id])
+    assert keys.find(first, NOW) is None
+
+
+def test_an_unknown_key_is_not_revoked_and_nor_are_the_others(tmp_path):
+    keys = KeyFile(tmp_path / "keys.json")
+    _, kept = new_key(PLAN, NOW)
+    keys.add(kept)
+    with pytest.raises(Refused, match="no key nothing"):
+        keys.revoke([kept.id, "nothing"])
+    assert keys.all() == [kept]
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "keys.json").write_text("{")
+    for path in (tmp_path / "keys.json", Path("/dev/zero")):  # the second one never ends
+        with pytest.raises(Refused, match="not a file of keys"):
+            KeyFile(path).all()
+
+
+def test_the_key_of_a_data_directory_is_made_once(tmp_path):
+    keys, secret_file = KeyFile(tmp_path / "keys.json"), tmp_path / "gateway-key"
+    first = kept_key(keys, secret_file, PLAN)
+    assert kept_key(keys, secret_file, PLAN) == first
+    assert stat.S_IMODE(secret_file.stat().st_mode) == 0o600
+    keys.revoke([keys.all()[0].id])
+    assert kept_key(keys, secret_file, PLAN) != first
+
+
+def test_the_commands_make_list_and_revoke_keys(tmp_path):
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "eunoe.deploy.cli", "keys", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
+        )
+
+    made = json.loads(run("create", "--tenant", "acme", "--scope", "ask", "--expires", "30d", "--json").stdout)
+    assert made["key"].startswith(f"eu_{made['id']}_")
+    assert made["scopes"] == ["ask"]
+    listed = run("list")
+    assert made["id"] in listed.stdout
+    assert made["key"] not in listed.stdout
+    assert run("revoke", made["id"]).returncode == 0
+    wrong = run("create", "--expires", "soon")
+    beyond = run("create", "--expires", "9999-12-31T23:59:59-01:00")
+    assert (beyond.returncode, "outside of the calendar" in beyond.stderr) == (2, True)
+    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+
+
+# ---- tokens
+
+
+class Signer:
+    """Signs tokens, and writes the JWKS with its key."""
+
+    def __init__(self, path, kid: str = "k1") -> None:
+        self.kid = kid
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        public = json.loads(ECAlgorithm(ECAlgorithm.SHA256).to_jwk(self._key.public_key()))
+        path.write_text(json.dumps({"keys": [{**public, "kid": kid, "alg": "ES256", "use": "sig"}]}))
+
+    def token(self, **changed: object) -> str:
+        claims = {
+            "iss": "https://issuer", "aud": "memory", "sub": "ann", "tenant": "acme", "scope": "ask memory:read other",
+            "exp": datetime.now(UTC) + timedelta(minutes=1),
+        }  # fmt: skip
+        claims |= changed
+        own = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(own, self._key, algorithm="ES256", headers={"kid": self.kid})
+
+
+@pytest.fixture
+def jwks(tmp_path):
+    return tmp_path / "jwks.json"
+
+
+@pytest.fixture
+def signer(jwks) -> Signer:
+    return Signer(jwks)
+
+
+@pytest.fixture
+def checker(jwks) -> TokenChecker:
+    found = TokenChecker.of(GatewaySettings(jwks=str(jwks), jwt_issuer="https://issuer", jwt_audience="memory"))
+    assert found is not None
+    return found
+
+
+async def test_a_token_names_tenant_scopes_and_prefix(signer, checker):
+    caller = await checker.caller(signer.token(conversations="team-"))
+    assert caller == Caller("jwt:acme:ann", "acme", frozenset({KeyScope.ASK, KeyScope.MEMORY_READ}), "team-")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"exp": datetime(2026, 1, 1, tzinfo=UTC)}, {"exp": None}, {"iss": "https://other"}, {"iss": None},
+        {"aud": "other"}, {"aud": None}, {"tenant": None}, {"tenant": "*"}, {"tenant": 7}, {"conversations": 7},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_wrong_token_is_401(signer, checker, changed):
+    with pytest.raises(Problem) as refused:
+        await checker.caller(signer.token(**changed))
+    assert refused.value.status == 401
+
+
+async def test_a_token_of_another_signer_or_of_no_algorithm_is_401(tmp_path, signer, checker):
+    other = Signer(tmp_path / "other.json")
+    unsigned = jwt.encode({"tenant": "acme"}, None, algorithm="none", headers={"kid": "k1"})
+    for token in (other.token(), unsigned, "x", "a.b.c", Signer(tmp_path / "third.json", kid="k9").token()):
+        with pytest.raises(Problem) as refused:
+            await checker.caller(token)
+        assert refused.value.status == 401
+
+
+async def test_a_new_key_of_the_issuer_is_read_but_not_at_each_unknown_one(jwks, signer, checker):
+    await checker.caller(signer.token())
+    rotated = Signer(jwks, kid="k2")
+    with pytest.raises(Problem):
+        await checker.caller(rotated.token())
+    checker._read_at = float("-inf")
+    assert (await checker.caller(rotated.token())).tenant == "acme"
+
+
+def test_incomplete_or_dangerous_settings_of_tokens_are_refused():
+    with pytest.raises(Refused, match="JWT_ISSUER"):
+        TokenChecker.of(GatewaySettings(jwks="x"))
+    with pytest.raises(Refused, match="ALGORITHMS"):
+        TokenChecker.of(GatewaySettings(jwks="x", jwt_issuer="i", jwt_audience="a", jwt_algorithms="ES256,HS256"))
+
+
+# ---- rates
+
+
+async def test_the_process_limits_as_the_rate_says():
+    now = [0.0]
+    limiter, rate = ProcessLimiter(clock=lambda: now[0]), Rate(10, 5)
+    assert [await limiter.wait_s("a", rate, 1) for _ in range(5)] == [0.0] * 5
+    wait = await limiter.wait_s("a", rate, 1)
+    assert wait == pytest.approx(0.1)
+    assert await limiter.wait_s("b", rate, 1) == 0
+    now[0] += wait
+    assert await limiter.wait_s("a", rate, 1) == 0
+    assert await limiter.wait_s("a", rate, 3) == pytest.approx(0.3)
+
+
+# ---- the description
+
+
+def test_the_description_is_valid_and_has_every_route():
+    document = openapi_document()
+    operations = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    assert operations == {(route.method, route.path) for route in ROUTES} | {("GET", "/v1/openapi.json")}
+    ids = [operation["operationId"] for item in document["paths"].values() for operation in item.values()]
+    assert len(set(ids)) == len(ids)
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+async def test_what_the_document_describes_is_what_is_served(tmp_path):
+    gateway = make_gateway(tmp_path)
+    async with gateway.client() as client:
+        assert (await client.get("/v1/openapi.json")).json() == openapi_document()

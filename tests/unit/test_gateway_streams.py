@@ -1,0 +1,196 @@
+"""Streams of the gateway over real connections: asks, their resumption, what becomes memory, and their end."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from eunoe.deploy.settings import GatewaySettings
+from tests.support.gateway import LATER, TestGateway, make_gateway, told
+
+C = "/v1/conversations/c"
+STREAM = {"Accept": "text/event-stream"}
+ASK = {"text": "Where does Ann live?", "speaker": "Ben", "record": False}
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def gateway(tmp_path) -> TestGateway:
+    return make_gateway(tmp_path, GatewaySettings(ping_seconds=0.05, shutdown_seconds=3))
+
+
+class Events:
+    """Reads the events of a stream one by one."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._lines = answer.aiter_lines()
+        self.pings = 0
+
+    async def next(self) -> dict[str, str] | None:
+        found: dict[str, str] = {}
+        async for line in self._lines:
+            if line.startswith(":"):
+                self.pings += 1
+            elif line:
+                name, _, value = line.partition(": ")
+                found[name] = value
+            elif found:
+                return found
+        return None
+
+    async def data(self, event: str) -> dict:
+        found = await self.next()
+        assert found is not None
+        assert found["event"] == event, found
+        return json.loads(found["data"])
+
+
+@asynccontextmanager
+async def stream(
+    client: httpx.AsyncClient, path: str, body: dict | None = None, **headers: str
+) -> AsyncIterator[Events]:
+    method = "GET" if body is None else "POST"
+    async with client.stream(method, path, json=body, headers={**STREAM, **headers}) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        yield Events(answer)
+
+
+async def until_closed(gateway: TestGateway) -> None:
+    while gateway.app.gateway.streams.open:  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(0.01)
+
+
+async def test_an_ask_is_accepted_and_then_answered(gateway):
+    async with gateway.served() as client:
+        await told(client)
+        async with stream(client, f"{C}/asks", ASK) as events:
+            accepted = await events.data("accepted")
+            reply = await events.data("reply")
+            assert await events.next() is None
+        await until_closed(gateway)
+    assert reply["request_id"] == accepted["request_id"]
+    assert accepted["position"]["topic"] == "conversations"
+
+
+async def test_a_broken_ask_is_resumed_where_it_was(gateway):
+    async with gateway.served() as client:
+        await told(client)
+        gateway.log.lagging = True
+        async with stream(client, f"{C}/asks", ASK) as events:
+            first = await events.next()
+            assert first is not None
+        await until_closed(gateway)
+        path = f"{C}/asks/{json.loads(first['data'])['request_id']}"
+        async with stream(client, path, **{"Last-Event-ID": first["id"]}) as events:
+            await events.data("accepted")
+            await gateway.log.catch_up()
+            reply = await events.data("reply")
+        async with stream(client, path, **{"Last-Event-ID": first["id"]}) as events:
+            await events.data("accepted")
+            assert await events.data("reply") == reply
+
+
+async def test_a_silent_stream_is_kept_open_and_told_when_the_process_ends(gateway):
+    async with gateway.served() as client:
+        gateway.log.lagging = True
+        async with stream(client, f"{C}/asks", ASK) as asked, stream(client, f"{C}/remembered") as followed:
+            await asked.data("accepted")
+            await followed.data("ready")
+            while not (asked.pings or followed.pings):
+                reading = asyncio.ensure_future(asked.next())
+                await asyncio.wait({reading}, timeout=0.2)
+                if asked.pings:
+                    gateway.app.gateway.closing.set()
+                    found = await reading
+                    assert found is not None
+                    assert found["event"] == "closing"
+            assert await asked.next() is None
+            await followed.data("closing")
+            assert await followed.next() is None
+
+
+async def test_sessions_are_told_as_they_become_memory(gateway):
+    async with gateway.served() as client, gateway.served("other") as other:
+        async with stream(client, f"{C}/remembered") as one, stream(client, "/v1/remembered") as all_:
+            await one.data("ready")
+            await all_.data("ready")
+            await told(other)
+            await told(client)
+            await told(client, "d")
+            first = await one.next()
+            assert first is not None
+            told_ = [await all_.data("remembered") for _ in range(2)]
+        session = json.loads(first["data"])
+        assert (session["conversation_id"], session["session"], session["partial"]) == ("c", 1, False)
+        assert session["changes"]["added"] >= 1
+        assert {each["conversation_id"] for each in told_} == {"c", "d"}
+        await told(client, events=LATER)
+        async with stream(client, f"{C}/remembered", **{"Last-Event-ID": first["id"]}) as resumed:
+            await resumed.data("ready")
+            assert (await resumed.data("remembered"))["session"] == 2
+
+
+async def test_a_place_in_another_generation_is_reset(gateway):
+    async with gateway.served() as client:
+        await told(client)
+        async with stream(client, f"{C}/remembered") as events:
+            ready = await events.next()
+            assert ready is not None
+        old = ready["id"].replace("v1:", "v0:")
+        async with stream(client, f"{C}/remembered", **{"Last-Event-ID": old}) as events:
+            assert (await events.data("reset"))["generation"] == "v1"
+            gateway.states.state = replace(gateway.states.state, generation="v2")
+            assert (await events.data("reset"))["generation"] == "v2"
+            assert await events.next() is None
+
+
+async def test_a_client_that_leaves_is_noticed_in_every_phase(gateway):
+    async with gateway.served() as client:
+        gateway.log.lagging = True
+        for path, body in ((f"{C}/asks", ASK), (f"{C}/remembered", None), ("/v1/remembered", None)):
+            async with stream(client, path, body) as events:
+                await events.next()
+                assert gateway.app.gateway.streams.open == 1
+            await until_closed(gateway)
+        with pytest.raises(httpx.ReadTimeout):
+            await client.post(f"{C}/recall", json={"query": "Where?"}, timeout=0.1)
+        while gateway.log._subscriptions:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def test_streams_are_bounded_for_a_key_and_for_the_process(tmp_path):
+    gateway = make_gateway(tmp_path, GatewaySettings(streams=3, streams_per_caller=2, shutdown_seconds=3))
+    async with gateway.served() as client, gateway.served("other") as other:
+        async with stream(client, "/v1/remembered"), stream(client, f"{C}/remembered"):
+            for path in ("/v1/remembered", f"{C}/remembered"):
+                refused = await client.get(path)
+                assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+            async with stream(other, "/v1/remembered"):
+                async with gateway_client(gateway, other) as stranger:
+                    third = await stranger.get("/v1/remembered")
+                assert third.status_code == 503
+        await until_closed(gateway)
+        async with stream(client, "/v1/remembered"):
+            pass
+
+
+def gateway_client(gateway: TestGateway, like: httpx.AsyncClient) -> httpx.AsyncClient:
+    """Another key of another tenant, at the same address."""
+    return httpx.AsyncClient(base_url=like.base_url, headers={"Authorization": f"Bearer {gateway.key('third')}"})
+
+
+async def test_a_stream_of_a_broker_that_goes_away_ends_with_an_error(gateway):
+    async with gateway.served() as client:
+        gateway.log.lagging = True
+        async with stream(client, f"{C}/asks", ASK) as events:
+            await events.data("accepted")
+            for _, subscription in gateway.log._subscriptions:
+                subscription.lose("the broker is away")
+            assert (await events.data("error"))["status"] == 503

@@ -1,0 +1,239 @@
+"""The client over HTTP: what it imports, what it sends again, where it goes on, and what it says of errors."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.events import Provenance, Reply, Strategy
+from eunoe.streams.http_client import GatewayConnection, GatewayRefused, HttpMemoryClient, ReplyFailed, ReplyTimeout
+from tests.support.gateway import make_gateway
+
+FOREIGN = (
+    "faust",
+    "aiokafka",
+    "openai",
+    "tokenizers",
+    "numpy",
+    "redis",
+    "qdrant_client",
+    "starlette",
+    "mcp",
+    "aiohttp",
+)
+POSITION = {"topic": "conversations", "partition": 0, "offset": 7}
+ACCEPTED = httpx2.Response(202, json={"utterance_id": "u1", "position": POSITION})
+REPLY = Reply(
+    conversation_id="c",
+    reply_id="p1",
+    request_id="r1",
+    speaker="agent",
+    text="Lyon.",
+    strategy=Strategy.SEGMENT,
+    known_session=1,
+    made_by=Provenance(code="test", model="test"),
+)
+
+Answer = httpx2.Response | Exception
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None, **more: object) -> httpx2.Response:
+    body = {"type": "about:blank", "title": "T", "status": status, "detail": detail, "instance": "i1", **more}
+    own = {"content-type": "application/problem+json", **(headers or {})}
+    return httpx2.Response(status, content=json.dumps(body), headers=own)
+
+
+def stream(*events: tuple[str, str, str]) -> httpx2.Response:
+    """Server-sent events: (id, event, data)."""
+    text = "".join(
+        f"{f'id: {id_}' + chr(10) if id_ else ''}event: {name}\ndata: {data}\n\n" for id_, name, data in events
+    )
+    return httpx2.Response(200, content=text, headers={"content-type": "text/event-stream; charset=utf-8"})
+
+
+class Script(httpx2.MockTransport):
+    """Answers requests in turn, and keeps them."""
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        super().__init__(self._next)
+        self.answers = list(answers)
+        self.seen: list[httpx2.Request] = []
+
+    def _next(self, request: httpx2.Request) -> httpx2.Response:
+        self.seen.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @property
+    def bodies(self) -> list[dict]:
+        return [json.loads(request.content) for request in self.seen if request.content]
+
+
+def scripted(*answers: Answer, timeout: float = 20) -> tuple[HttpMemoryClient, Script]:
+    script = Script(answers)
+    connection = GatewayConnection("http://gateway", SecretStr("eu_key"), transport=script)
+    return HttpMemoryClient(connection, conversation_id="c", timeout=timeout), script
+
+
+def test_the_import_is_light():
+    script = f"""
+import sys, time
+begun = time.perf_counter()
+import eunoe.streams.http_client
+print(f"{{time.perf_counter() - begun:.3f}} s")
+print([name for name in {FOREIGN!r} if name in sys.modules])
+print([name for name in sys.modules if name.startswith(("eunoe.workers", "eunoe.deploy"))])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    seconds, foreign, own = ran.stdout.splitlines()
+    print(f"import of eunoe.streams.http_client: {seconds}")
+    assert (foreign, own) == ("[]", "[]")
+
+
+async def test_what_may_be_lost_is_sent_again_and_is_the_same():
+    away = problem(503, "Kafka does not answer now; try again later", {"Retry-After": "0"})
+    memory, script = scripted(httpx2.ConnectError("refused"), away, httpx2.ReadTimeout("slow"), ACCEPTED)
+    said = await memory.utter("I moved to Lyon.", speaker="Ann", session_id="s1")
+    assert script.bodies == [script.bodies[0]] * 4
+    first = script.bodies[0]
+    assert (first["utterance_id"], first["text"], first["session_id"]) == (said.utterance_id, said.text, "s1")
+    assert first["at"] == said.at.isoformat()
+    assert {request.headers["authorization"] for request in script.seen} == {"Bearer eu_key"}
+
+
+async def test_the_pause_is_that_of_the_server():
+    memory, _ = scripted(problem(429, "too many requests", {"Retry-After": "1"}), ACCEPTED)
+    begun = time.monotonic()
+    await memory.utter("hi", speaker="Ann")
+    assert time.monotonic() - begun >= 1
+
+
+async def test_a_pause_beyond_the_time_limit_is_an_error_at_once():
+    memory, script = scripted(problem(429, "too many requests with this key", {"Retry-After": "3600"}))
+    with pytest.raises(Unavailable, match=r"http://gateway: 429: too many requests with this key"):
+        await memory.utter("hi", speaker="Ann")
+    assert len(script.seen) == 1
+
+
+async def test_a_gateway_that_stays_away():
+    memory, _ = scripted(*[httpx2.ConnectError("nobody listens")] * 50, timeout=0.4)
+    with pytest.raises(Unavailable, match="no answer from http://gateway: nobody listens"):
+        await memory.end_session()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (problem(401, "the key is unknown, revoked or expired"), "401: the key is unknown"),
+        (problem(403, "this key lacks the scope 'ask'"), "403: this key lacks"),
+        (problem(409, "this id was used before"), "409: this id was used before"),
+        (
+            problem(422, "the body does not match", errors=[{"field": "at", "message": "must lie between"}]),
+            "422: the body does not match; at: must lie between",
+        ),
+        (httpx2.Response(404, html="<h1>nginx</h1>"), "not from a gateway of eunoe: check the address"),
+        (httpx2.Response(301, headers={"location": "https://gateway/"}), "check the address"),
+    ],
+)
+async def test_a_refusal_says_why_and_is_not_tried_again(answer, text):
+    memory, script = scripted(answer)
+    with pytest.raises(Refused, match=text) as caught:
+        await memory.utter("hi", speaker="Ann")
+    assert isinstance(caught.value, GatewayRefused)
+    assert caught.value.status == answer.status_code
+    assert len(script.seen) == 1
+
+
+async def test_a_stream_that_breaks_goes_on_behind_its_last_event():
+    reply = REPLY.to_json().decode()
+    for end in (("", "closing", "{}"), ("", "ping", "{}")):
+        broken = stream(("3:17", "accepted", "{}"), end)
+        away = problem(503, "this replica stops now", {"Retry-After": "0"})
+        memory, script = scripted(broken, away, stream(("3:18", "reply", reply)), ACCEPTED)
+        assert await memory.ask("Where?", speaker="Ben", request_id="r/1") == REPLY
+        assert [request.method for request in script.seen] == ["POST", "GET", "GET", "POST"]
+        assert [request.headers.get("last-event-id") for request in script.seen] == [None, "3:17", "3:17", None]
+        assert script.seen[1].url.raw_path == b"/v1/conversations/c/asks/r%2F1"
+        assert script.bodies[-1]["reply_id"] == "p1"
+
+
+async def test_an_ask_that_is_not_known_to_be_accepted_is_sent_again():
+    memory, script = scripted(
+        httpx2.RemoteProtocolError("gone"), stream(), stream(("3:18", "reply", REPLY.to_json().decode()))
+    )
+    await memory.ask("Where?", speaker="Ben", record=False)
+    assert script.bodies == [script.bodies[0]] * 3
+    assert {"utterance_id", "request_id", "at"} <= script.bodies[0].keys()
+
+
+async def test_the_errors_of_a_stream():
+    failed = json.dumps({"title": "T", "status": 502, "detail": "the responder could not answer: no model"})
+    memory, _ = scripted(stream(("3:17", "accepted", "{}"), ("3:18", "error", failed)))
+    with pytest.raises(ReplyFailed, match=r"request r1: .*no model"):
+        await memory.ask("Where?", speaker="Ben", request_id="r1")
+    late = json.dumps({"title": "T", "status": 504, "detail": "no answer within 120 seconds"})
+    memory, script = scripted(*[stream(("3:17", "accepted", "{}"), ("", "error", late))] * 50)
+    with pytest.raises(ReplyTimeout, match="request r1"):
+        await memory.ask("Where?", speaker="Ben", request_id="r1", timeout=0.5)
+    assert len(script.seen) > 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: GatewayConnection("http://gateway", " "), lambda: HttpMemoryClient("http://gateway", conversation_id="c")],
+)
+def test_no_client_without_a_key(make: Callable[[], object]):
+    with pytest.raises(ValueError, match="key: "):
+        make()
+
+
+async def test_an_address_that_is_none():
+    async with HttpMemoryClient("gateway:8700", key="eu_x", conversation_id="c") as memory:
+        with pytest.raises(Refused, match="gateway:8700: not the address of a gateway"):
+            await memory.utter("hi", speaker="Ann")
+
+
+@pytest.mark.parametrize("conversation_id", ["..", "a/b", "a%2Fb", "지민 & Ann?#"])
+async def test_memory_is_recalled_by_any_id(tmp_path, conversation_id):
+    gateway = make_gateway(tmp_path)
+    async with gateway.served() as http:
+        key = http.headers["authorization"].split()[1]
+        async with HttpMemoryClient(
+            str(http.base_url), key=key, conversation_id=conversation_id, tenant="acme"
+        ) as memory:
+            said = await memory.utter("I moved to Lyon in March.", speaker="Ann")
+            before = await memory.recall("Where does Ann live?")
+            await memory.end_session()
+            recalled = await memory.recall("Where does Ann live?", budget_tokens=200)
+            reply = await memory.ask("Where does Ann live?", speaker="Ben", timeout=20)
+    assert [line.utterance_id for line in before.dialogue] == [said.utterance_id]
+    assert "Lyon" in recalled.text
+    assert (recalled.conversation_id, recalled.tenant, reply.conversation_id) == (
+        conversation_id,
+        "acme",
+        conversation_id,
+    )
+
+
+async def test_clients_share_a_connection_and_one_stays_open_for_all(tmp_path):
+    gateway = make_gateway(tmp_path)
+    async with (
+        gateway.served() as http,
+        GatewayConnection(str(http.base_url), http.headers["authorization"].split()[1]) as connection,
+    ):
+
+        async def tell(number: int) -> int:
+            async with HttpMemoryClient(connection, conversation_id=f"c{number}") as memory:
+                await memory.utter("hi", speaker="Ann")
+                return len((await memory.recall("hi")).dialogue)
+
+        assert await asyncio.gather(*(tell(number) for number in range(10))) == [1] * 10

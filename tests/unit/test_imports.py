@@ -1,0 +1,178 @@
+"""Readers of exports: what they take, at which times, by which ids; and that an import twice changes nothing."""
+
+import json
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.datasets.imports.estimate import choose
+from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
+from eunoe.deploy.datasets.imports.imported import MAX_LINES, ImportTarget, SourceLine, cut, session_of
+from eunoe.deploy.datasets.imports.run import in_turn, run_import
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import SessionEnded
+from eunoe.streams.client import MAX_TEXT_BYTES
+from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.registry import STAGES
+from tests.support.exports import DAY, SAID, chatgpt_chat, json_lines, locomo_sample, mem0_memories, write_exports
+from tests.support.in_memory import make_pipeline
+
+HERE = ImportTarget(speaker="Ann")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def read(tmp_path: Path, format_: str, document: object = None, target: ImportTarget = HERE):
+    path = write_exports(tmp_path)[format_]
+    if document is not None:
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return read_import(path, ImportFormat(format_), target)
+
+
+def lines_of(found) -> list[list[tuple[str, str]]]:
+    return [[(said.speaker, said.text) for said in session.utterances] for session in found.sessions]
+
+
+def test_a_chat_is_what_the_person_saw_cut_at_its_silence(tmp_path):
+    found = read(tmp_path, "chatgpt")
+    assert lines_of(found) == [
+        [("Ann", SAID[0]), ("agent", "Lyon is lovely."), ("Ann", "[image]\nLook at the flat.")],
+        [("Ann", SAID[1])],
+    ]
+    assert found.left_out == {"text": 1, "image_asset_pointer": 1, "user_editable_context": 1}
+    first = found.sessions[0].utterances
+    assert first[0].at == datetime.fromtimestamp(DAY, UTC)
+    assert [said.reply_id is not None for said in first] == [False, True, False]
+    assert found.conversations == ("default/chatgpt",)
+    assert found.events == 6
+
+
+def test_chats_are_in_order_of_time_and_a_zip_file_may_hold_them_in_parts(tmp_path):
+    late, early = chatgpt_chat("late", DAY + 1e6), chatgpt_chat("early", DAY)
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("user.json", "{}")
+        archive.writestr("conversations-000.json", json.dumps([late]))
+        archive.writestr("conversations-001.json", json.dumps([early]))
+    found = read_import(path, ImportFormat.CHATGPT, HERE)
+    times = [session.utterances[0].at for session in found.sessions]
+    assert times == sorted(times)
+    assert len(found.sessions) == 4
+
+
+def test_memories_of_mem0_are_said_on_their_day(tmp_path):
+    found = read(tmp_path, "mem0")
+    assert lines_of(found) == [[("Ann", SAID[0])], [("Ann", SAID[1])]]
+    assert [session.utterances[0].at.isoformat() for session in found.sessions] == [
+        "2026-01-02T08:00:00+00:00",
+        "2026-01-03T16:00:00+00:00",
+    ]
+    assert found.conversations == ("default/ann",)
+    assert lines_of(read(tmp_path, "mem0", mem0_memories()["results"])) == lines_of(found)
+
+
+def test_samples_of_locomo_keep_their_names(tmp_path):
+    found = read(tmp_path, "locomo", [locomo_sample(), {**locomo_sample(), "sample_id": "conv-2"}])
+    assert found.conversations == ("default/conv-1", "default/conv-2")
+    assert [session.session_id for session in found.sessions] == ["session-1", "session-2"] * 2
+
+
+def test_events_are_regrouped_into_whole_sessions_without_asks(tmp_path):
+    found = read(tmp_path, "jsonl", target=ImportTarget(tenant="acme", conversation_id="mine"))
+    assert lines_of(found) == [[("Ann", SAID[0])], [("Ann", SAID[1])]]
+    assert found.conversations == ("acme/mine",)
+    assert [session.session_id == "s2" for session in found.sessions] == [False, True]
+    assert all(said.ask is None for session in found.sessions for said in session.utterances)
+    assert isinstance(found.sessions[1].end, SessionEnded)
+
+
+@pytest.mark.parametrize("format_", ImportFormat)
+def test_the_same_file_gives_the_same_events(tmp_path, format_):
+    assert read(tmp_path, format_) == read(tmp_path, format_)
+
+
+@pytest.mark.parametrize(
+    ("format_", "document", "said"),
+    [
+        ("chatgpt", "{", "line 1: not JSON"),
+        ("chatgpt", {"a": 1}, "not a list of chats"),
+        ("chatgpt", [chatgpt_chat(), {"title": "x"}], "chat 2: has no 'mapping'"),
+        ("chatgpt", [{**chatgpt_chat(), "current_node": "gone"}], "chat 1: message 'gone' is missing"),
+        ("chatgpt", [chatgpt_chat(at=1e300)], "chat 1, message 'u1': its create_time"),
+        ("chatgpt", [], "holds nothing to import"),
+        ("mem0", {"a": 1}, "no list of memories"),
+        ("mem0", [{"id": "m1", "memory": "x", "created_at": "May"}], "entry 1: its created_at"),
+        ("mem0", [{"memory": "x"}], "entry 1: has no id"),
+        ("mem0", ["x"], "entry 1: not an object"),
+        ("locomo", [{"a": 1}], "entry 1 is not a LoCoMo sample"),
+        ("locomo", "no", "not a LoCoMo file"),
+        ("jsonl", "{}\n", "line 1"),
+        ("jsonl", json_lines() + '{"type": "erase", "conversation_id": "c", "request_id": "e", "at": '
+         '"2024-05-01T10:00:00Z"}\n', "line 4: an erasure cannot be imported"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused_where_it_is_wrong(tmp_path, format_, document, said):
+    with pytest.raises(Refused, match=f".*{format_}.json.*") as refused:
+        read(tmp_path, format_, document)
+    assert said in str(refused.value)
+
+
+def test_a_missing_file_and_a_zip_file_without_chats_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("user.json", "{}")
+    for name, said in (("none.json", "no such file"), ("x.zip", "holds no conversations.json")):
+        with pytest.raises(Refused, match=said):
+            read_import(tmp_path / name, ImportFormat.CHATGPT, HERE)
+
+
+def said_at(number: int, text: str = "hello", minutes: float = 1) -> SourceLine:
+    return SourceLine(f"l{number}", "Ann", text, START + timedelta(minutes=minutes * number))
+
+
+def test_a_session_ends_at_a_silence_and_before_it_is_too_large():
+    assert [len(part) for part in cut([said_at(0), said_at(1), said_at(40), said_at(41)])] == [2, 2]
+    assert [len(part) for part in cut([said_at(number) for number in range(MAX_LINES + 1)])] == [MAX_LINES, 1]
+    assert [len(part) for part in cut([said_at(number, "x" * 50_000) for number in range(5)])] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("text", ["word " * 20_000, "é" * 60_000, "x" * (MAX_TEXT_BYTES + 1)])
+def test_a_long_text_is_cut_into_utterances_that_intake_takes(text):
+    session = session_of("s", [said_at(0, text)], HERE, "c")
+    assert "".join(said.text for said in session.utterances) == text
+    assert all(len(said.text.encode()) <= MAX_TEXT_BYTES for said in session.utterances)
+    assert len({said.utterance_id for said in session.utterances}) == len(session.utterances)
+
+
+def test_the_conversations_of_a_file_take_turns_and_a_sample_is_small():
+    sessions = [session_of(f"{key}{number}", [said_at(number)], HERE, key) for key in "ab" for number in range(3)]
+    assert [session.key for session in in_turn(sessions)] == ["default/a", "default/b"] * 3
+    assert choose(sessions, 5) == sessions[:2]
+    assert choose(sessions, 1) == sessions[:1]
+
+
+async def test_an_import_that_was_broken_off_goes_on_and_a_second_one_changes_nothing(tmp_path):
+    found = read(tmp_path, "chatgpt")
+    whole, broken = make_pipeline(), make_pipeline()
+
+    class Working:
+        """A publisher whose pipeline handles each event at once."""
+
+        def __init__(self, pipeline) -> None:
+            self.pipeline = pipeline
+
+        async def publish(self, messages):
+            await self.pipeline.log.publish(messages)
+            await self.pipeline.run_until_idle()
+
+    done = await run_import(whole.store, Working(whole), found.sessions)
+    assert (done.sessions, done.events, done.present) == (2, 6, 0)
+    for event in found.sessions[0].events[:2]:
+        await broken.produce(event)
+    reported: list[int] = []
+    await run_import(broken.store, Working(broken), found.sessions, reported.append)
+    assert reported[-1] == 2
+    again = await run_import(broken.store, Working(broken), found.sessions)
+    assert (again.sessions, again.events, again.present) == (0, 0, 2)
+    digests = [(await read_digest(one.store, "default/chatgpt", STAGES)).sha256 for one in (whole, broken)]
+    assert digests[0] == digests[1]

@@ -1,0 +1,248 @@
+"""The tools of agents, called with the official client at the gateway's /mcp."""
+
+import asyncio
+import subprocess
+import sys
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import SecretStr
+
+from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyScope
+from eunoe.deploy.gateway.mcp.forms import UNTRUSTED
+from eunoe.deploy.gateway.mcp.stdio import find_gateway
+from eunoe.deploy.local.lock import DirectoryLock
+from eunoe.deploy.local.notice import StackUrls, write_notice
+from eunoe.deploy.settings import McpSettings
+from eunoe.schemas.errors import Refused
+from tests.support.gateway import LATER, SESSION, make_gateway, told
+
+
+@pytest.fixture
+async def gateway(tmp_path):
+    made = make_gateway(tmp_path)
+    yield made
+    await made.app.mcp.stop()
+
+
+def agent(gateway, key: str, mode: str = "auto") -> Client:
+    """The official client, over HTTP into this process."""
+    http = httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=gateway.app),
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=30,
+    )
+    return Client(streamable_http_client("http://gateway/mcp", http_client=http), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_tools_say_what_they_do(gateway, mode):
+    async with agent(gateway, gateway.key(), mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert UNTRUSTED in (client.instructions or "")
+    assert set(tools) == {"remember", "ask", "recall", "timeline", "history", "forget"}
+    assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == {
+        "recall",
+        "timeline",
+        "history",
+    }
+    assert {name for name, tool in tools.items() if tool.annotations.destructive_hint} == {"forget"}
+    for tool in tools.values():
+        assert UNTRUSTED in tool.description
+        assert tool.output_schema["type"] == "object"
+        assert "conversation_id" in tool.input_schema["properties"]
+        assert "context" not in tool.input_schema["properties"]
+
+
+async def test_a_session_is_remembered_recalled_and_asked_about(gateway):
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        for event in SESSION[:3]:
+            said = {name: event[name] for name in ("text", "speaker", "utterance_id", "session_id")}
+            found = await client.call_tool("remember", {**said, "conversation_id": "a/b"})
+            assert found.structured_content["utterance_id"] == event["utterance_id"], found
+        open_ = await client.call_tool("recall", {"query": "Where does Ann live?", "conversation_id": "a/b"})
+        assert open_.structured_content["dialogue"][-1]["text"] == SESSION[2]["text"]
+        assert SESSION[2]["text"] in open_.content[0].text
+        await told(http, "a%2Fb", [SESSION[3], *LATER])
+        recalled = await client.call_tool("recall", {"query": "Where does Ann live?", "conversation_id": "a/b"})
+        assert "Lyon" in recalled.structured_content["text"]
+        assert recalled.content[0].text.startswith(UNTRUSTED)
+        assert recalled.structured_content["notice"] == UNTRUSTED
+        asked = {"question": "Where does Ann live?", "speaker": "Ben", "conversation_id": "a/b"}
+        reply = await client.call_tool("ask", asked)
+        assert reply.structured_content["text"]
+        assert set(reply.structured_content["cited"]) <= {"u1", "u2", "u3", "u4", "u5"}
+        memories = (await http.get("/v1/conversations/a%2Fb/memories", params={"status": "all"})).json()["memories"]
+        for one in memories:
+            where = {"memory_id": one["memory"]["memory_id"], "conversation_id": "a/b"}
+            history = await client.call_tool("history", where)
+            assert history.structured_content["changes"][0]["kind"] == "added"
+            timeline = await client.call_tool("timeline", where)
+            assert not timeline.is_error, timeline
+            assert where["memory_id"] in {each["memory_id"] for each in timeline.structured_content["memories"]}
+
+
+async def test_an_utterance_with_an_id_counts_once(gateway):
+    said = {"text": "I moved.", "speaker": "Ann", "utterance_id": "u1", "conversation_id": "c"}
+    async with agent(gateway, gateway.key()) as client:
+        first = await client.call_tool("remember", said)
+        again = await client.call_tool("remember", said)
+        other = await client.call_tool("remember", {**said, "text": "I stayed."})
+    assert first.structured_content == again.structured_content
+    assert other.is_error
+    assert "409: this id was used before" in other.content[0].text
+
+
+async def test_forgetting_says_what_is_done_and_what_is_not(gateway):
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        await told(http)
+        found = await client.call_tool("forget", {"utterance_ids": ["u1"], "conversation_id": "c"})
+        view = (await http.get(f"/v1/conversations/c/erasures/{found.structured_content['request_id']}")).json()
+    assert found.structured_content["not_done"] == view["not_done"]
+    assert view["utterance_ids"] == ["u1"]
+    assert view["not_done"][0] in found.content[0].text
+
+
+async def test_a_wrong_key_is_refused_at_the_door(gateway):
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        bare = await http.post("/mcp", json=ping)
+        wrong = await http.post("/mcp", json=ping, headers={"Authorization": "Bearer eu_00_wrong"})
+        right = {"Authorization": f"Bearer {gateway.key()}"}
+        foreign = await http.post("/mcp", json=ping, headers={**right, "Origin": "https://elsewhere.example"})
+        listened = await http.get("/mcp", headers=right)
+        large = await http.post("/mcp", content=b"x" * 300_000, headers=right)
+    assert [bare.status_code, wrong.status_code, foreign.status_code] == [401, 401, 403]
+    assert bare.headers["www-authenticate"] == "Bearer"
+    assert bare.json()["error"]["message"].startswith("401: send a key")
+    assert [listened.status_code, large.status_code] == [405, 413]
+
+
+async def test_a_key_reaches_what_its_scopes_and_its_tenant_reach(gateway):
+    async with gateway.client() as http:
+        await told(http)
+        memory = (await http.get("/v1/conversations/c/memories")).json()["memories"][0]["memory"]["memory_id"]
+    calls = {
+        "remember": {"text": "Hi.", "speaker": "Ann"},
+        "ask": {"question": "Who?", "speaker": "Ann"},
+        "recall": {"query": "Who?"},
+        "timeline": {"memory_id": memory},
+        "history": {"memory_id": memory},
+        "forget": {"utterance_ids": []},
+    }
+    scopes = {
+        "remember": KeyScope.EVENTS_WRITE,
+        "ask": KeyScope.ASK,
+        "recall": KeyScope.MEMORY_READ,
+        "timeline": KeyScope.MEMORY_READ,
+        "history": KeyScope.MEMORY_READ,
+        "forget": KeyScope.ERASE,
+    }
+    for own in set(scopes.values()):
+        async with agent(gateway, gateway.key(scopes=frozenset({own}))) as client:
+            for tool, arguments in calls.items():
+                found = await client.call_tool(tool, {**arguments, "conversation_id": "c"})
+                refused = f"403: this key lacks the scope '{scopes[tool].value}'"
+                assert (refused in found.content[0].text) is (scopes[tool] is not own), (tool, own, found)
+    async with agent(gateway, gateway.key("other")) as client:
+        for tool in ("timeline", "history"):
+            found = await client.call_tool(tool, {**calls[tool], "conversation_id": "c"})
+            assert "404: there is no such" in found.content[0].text
+        strange = await client.call_tool("recall", {"query": "Where does Ann live?", "conversation_id": "c"})
+        assert "Lyon" not in str(strange)
+    async with agent(gateway, gateway.key(conversations="team-")) as client:
+        found = await client.call_tool("recall", {"query": "Who?", "conversation_id": "c"})
+        assert "403: this key reaches only" in found.content[0].text
+
+
+async def test_tenants_that_call_at_once_stay_apart(gateway):
+    async def life(tenant: str) -> str:
+        async with agent(gateway, gateway.key(tenant)) as client:
+            said = {"text": f"I live in {tenant}ville.", "speaker": "Ann", "conversation_id": "c"}
+            await client.call_tool("remember", said)
+            recalled = await client.call_tool("recall", {"query": "Where does Ann live?", "conversation_id": "c"})
+            return " ".join(line["text"] for line in recalled.structured_content["dialogue"])
+
+    tenants = [f"t{number}" for number in range(8)]
+    found = await asyncio.gather(*(life(tenant) for tenant in tenants))
+    assert found == [f"I live in {tenant}ville." for tenant in tenants]
+
+
+async def test_a_call_counts_once_against_the_rate_of_its_key(gateway):
+    key = gateway.key()
+    (caller,) = [each.id for each in gateway.keys.all() if each.id in key]
+    async with agent(gateway, key) as client:
+        limiter = gateway.app.gateway.limiter
+        await client.call_tool("recall", {"query": "Who?", "conversation_id": "c"})
+        before = limiter._arrivals[caller]
+        limiter._arrivals[caller] = 0.0
+        frozen = limiter.clock()
+        limiter.clock = lambda: frozen
+        await client.call_tool("recall", {"query": "Who?", "conversation_id": "c"})
+        interval_us = 1_000_000 / gateway.app.gateway.settings.rate
+        assert limiter._arrivals[caller] - frozen * 1_000_000 == pytest.approx(interval_us)
+    assert before > 0
+
+
+async def test_kafka_away_is_an_error_that_the_model_reads(gateway):
+    async with agent(gateway, gateway.key()) as client:
+        gateway.log.away = True
+        found = await client.call_tool("remember", {"text": "Hi.", "speaker": "Ann", "conversation_id": "c"})
+    assert found.is_error
+    assert "503: Kafka does not answer now" in found.content[0].text
+
+
+async def test_a_memory_is_found_by_a_query(gateway):
+    async with agent(gateway, gateway.key()) as client, gateway.client() as http:
+        await told(http)
+        await told(http, events=LATER)
+        where = {"query": "Who moved to Rome?", "conversation_id": "c"}
+        history = await client.call_tool("history", where)
+        timeline = await client.call_tool("timeline", where)
+        unsaid = await client.call_tool("timeline", {"conversation_id": "c"})
+        unknown = await client.call_tool("timeline", {"query": "Who?", "conversation_id": "new"})
+    assert "Rome" in history.structured_content["changes"][0]["memory"]["text"]
+    assert any("Rome" in memory["text"] for memory in timeline.structured_content["memories"])
+    assert "name a query or a memory_id" in unsaid.content[0].text
+    assert "no memory fits the query" in unknown.content[0].text
+
+
+async def test_a_call_without_a_conversation(gateway):
+    async with agent(gateway, gateway.key()) as client:
+        found = await client.call_tool("recall", {"query": "Who?"})
+        wrong = await client.call_tool("recall", {"query": " ", "conversation_id": "c"})
+    assert "name the conversation" in found.content[0].text
+    assert wrong.is_error
+
+
+def test_a_gateway_starts_without_the_library():
+    script = "import sys, eunoe.deploy.cli.gateway; print([m for m in sys.modules if m.split('.')[0] == 'mcp'])"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_gateway_of_a_data_directory_is_found_by_its_notice(tmp_path):
+    urls = StackUrls(
+        kafka="127.0.0.1:1",
+        redis_url="redis://127.0.0.1:2",
+        qdrant_url="http://127.0.0.1:3",
+        epoch=1,
+        pid=1,
+        gateway="http://127.0.0.1:4",
+    )
+    nothing = McpSettings()
+    with pytest.raises(Refused, match="no gateway: set EUNOE_MCP__URL and EUNOE_MCP__KEY, or start `eunoe up`"):
+        find_gateway(nothing, tmp_path)
+    with DirectoryLock(tmp_path):
+        write_notice(tmp_path, urls)
+        with pytest.raises(Refused, match=r"no key for http://127\.0\.0\.1:4: set EUNOE_MCP__KEY"):
+            find_gateway(nothing, tmp_path)
+        (tmp_path / GATEWAY_KEY).write_text("eu_kept\n")
+        assert find_gateway(nothing, tmp_path).url == "http://127.0.0.1:4"
+        elsewhere = McpSettings(url="http://elsewhere:8700/", key=SecretStr("eu_own"))
+        assert find_gateway(elsewhere, tmp_path).url == "http://elsewhere:8700"
+    assert "eu_own" not in repr(elsewhere)
+    with pytest.raises(Refused, match="EUNOE_MCP__KEY: key: expected an API key"):
+        find_gateway(McpSettings(url="http://elsewhere:8700", key=SecretStr(" ")), tmp_path)

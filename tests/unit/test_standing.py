@@ -1,0 +1,181 @@
+"""Conversations that stand still: counted, with their age, and held where what they wait for is lost."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from eunoe.deploy.observability.counters import WorkerMeter, model_servers
+from eunoe.deploy.observability.health import HealthState
+from eunoe.deploy.observability.metrics import MetricSources, metrics_text
+from eunoe.schemas.decisions import Commit, Decision, Outbox, OutMessage, Scope
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.memory import MemoriesFormed
+from eunoe.streams.codec import encode
+from eunoe.streams.record import Message
+from eunoe.streams.topics import Topic
+from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEmbedderSettings
+from eunoe.workers.models.endpoint import Endpoint
+from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
+from eunoe.workers.registry import STAGES, StageSettings
+from eunoe.workers.runner.standing import BRIEF_S, StandingConversations, StandingKind
+from eunoe.workers.stage import Dependencies
+from tests.support.in_memory import START, Stores, make_dependencies
+from tests.unit.test_health import Clock, read
+from tests.unit.test_runner import Bench, Lease, Script, closed
+
+HELD, PARKED = StandingKind.HELD, StandingKind.PARKED
+PLACE = {("memories", 0)}
+
+
+class Stored:
+    """What all processes have stored, in memory."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], dict[str, float]] = {}
+
+    async def read(self, stage: str, kind: StandingKind) -> Mapping[str, float]:
+        return dict(self.found.get((stage, kind), {}))
+
+    async def add(self, stage: str, kind: StandingKind, since: Mapping[str, float]) -> None:
+        there = self.found.setdefault((stage, kind), {})
+        self.found[stage, kind] = {**since, **there}
+
+    async def remove(self, stage: str, kind: StandingKind, keys: set[str]) -> None:
+        for key in keys:
+            self.found.get((stage, kind), {}).pop(key, None)
+
+
+def formed(session: int, turns: tuple[int, ...] = ()) -> MemoriesFormed:
+    return MemoriesFormed(
+        conversation_id="c",
+        session=session,
+        drafts=(),
+        turns=turns,
+        known_from=START,
+        made_by={"code": "summarize/1", "model": "none"},
+    )
+
+
+class Update:
+    """Stage update on a log, with a clock for what stands still."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.bench = Bench(Script(Decision()), STAGES["update"], Topic.MEMORIES)
+        self.standing = StandingConversations(self.clock)
+        stage = STAGES["update"].build(self._dependencies())
+        self.bench = Bench(stage, STAGES["update"], Topic.MEMORIES)
+        # the stage reads the stores of its bench
+        stage._store = self.bench.stores.state  # type: ignore[attr-defined]
+        self.bench.runner._standing = self.standing
+
+    def _dependencies(self) -> Dependencies:
+        return make_dependencies(self.bench.stores, StageSettings())
+
+    async def take(self, event: MemoriesFormed) -> None:
+        record = self.bench.log.append(Message(Topic.MEMORIES, b"default/c", encode(event)))
+        await self.bench.runner.handle(record, Lease())
+
+    async def blend_applies(self, turn: int, *, sent: bool) -> None:
+        outbox = None if sent else Outbox(number=turn, messages=(OutMessage(topic="memories", key="default/c"),))
+        scope = Scope("blend", "default/c")
+        applied = (await self.bench.stores.state.ledger(scope)).applied
+        assert await self.bench.stores.state.commit(scope, Commit(expect=applied, applied=turn, outbox=outbox))
+
+    async def look(self, after_s: float = 60.0, *, caught_up: bool = True) -> list[DeadLetterReason]:
+        self.clock.now += after_s
+        await self.bench.runner.hold_lost(PLACE if caught_up else set())
+        return self.bench.letters()
+
+
+async def test_a_proposal_that_was_sent_and_never_came_holds_the_conversation(caplog: pytest.LogCaptureFixture):
+    update = Update()
+    await update.take(formed(1, turns=(1,)))
+    await update.blend_applies(1, sent=True)
+    assert await update.look() == [], "it may have been sent just now"
+    assert await update.look() == [DeadLetterReason.HELD]
+    assert "HELD default/c: blend has applied and sent the proposals of turns [1]" in caplog.text
+    assert await update.look() == [DeadLetterReason.HELD], "once"
+    assert update.standing.counts()[HELD][0] == 1
+
+
+@pytest.mark.parametrize(("applied", "sent", "caught_up"), [(0, True, True), (1, False, True), (1, True, False)])
+async def test_a_proposal_that_may_still_come_is_waited_for(applied: int, sent: bool, caught_up: bool):
+    update = Update()
+    await update.take(formed(1, turns=(1,)))
+    if applied:
+        await update.blend_applies(applied, sent=sent)
+    for _ in range(5):
+        assert await update.look(caught_up=caught_up) == []
+    count, age = update.standing.counts()[PARKED]
+    assert (count, age) == (1, 300.0)
+
+
+async def test_a_session_that_waited_briefly_is_not_counted_and_goes_on():
+    update = Update()
+    await update.take(formed(1, turns=(1,)))
+    assert update.standing.counts()[PARKED] == (0, 0.0)
+    update.clock.now += BRIEF_S
+    assert update.standing.counts()[PARKED] == (1, BRIEF_S)
+    update.standing.go_on("default/c")
+    assert update.standing.counts()[PARKED] == (0, 0.0)
+
+
+async def test_a_gap_is_counted_as_held_until_it_is_repaired():
+    clock, stored = Clock(), Stored()
+    bench, standing = Bench(Script(Decision())), StandingConversations(clock)
+    bench.runner._standing = standing
+    await bench.handle(closed(1), closed(3))
+    assert standing.counts()[HELD] == (1, 0.0)
+    await standing.sync("segment", stored)
+    successor = StandingConversations(clock)
+    await successor.sync("segment", stored)
+    clock.now += 50
+    assert successor.counts()[HELD] == (1, 50.0)
+    await stored.remove("segment", HELD, {"default/c"})
+    for each in (standing, successor):
+        await each.sync("segment", stored)
+        assert each.counts()[HELD] == (0, 0.0)
+
+
+async def test_a_successor_that_applies_the_session_takes_it_from_the_store():
+    clock, stored = Clock(), Stored()
+    update = Update()
+    update.standing._now = clock
+    await update.take(formed(1, turns=(1,)))
+    clock.now += BRIEF_S
+    await update.standing.sync("update", stored)
+    assert await stored.read("update", PARKED) == {"default/c": 0.0}
+    successor = StandingConversations(clock)
+    await successor.sync("update", stored)
+    successor.go_on("default/c")
+    await successor.sync("update", stored)
+    assert await stored.read("update", PARKED) == {}
+
+
+async def test_waits_for_endpoints_of_models_are_counted_from_zero_by_name():
+    chat = OpenAIModel(OpenAISettings(Endpoint(model="chatty", base_url="http://127.0.0.1:9/v1", key="k")))
+    place = Endpoint(model="vectors", base_url="http://127.0.0.1:9/v1", key="k")
+    embedder = EndpointEmbedder(EndpointEmbedderSettings(place, dimensions=8))
+    dependencies = make_dependencies(Stores(), StageSettings())
+    assert model_servers(dependencies) == []
+    servers = model_servers(replace(dependencies, language=chat, embedder=embedder))
+    assert [server.partition(" ")[0] for server in servers] == ["chatty", "vectors"], servers
+    await chat.aclose()
+    await embedder.aclose()
+
+
+def test_counters_of_every_reason_begin_at_zero_and_gauges_are_there():
+    sources = MetricSources(WorkerMeter(), HealthState())
+    sources.meter.stage("update")
+    sources.health.standing["update"] = StandingConversations()
+    sources.health.outages.expect("Redis at r")
+    samples = read(metrics_text(sources).decode())
+    for reason in DeadLetterReason:
+        assert samples[f"eunoe_dead_letters_total[('reason', '{reason}'), ('stage', 'update')]"] == 0
+    for name in ("parked", "parked_oldest_seconds", "held", "held_oldest_seconds"):
+        assert samples[f"eunoe_{name}[('stage', 'update')]"] == 0
+    assert samples["eunoe_waits_total[('server', 'Redis at r')]"] == 0
+    assert samples["eunoe_waiting[('server', 'Redis at r')]"] == 0
+    assert samples["eunoe_index_incomplete[]"] == 0
