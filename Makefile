@@ -55,6 +55,14 @@ bench-compare: install  ## this checkout and another revision (BASE=REVISION), a
 bench-backpressure: install  ## measure a worker's memory while 100,000 events wait for a slow model
 	$(BIN)/python -m tests.bench.bench_backpressure $(ARGS)
 
+.PHONY: bench-gateway
+bench-gateway: install  ## measure what the gateway adds to an event and to an ask, both ways by turns
+	$(BIN)/python -m tests.bench.bench_gateway $(ARGS)
+
+.PHONY: load-gateway
+load-gateway: install  ## load on two gateways beside an import, while servers fail (three brokers of Apache Kafka)
+	$(BIN)/python -m tests.faults.gateway $(ARGS)
+
 .PHONY: bench-timelines
 bench-timelines: install  ## measure a timeline query in a component of 10,000 memories
 	$(BIN)/python -m tests.bench.bench_timelines $(ARGS)
@@ -68,7 +76,7 @@ bench-tree: install  ## measure how the tree grows (DATA=FILE: memory lines as J
 # ---- check it
 
 PYTEST := $(BIN)/python -m pytest
-SUITES := tests/broker tests/clients tests/faults tests/contract tests/packaging
+SUITES := tests/broker tests/clients tests/faults tests/fuzz tests/contract tests/packaging
 # How many processes run the tests that start servers; JOBS=0 runs them in one, with their output.
 JOBS ?= 2
 
@@ -76,12 +84,17 @@ JOBS ?= 2
 check: lint type test-unit  ## two minutes: formatting, rules, import contracts, types, the tests that need no server
 
 .PHONY: test
-test: check  ## six minutes: check, and all tests on the embedded servers but the slow ones
+test: check  ## seven minutes: check, and all tests on the embedded servers but the slow ones
 	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
 
 .PHONY: test-slow
-test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds, the wheel in an empty environment
+test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds, a minute of fuzzing, the wheel in an empty environment
 	$(PYTEST) $(SUITES) -m slow -n $(JOBS) --dist loadfile $(ARGS)
+
+FUZZ_SECONDS ?= 60
+.PHONY: test-fuzz
+test-fuzz: install  ## random records and batches on all topics for FUZZ_SECONDS, while others ask (FUZZ_SEED=N: those of a failure)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) tests/fuzz -s $(ARGS)
 
 .PHONY: test-all
 test-all: test test-slow  ## everything
@@ -105,10 +118,12 @@ test-kafka: install  ## the broker and client suites on Apache Kafka, which Mave
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 
 .PHONY: test-kafka-brief
-test-kafka-brief: install  ## of these the suites that are about the broker itself, in three minutes
+test-kafka-brief: install  ## of these the suites that are about the broker itself, in four minutes
 	$(BIN)/python -m tests.support.kafka --fetch
 	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker/test_client.py \
-		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/clients $(ARGS)
+		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_bystanders.py tests/clients \
+		tests/broker/test_secured_servers.py::test_kafka_with_sasl_and_tls_serves_the_pipeline \
+		--deselect tests/broker/test_bystanders.py::test_a_hundred_bystanders_notice_no_hostile_input $(ARGS)
 
 .PHONY: test-faults
 test-faults: install  ## kill, pause and starve everything; what is remembered must not differ (ARGS="--faults kill9,sigstop --seed 1")
@@ -125,10 +140,18 @@ test-llmlingua: install  ## the tests of the extras llmlingua and fastembed, in 
 	$(VENV)-extras/bin/pip install --quiet --editable '.[llmlingua,fastembed]' onnx pytest pytest-asyncio pytest-timeout hypothesis
 	HF_HUB_OFFLINE=1 $(VENV)-extras/bin/python -m pytest tests/llmlingua $(ARGS)
 
+.PHONY: test-examples
+test-examples: install  ## the examples for LangGraph and the OpenAI Agents SDK, with these in an environment of their own
+	$(BIN)/python -m venv $(VENV)-examples
+	$(VENV)-examples/bin/pip install --quiet --editable . langgraph==1.2.22 openai-agents==0.24.0 \
+		httpx pytest pytest-asyncio pytest-timeout hypothesis
+	$(VENV)-examples/bin/python -m pytest tests/examples $(ARGS)
+
 .PHONY: test-servers
 test-servers: servers-given install  ## the same and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
 	$(PYTEST) tests/contract tests/broker $(ARGS)
-	EUNOE_PREFIX=$${EUNOE_PREFIX:-demo-$$(date +%s)} $(BIN)/eunoe demo --attach
+	prefix=demo-$$(date +%s)-$$$$; code=0; EUNOE_PREFIX=$$prefix $(BIN)/eunoe demo --attach || code=$$?; \
+		$(BIN)/python -m tests.support.cleanup $$prefix && exit $$code
 
 .PHONY: servers-given
 servers-given:
