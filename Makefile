@@ -92,9 +92,10 @@ test-slow: install  ## what `make test` leaves out: generations, faults, 100 see
 	$(PYTEST) $(SUITES) -m slow -n $(JOBS) --dist loadfile $(ARGS)
 
 FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 .PHONY: test-fuzz
 test-fuzz: install  ## random records and batches on all topics for FUZZ_SECONDS, while others ask (FUZZ_SEED=N: those of a failure)
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) tests/fuzz -s $(ARGS)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) tests/fuzz -s $(ARGS)
 
 .PHONY: test-all
 test-all: test test-slow  ## everything

@@ -286,7 +286,8 @@ class Runner:
             recorded=None if outcome is None else outcome.recorded,
             late_after=ledger.applied if late else None,
         )
-        result = await self._decider.decide(work, lease, outcome or RecordedOutcome())
+        is_held = self._standing.is_held(work.key)
+        result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), is_held=is_held)
         if isinstance(result, Park):
             self._standing.park(ordered, record)
             return False

@@ -85,6 +85,10 @@ class StandingConversations:
         """Note that a conversation is held."""
         self._kinds[StandingKind.HELD].begin(key, self._now())
 
+    def is_held(self, key: str) -> bool:
+        """Whether a conversation is held, as far as this process knows."""
+        return key in self._kinds[StandingKind.HELD].all
+
     def go_on(self, key: str) -> None:
         """Note that a decision of a conversation was committed."""
         self._last.pop(key, None)
