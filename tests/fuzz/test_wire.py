@@ -1,7 +1,7 @@
 """Random records and batches on all topics of a pipeline at work, while others talk and ask.
 
-``FUZZ_SECONDS`` says for how long, ``FUZZ_SEED`` which records come first (0: drawn anew). A failure names the seed that
-repeats it.
+``FUZZ_SECONDS`` says for how long, ``FUZZ_SEED`` which records come first (0: drawn anew). A failure names the seed
+that repeats it.
 """
 
 import itertools
