@@ -88,8 +88,13 @@ test: check  ## seven minutes: check, and all tests on the embedded servers but 
 	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
 
 .PHONY: test-slow
-test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds, a minute of fuzzing, the wheel in an empty environment
+test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds, some fuzzing, the wheel in an empty environment
 	$(PYTEST) $(SUITES) -m slow -n $(JOBS) --dist loadfile $(ARGS)
+
+BYSTANDERS ?= 100
+.PHONY: test-bystanders
+test-bystanders: install  ## every hostile input of the suite beside BYSTANDERS conversations, and what they remember without it
+	BYSTANDERS=$(BYSTANDERS) $(PYTEST) tests/broker/test_bystanders.py::test_bystanders_notice_no_hostile_input -s $(ARGS)
 
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
@@ -124,7 +129,7 @@ test-kafka-brief: install  ## of these the suites that are about the broker itse
 	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker/test_client.py \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_bystanders.py tests/clients \
 		tests/broker/test_secured_servers.py::test_kafka_with_sasl_and_tls_serves_the_pipeline \
-		--deselect tests/broker/test_bystanders.py::test_a_hundred_bystanders_notice_no_hostile_input $(ARGS)
+		--deselect tests/broker/test_bystanders.py::test_bystanders_notice_no_hostile_input $(ARGS)
 
 .PHONY: test-faults
 test-faults: install  ## kill, pause and starve everything; what is remembered must not differ (ARGS="--faults kill9,sigstop --seed 1")

@@ -17,7 +17,7 @@ from tests.support.bystanders import Bystanders, bystanders, drained, judge, mem
 from tests.support.pipeline import PARTITIONS, Pipeline
 from tests.support.wire import HostileProducer, HostileRecord, Sent
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "30"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 """The same records in every run of the suite; `make test-fuzz` looks for others."""
 RECORDS, BATCHES, PEOPLE = 120, 20, 4
