@@ -20,7 +20,8 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _yield_only(seconds: float) -> Awaitable[None]:
+def yield_only(seconds: float) -> Awaitable[None]:
+    """Let other tasks run, for no time."""
     del seconds
     return asyncio.sleep(0)
 
@@ -104,7 +105,7 @@ class MemoryConsumer:
     a handler, the next call begins with the same record.
     """
 
-    def __init__(self, log: MemoryLog, sleep: Sleep = _yield_only, max_pauses: int = 10_000) -> None:
+    def __init__(self, log: MemoryLog, sleep: Sleep = yield_only, max_pauses: int = 10_000) -> None:
         self._log = log
         self._sleep = sleep
         self._max_pauses = max_pauses

@@ -142,12 +142,19 @@ def _report(fault: Exception) -> int:
     if type(fault).__name__ == "NoArgsIsHelpError":
         fault.show()  # type: ignore[attr-defined]  # the help itself
         return Exit.USAGE
-    said, code = _said(fault)
+    said, code = _said(_first_of(fault))
     if said is None:
         log.error("eunoe crashed; this is a bug in eunoe", exc_info=fault)
         return Exit.SOFTWARE
     errors.print(f"eunoe: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
     return code
+
+
+def _first_of(fault: Exception) -> Exception:
+    """The first fault of tasks that ran side by side, where all of them are expected; else ``fault`` itself."""
+    if not isinstance(fault, ExceptionGroup) or fault.split(EunoeError)[1] is not None:
+        return fault
+    return _first_of(fault.exceptions[0])
 
 
 def _said(fault: Exception) -> tuple[str | None, int]:

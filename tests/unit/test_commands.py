@@ -8,7 +8,9 @@ import sys
 import pytest
 from typer.main import get_group
 
-from eunoe.deploy.cli.main import COMMANDS, build_app
+from eunoe.deploy.cli.main import COMMANDS, _run, build_app
+from eunoe.deploy.exits import Exit
+from eunoe.schemas.errors import Refused, Unavailable
 
 HEAVY = ("numpy", "faust", "openai", "qdrant_client", "aiokafka")
 
@@ -53,3 +55,17 @@ def test_a_shell_that_completes_a_line_is_told_the_options_of_its_command():
         env={**os.environ, **words},
     )
     assert "--help" in ran.stdout
+
+
+def _side_by_side(*faults: Exception) -> None:
+    raise ExceptionGroup("tasks", faults)
+
+
+def test_a_fault_of_tasks_side_by_side_is_told_in_one_line(capsys: pytest.CaptureFixture[str]):
+    assert _run(lambda: _side_by_side(Unavailable("no answer", "Redis"), Refused("never mind"))) == Exit.UNAVAILABLE
+    assert capsys.readouterr().err == "eunoe: no answer\n"
+
+
+def test_a_bug_in_one_of_them_is_told_as_a_bug(caplog: pytest.LogCaptureFixture):
+    assert _run(lambda: _side_by_side(Refused("never mind"), ValueError("a bug"))) == Exit.SOFTWARE
+    assert "this is a bug in eunoe" in caplog.text

@@ -1,17 +1,21 @@
 """A conversation derived from its records is what the live stages made of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from eunoe.schemas.decisions import Collection, Scope
+from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, ConversationEvent
+from eunoe.schemas.ports import AnswerT, Prompt
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
+from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.memory import MemoryStore
@@ -107,3 +111,25 @@ async def test_positions_are_those_of_the_log():
     derived = await derive(pipeline, StageSettings())
     (last,) = [r for r in pipeline.log.records(Topic.CONVERSATIONS) if b'"u90"' in r.value]
     assert derived.standing.ledgers["intake"].applied == last.offset + 1
+
+
+class Away:
+    """A model whose endpoint does not answer."""
+
+    name = "away"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def answer(self, prompt: Prompt, form: type[AnswerT], *, urgent: bool = False) -> AnswerT:
+        self.asked += 1
+        raise Unavailable("no answer", "the model")
+
+
+async def test_a_derivation_rests_between_its_questions_to_a_model_that_is_away():
+    pipeline = await live(StageSettings(), conversation())
+    away, patient = Away(), RunnerSettings(retry_limit_s=0.3, backoff=Backoff(first=0.05))
+    deriver = Deriver(replace(make_dependencies(Stores(), StageSettings()), language=away), patient, RecordedOutcomes())
+    with pytest.raises(Unavailable, match="no answer"):
+        await deriver.derive(KEY, pipeline.log.records(Topic.CONVERSATIONS), epoch=0)
+    assert away.asked < 10

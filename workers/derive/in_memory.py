@@ -8,7 +8,7 @@ from eunoe.schemas.events import ConversationEvent, Reply, SessionEnded
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.ports import Compressor, Embedder, LanguageModel
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
+from eunoe.streams.memory_log import MemoryConsumer, MemoryLog, Sleep, yield_only
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.compression import OfflineCompressor
@@ -55,6 +55,8 @@ class InMemoryPipeline:
     store: MemoryStore = field(default_factory=MemoryStore)
     index: MemoryIndex = field(default_factory=MemoryIndex)
     log_positions: MemoryLogPositions = field(default_factory=MemoryLogPositions)
+    sleep: Sleep = yield_only
+    """How to pause where no stage has anything to do; `asyncio.sleep` where servers may be away."""
     dependencies: Dependencies = field(init=False)
     _consumer: MemoryConsumer = field(init=False)
 
@@ -67,7 +69,7 @@ class InMemoryPipeline:
             language=self.language,
             settings=self.settings,
         )
-        self._consumer = MemoryConsumer(self.log)
+        self._consumer = MemoryConsumer(self.log, self.sleep)
         sender = Sender(self.store, self.index, self.log_positions, self.log)
         place = self.place or LogPlace(epoch=0, partitions=self.log.partitions)
         for name, spec in self.stages.items():

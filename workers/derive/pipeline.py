@@ -3,6 +3,7 @@
 The result can replace what a store keeps (a repair), or go into another generation (a rebuild).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -105,6 +106,7 @@ class Deriver:
             outcomes=self.outcomes,
             log=MemoryLog(partitions=1),
             place=LogPlace(LAST_EPOCH, partitions=1, is_first=False),
+            sleep=asyncio.sleep,
         )
 
 

@@ -173,14 +173,21 @@ async def _run_share(settings: Settings, share: Share, received: Callable[[int, 
     async with _child(dies_with_parent(command), environment(settings)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        errors = asyncio.create_task(process.stderr.read())
+        last_words = asyncio.create_task(_told(process.stderr))
         async for line in process.stdout:
             received(share.share, ProgressLine.from_json(line))
-        code, message = await process.wait(), (await errors).decode(errors="replace").strip()
+        code, message = await process.wait(), await last_words
     if code:
-        raise Unavailable(
-            f"a process of the rebuild ended with exit code {code}: {message[-2000:]}; run the command again"
-        )
+        raise Unavailable(f"a process of the rebuild ended with exit code {code}: {message}; run the command again")
+
+
+async def _told(stderr: asyncio.StreamReader) -> str:
+    """Pass on what a process says, such as what it waits for; returns its last line."""
+    last = ""
+    async for line in stderr:
+        last = line.decode(errors="replace").strip()
+        sys.stderr.write(f"{last}\n")
+    return last[-2000:]
 
 
 @contextlib.asynccontextmanager
