@@ -71,15 +71,20 @@ def retrieval(
     ),
     embedder: Embedding = None,
     baselines: Annotated[bool, typer.Option(help="Compare with simple retrievers.")] = True,
+    errata: Annotated[
+        Path | None, typer.Option(help="File of corrected evidence, for LoCoMo; default: evidence as it is cited.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Number of processes; 0: one per core.")] = 0,
     report: ReportFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Measure recall of evidence utterances in the context, by strategy and beside simple retrievers.
+    """Measure recall of evidence in the context, by strategy and beside simple retrievers.
 
     Recall is in percent, within token budgets of the exact text that the responder sends, days and speakers
-    included; an utterance counts when the context holds all of it. The simple retrievers rank turns, groups of four
-    turns and sessions by cosine (dense), by BM25 and by both (rrf). No language model is called.
+    included. Of an utterance count its gold passages: those of `x-gold.jsonl` beside the data, or else the one to
+    three sentences that share most with answer and question. `whole` counts utterances with all of their text. The
+    simple retrievers rank turns, groups of four turns and sessions by cosine (dense), by BM25 and by both (rrf). No
+    language model is called.
 
     Example: `eunoe eval retrieval --data locomo.json --strategy fused --budgets 500,2000 --report reports`
     """
@@ -90,8 +95,9 @@ def retrieval(
         strategies=tuple(dict.fromkeys(strategy or Strategy)),
         baselines=BASELINES if baselines else (),
         settings=settings.stages,
+        errata=errata,
     )
-    conversations = with_questions(data, sample or ())
+    conversations = with_questions(data, sample or (), errata)
     total = len(plan.ways) * sum(len(answerable(loaded)) for loaded in conversations)
     with ProgressBars(quiet=as_json) as bars:
         advance = bars.counter("asked", total)
@@ -102,7 +108,7 @@ def retrieval(
         rows=fields(rows),
         settings={"budgets": list(plan.budgets), "samples": [loaded.conversation_id for loaded in conversations]},
         models={"language": OFFLINE, "embedder": settings.embedding},
-        data=hashes(data),
+        data=hashes(data, *([errata] if errata else ())),
         bars=retrieval_bars(rows),
         notes=(f"Recall of evidence in percent inside {' / '.join(map(str, plan.budgets))} tokens.",),
     )

@@ -17,7 +17,8 @@ def load_conversation(path: Path, sample: str | None = None) -> LoadedConversati
     """Read one conversation: JSON lines of `Utterance` and `SessionEnded`, or a LoCoMo file.
 
     ``sample`` names the conversation where the file holds several. The questions of ``x-conversation.jsonl`` are read
-    from ``x-questions.jsonl`` beside it; a LoCoMo file contains its own. Raises `Refused` with the file, the line and
+    from ``x-questions.jsonl`` beside it, and their gold passages and roles from ``x-gold.jsonl`` where there is one,
+    line by line; a LoCoMo file contains its own questions. Raises `Refused` with the file, the line and
     the fault.
     """
     data = read_bytes(path)
@@ -96,14 +97,30 @@ def _questions(path: Path, conversation_id: str, known: set[str]) -> tuple[EvalQ
     beside = path.with_name(path.name.replace("conversation", "questions"))
     if beside == path or not beside.is_file():
         return ()
+    gold = _gold(path.with_name(path.name.replace("conversation", "gold")))
     found: list[EvalQuestion] = []
     for number, row in _rows(read_bytes(beside), beside):
         where = f"{beside}, line {number}"
-        question = _question(row, where)
+        question = _with_gold(_question(row, where), gold.get(number), where)
         if question.conversation_id in (None, conversation_id):
             _check_evidence(question, where, known)
             found.append(question)
     return tuple(found)
+
+
+def _gold(path: Path) -> Mapping[int, object]:
+    """The rows of a file of gold passages by the numbers of their lines; empty where there is no such file."""
+    return dict(_rows(read_bytes(path), path)) if path.is_file() else {}
+
+
+def _with_gold(question: EvalQuestion, row: object, where: str) -> EvalQuestion:
+    """The question with the gold passages and roles of the line with the same number."""
+    if not isinstance(row, dict):
+        return question
+    if row.get("question") != question.question:
+        raise Refused(f"{where}: the line of gold with the same number is about another question")
+    gold = {name: row[name] for name in ("gold_text", "roles") if row.get(name)}
+    return _question(question.model_dump(exclude_defaults=True) | gold, where)
 
 
 def _question(row: object, where: str) -> EvalQuestion:

@@ -1,6 +1,9 @@
 """Types of a conversation read from a file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pydantic import Field
 
 from eunoe.schemas.base import Identifier, Name, Text, Value
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
@@ -24,6 +27,12 @@ class EvalQuestion(Value):
     conversation_id: Identifier | None = None
     """The conversation that it is about; `None` means every one of its file."""
     answer: str | None = None
+    gold_text: Mapping[Identifier, tuple[str, ...]] = Field(default_factory=dict)
+    """Utterance id → its sentences that hold the answer; evidence without an entry counts by words it shares."""
+    roles: Mapping[str, tuple[Identifier, ...]] = Field(default_factory=dict)
+    """Role of evidence, as original and updated → ids; a question with two roles needs both."""
+    corrected: tuple[Identifier, ...] | None = None
+    """The evidence as corrected by others; `None` where nobody checked it."""
 
 
 @dataclass(frozen=True, slots=True)

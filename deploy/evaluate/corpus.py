@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eunoe.deploy.datasets import locomo
+from eunoe.deploy.datasets.errata import corrected, read_errata
 from eunoe.deploy.datasets.load import load_conversation, read_events
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.schemas.errors import Refused
@@ -27,9 +28,15 @@ def _names(path: Path) -> list[str]:
     return list(dict.fromkeys(event.conversation_id for event in read_events(path)))
 
 
-def with_questions(path: Path, samples: Sequence[str] = ()) -> list[LoadedConversation]:
-    """The conversations of `read_corpus` that have questions with evidence; raises `Refused` where none has."""
+def with_questions(path: Path, samples: Sequence[str] = (), errata: Path | None = None) -> list[LoadedConversation]:
+    """The conversations of `read_corpus` that have questions with evidence; raises `Refused` where none has.
+
+    ``errata``: a file of corrected evidence (`eunoe.deploy.datasets.errata`).
+    """
     found = [loaded for loaded in read_corpus(path, samples) if answerable(loaded)]
+    if errata is not None:
+        corrections = read_errata(errata)
+        found = [corrected(loaded, corrections) for loaded in found]
     if not found:
         raise Refused(
             f"{path}: no question names its evidence. A LoCoMo file holds questions under 'qa'; those of"

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.evaluate.corpus import answerable, with_questions
+from eunoe.deploy.evaluate.gold import Shares
 from eunoe.deploy.evaluate.models import open_eval_models
 from eunoe.deploy.evaluate.retrieval import RetrievalPlan, Shown, measure
 from eunoe.deploy.progress import Advance
@@ -32,6 +34,8 @@ class EvalJob(Value):
     budgets: tuple[int, ...]
     strategies: tuple[Strategy, ...]
     baselines: tuple[str, ...]
+    errata: str | None = None
+    """The file of corrected evidence."""
 
 
 async def measure_all(
@@ -73,6 +77,7 @@ def _job(data: Path, one: LoadedConversation, settings: Settings, plan: Retrieva
         budgets=plan.budgets,
         strategies=plan.strategies,
         baselines=plan.baselines,
+        errata=None if plan.errata is None else str(plan.errata),
     )
 
 
@@ -104,7 +109,11 @@ async def _rows(process: asyncio.subprocess.Process, advance: Advance) -> AsyncI
         if line.isspace():
             advance()
         else:
-            yield Shown(**orjson.loads(line))
+            yield _shown(orjson.loads(line))
+
+
+def _shown(row: dict[str, Any]) -> Shown:
+    return Shown(**{**row, "shares": Shares(**row["shares"])})
 
 
 async def _fault(process: asyncio.subprocess.Process) -> EunoeError:
@@ -117,7 +126,7 @@ async def work(job: EvalJob, write: Callable[[bytes], None]) -> None:
     """Do the work of one process: write an empty line for each question and retriever, then each `Shown` as JSON."""
     settings = read_settings().model_copy(update={"embedding": job.embedding})
     plan = RetrievalPlan(job.budgets, job.strategies, job.baselines, settings.stages)
-    (loaded,) = with_questions(Path(job.data), [job.sample])
+    (loaded,) = with_questions(Path(job.data), [job.sample], Path(job.errata) if job.errata else None)
     async with AsyncExitStack() as closing:
         models = await open_eval_models(settings, closing, with_language=False)
         for shown in await measure(loaded, models, plan, lambda: write(b"\n")):

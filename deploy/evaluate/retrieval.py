@@ -4,13 +4,15 @@ Every conversation goes through the stages offline, over the in-memory stores. E
 strategy and of simple retrievers: turns, groups of four turns and sessions by BM25, cosine and both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.baselines import BASELINES, PackedMemory, pack_passages
 from eunoe.deploy.evaluate.corpus import answerable
+from eunoe.deploy.evaluate.gold import GoldPassages, Shares, shares_of
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.evaluate.report import BarChart
@@ -18,7 +20,6 @@ from eunoe.deploy.evaluate.stats import interval, median, percent
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.events import Strategy
 from eunoe.workers.registry import StageSettings
-from eunoe.workers.respond.context import fold
 
 BUDGETS = (500, 1000, 2000, 4000)
 ALL = "all"
@@ -33,6 +34,8 @@ class RetrievalPlan:
     strategies: tuple[Strategy, ...] = tuple(Strategy)
     baselines: tuple[str, ...] = BASELINES
     settings: StageSettings = field(default_factory=StageSettings)
+    errata: Path | None = None
+    """A file of corrected evidence."""
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -42,20 +45,35 @@ class RetrievalPlan:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRow:
-    """Recall of evidence utterances (percent, mean over questions) of one retriever for one kind of question."""
+    """Recall of evidence (percent, mean over questions) of one retriever for one kind of question.
+
+    Tuples have an entry for each budget.
+    """
 
     retriever: str
     kind: str
     questions: int
     budgets: tuple[int, ...]
     recall: tuple[float, ...]
-    """For each budget: evidence whose full text is in the context."""
+    """Gold passages in the context."""
     interval: tuple[tuple[float, float], ...]
-    """For each budget: the 95 % bootstrap interval of ``recall`` over questions."""
+    """The 95 % bootstrap interval of ``recall`` over questions."""
+    whole: tuple[float, ...]
+    """Evidence whose full text is in the context."""
     cited: tuple[float, ...]
-    """For each budget: evidence that a row of the context cites."""
+    """Evidence that a row of the context cites."""
+    corrected: tuple[float, ...] | None
+    """``recall`` of the corrected evidence; `None` where there is none."""
+    both_roles: tuple[float, ...] | None
+    """Questions with two roles of evidence, of which both are shown; `None` where there are none."""
+    others: tuple[float, ...] | None
+    """``recall`` of what others than the asker said; `None` where no asker is known."""
+    fill: tuple[float, ...]
+    """Tokens of the context in percent of the budget."""
+    least_fill: tuple[float, ...]
+    """The same, of the context that is filled least."""
     most_tokens: tuple[int, ...]
-    """For each budget: the tokens of the longest context."""
+    """Tokens of the longest context."""
     milliseconds: float
     """The median time of a question, over all budgets."""
 
@@ -67,8 +85,7 @@ class Shown:
     retriever: str
     budget: int
     kind: str
-    cited: float
-    shown: float
+    shares: Shares
     tokens: int
     milliseconds: float
 
@@ -80,12 +97,21 @@ async def measure(
     blends = Strategy.INSIGHT in plan.strategies
     build = IndexedConversation.with_insights if blends else IndexedConversation.build
     indexed = await build(loaded, models, plan.settings)
-    texts = {one.utterance_id: fold(one.text) for one in loaded.utterances}
+    gold = GoldPassages(loaded)
     found: list[Shown] = []
     for question in answerable(loaded):
         for way in plan.ways:
             for budget, recalled, spent in await recalls(indexed, way, question, plan.budgets):
-                found.append(judge(way, budget, question, recalled, texts, spent))
+                found.append(
+                    Shown(
+                        way,
+                        budget,
+                        question.category or "",
+                        shares_of(question, gold, recalled),
+                        recalled.tokens,
+                        spent,
+                    )
+                )
             advance()
     return found
 
@@ -105,28 +131,6 @@ async def recalls(
     return found
 
 
-def judge(
-    way: str,
-    budget: int,
-    question: EvalQuestion,
-    recalled: PackedMemory,
-    texts: Mapping[str, str],
-    milliseconds: float,
-) -> Shown:
-    """The shares of a question's evidence that a context cites, and that it contains word for word."""
-    evidence = set(question.evidence)
-    own = sum(id_ in recalled.utterance_ids and texts[id_] in recalled.text for id_ in evidence)
-    return Shown(
-        retriever=way,
-        budget=budget,
-        kind=question.category or "",
-        cited=len(evidence & recalled.utterance_ids) / len(evidence),
-        shown=own / len(evidence),
-        tokens=recalled.tokens,
-        milliseconds=milliseconds,
-    )
-
-
 def retrieval_rows(found: Sequence[Shown], plan: RetrievalPlan) -> list[RetrievalRow]:
     """One row for each retriever and kind of question, all kinds last."""
     kinds = sorted({shown.kind for shown in found} - {""})
@@ -139,17 +143,30 @@ def retrieval_rows(found: Sequence[Shown], plan: RetrievalPlan) -> list[Retrieva
 
 def _row(way: str, kind: str, found: Sequence[Shown], budgets: tuple[int, ...]) -> RetrievalRow:
     at = [[one for one in found if one.budget == budget] for budget in budgets]
+    fills = [[one.tokens / one.budget for one in shown] for shown in at]
     return RetrievalRow(
         retriever=way,
         kind=kind,
         questions=len(at[0]),
         budgets=budgets,
-        recall=tuple(percent([one.shown for one in shown]) for shown in at),
-        interval=tuple(interval([one.shown for one in shown]) for shown in at),
-        cited=tuple(percent([one.cited for one in shown]) for shown in at),
+        recall=tuple(percent([one.shares.passages for one in shown]) for shown in at),
+        interval=tuple(interval([one.shares.passages for one in shown]) for shown in at),
+        whole=tuple(percent([one.shares.whole for one in shown]) for shown in at),
+        cited=tuple(percent([one.shares.cited for one in shown]) for shown in at),
+        corrected=_percents([[one.shares.corrected for one in shown] for shown in at]),
+        both_roles=_percents([[one.shares.roles for one in shown] for shown in at]),
+        others=_percents([[one.shares.others for one in shown] for shown in at]),
+        fill=tuple(map(percent, fills)),
+        least_fill=tuple(percent([min(fill, default=0.0)]) for fill in fills),
         most_tokens=tuple(max((one.tokens for one in shown), default=0) for shown in at),
         milliseconds=median([one.milliseconds for one in found]),
     )
+
+
+def _percents(shares: Sequence[Sequence[float | None]]) -> tuple[float, ...] | None:
+    """The means of the shares that there are, in percent; `None` where there is none."""
+    there = [[share for share in row if share is not None] for row in shares]
+    return tuple(map(percent, there)) if any(there) else None
 
 
 def retrieval_bars(rows: Sequence[RetrievalRow]) -> BarChart:

@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli.eval import app
-from eunoe.deploy.evaluate.baselines import BASELINES, Baselines, pack_passages
+from eunoe.deploy.evaluate.baselines import BASELINES, Baselines, PackedMemory, pack_passages
 from eunoe.deploy.evaluate.corpus import read_corpus, with_questions
+from eunoe.deploy.evaluate.gold import GoldPassages, Shares, shares_of
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.models import EvalModels
 from eunoe.deploy.evaluate.retrieval import ALL, RetrievalPlan, Shown, measure, recalls, retrieval_rows
@@ -96,6 +97,70 @@ async def test_a_piece_counts_only_whole(data):
     assert pack_passages(ranked, whole.tokens - 1).utterance_ids == frozenset()
 
 
+def chat(folder, gold=()):
+    """A question about a long answer, and one with two roles."""
+    told = [
+        ("User", "I keep bees. My hives stand in Graz."),
+        (
+            "Agent",
+            " ".join(f"Remark {n} on feeders and frames." for n in range(30)) + " Order the veil from Imker Ost.",
+        ),
+        ("User", "I moved the hives to Linz."),
+    ]
+    rows = [
+        {"type": "utterance", "conversation_id": "c", "utterance_id": f"u{n}", "speaker": speaker, "text": text}
+        | {"session_id": "s", "at": f"2026-01-01T10:0{n}:00Z"}
+        for n, (speaker, text) in enumerate(told)
+    ]
+    asked = [
+        {"question": "Where did you tell me to order the veil?", "speaker": "User", "evidence": ["u1"]}
+        | {"answer": "Imker Ost", "conversation_id": "c"},
+        {"question": "Where do my hives stand?", "speaker": "User", "evidence": ["u0", "u2"], "answer": "Linz"},
+    ]
+    for name, lines in (("conversation", rows), ("questions", asked), ("gold", gold)):
+        if lines:
+            (folder / f"chat-{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder / "chat-conversation.jsonl"
+
+
+def test_of_a_long_utterance_its_gold_passages_count(tmp_path):
+    (loaded,) = with_questions(chat(tmp_path))
+    gold = GoldPassages(loaded)
+    assert gold.of(loaded.questions[0]) == {"u1": ("Order the veil from Imker Ost.",)}
+    shown = PackedMemory("2 Agent: … Order the veil from Imker Ost.", 12, frozenset({"u1"}))
+    assert shares_of(loaded.questions[0], gold, shown) == Shares(1.0, 0.0, 1.0, None, None, 1.0)
+    other = PackedMemory("2 Agent: Remark 1 on feeders and frames. …", 12, frozenset({"u1"}))
+    assert shares_of(loaded.questions[0], gold, other) == Shares(0.0, 0.0, 1.0, None, None, 0.0)
+
+
+def test_gold_passages_and_roles_are_read_beside_the_questions(tmp_path):
+    first = {"question": "Where did you tell me to order the veil?"}
+    second = {"question": "Where do my hives stand?", "gold_text": {"u0": ["My hives stand in Graz."]}}
+    roles = {"original": ["u0"], "updated": ["u2"]}
+    (loaded,) = with_questions(chat(tmp_path, [first, second | {"roles": roles}]))
+    gold, asked = GoldPassages(loaded), loaded.questions[1]
+    assert gold.of(asked)["u0"] == ("My hives stand in Graz.",)
+    old = PackedMemory("1 User: … My hives stand in Graz.", 10, frozenset({"u0"}))
+    assert shares_of(asked, gold, old) == Shares(0.5, 0.0, 0.5, None, 0.0, None)
+    both = PackedMemory(f"{old.text}\n3 User: I moved the hives to Linz.", 10, frozenset({"u0", "u2"}))
+    assert shares_of(asked, gold, both) == Shares(1.0, 0.5, 1.0, None, 1.0, None)
+    with pytest.raises(Refused, match="line 1: the line of gold with the same number is about another question"):
+        with_questions(chat(tmp_path, [second, first]))
+
+
+def test_corrected_evidence_is_reported_beside_the_cited(data, tmp_path):
+    path = tmp_path / "errata.json"
+    wrong = {"sample_id": "one", "question": "Where does Bob work?", "correct_evidence": ["D3:1", "D9:9"]}
+    path.write_text(json.dumps([wrong]))
+    (loaded,) = with_questions(data, (), path)
+    assert [question.corrected for question in loaded.questions] == [("D1:1",), ("D3:1",), ("D2:1",)]
+    shown = PackedMemory("1 Bob: I started a new job at the harbour.", 10, frozenset({"D2:1"}))
+    assert shares_of(loaded.questions[1], GoldPassages(loaded), shown) == Shares(1.0, 1.0, 1.0, 0.0, None, None)
+    path.write_text('[{"question": 1}]')
+    with pytest.raises(Refused, match="is not a list of corrections"):
+        with_questions(data, (), path)
+
+
 def test_samples_are_chosen_and_missing_ones_named(data):
     assert [one.conversation_id for one in read_corpus(data)] == ["one", "two"]
     assert [one.conversation_id for one in read_corpus(data, ["two"])] == ["two"]
@@ -116,7 +181,7 @@ def test_intervals_hold_the_mean_and_repeat():
 
 def test_rows_are_means_by_kind():
     def shown(kind, share):
-        return Shown("fused", 100, kind, share, share, 10, 1.0)
+        return Shown("fused", 100, kind, Shares(share, share, share, None, None, None), 10, 1.0)
 
     plan = RetrievalPlan(budgets=(100,), strategies=(Strategy.FUSED,), baselines=())
     rows = retrieval_rows([shown("a", 1.0), shown("a", 0.5), shown("b", 0.0)], plan)
@@ -125,6 +190,8 @@ def test_rows_are_means_by_kind():
         ("b", 1, (0.0,)),
         (ALL, 3, (50.0,)),
     ]
+    assert (rows[-1].corrected, rows[-1].both_roles, rows[-1].others) == (None, None, None)
+    assert (rows[-1].fill, rows[-1].least_fill) == ((10.0,), (10.0,))
 
 
 def test_the_command_prints_and_writes_a_report(data, tmp_path):

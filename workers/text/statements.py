@@ -116,12 +116,12 @@ def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
 
 
 def _sentences(text: str, speakers: Collection[str], english: bool) -> list[str]:
-    pieces = (without_middle(text[start:end]) for start, end in islice(_spans(text), MAX_SENTENCES))
+    pieces = (without_middle(text[start:end]) for start, end in islice(sentence_spans(text), MAX_SENTENCES))
     return [bare for piece in pieces if (bare := _bare(piece, speakers) if english else piece)]
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each sentence of a text whose white space is folded."""
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each sentence of a text without line breaks."""
     start = end = 0
     for found in _SENTENCE.finditer(text):
         piece = found.group().strip()

@@ -46,6 +46,19 @@ def clip_tokens(text: str, limit: int) -> str:
     return text[: ends[-1]] if ends else ""
 
 
+def token_cuts(text: str, limit: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of consecutive parts of ``text``, each of at most ``limit`` tokens where single words allow it."""
+    start = end = held = 0
+    for found in _TOKEN.finditer(text):
+        weight = _weight(found.group())
+        if held and held + weight > limit * _WHOLE:
+            yield start, end
+            start, held = end, 0
+        end, held = found.end(), held + weight
+    if start < len(text):
+        yield start, len(text)
+
+
 def _sums(text: str) -> Iterator[tuple[int, int]]:
     """The end of each token and the weight of all up to it."""
     total = 0

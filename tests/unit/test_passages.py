@@ -1,0 +1,55 @@
+"""Passages of a long text: every word in one, in order, none too long; an ordinary text stays whole."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunoe.workers.text.passages import MAX_TOKENS, cut_passages, cut_pieces
+from eunoe.workers.text.tokens import count_tokens
+
+TEXTS = st.text(st.sampled_from("ab Z.!?…\n\t#-*|`'\"() 1。字가é\u0301"), max_size=600)
+
+
+@given(TEXTS, st.integers(1, 30))
+def test_passages_keep_every_word_in_order(text: str, limit: int):
+    spans = cut_passages(text, limit)
+    assert "".join(text.split()) == "".join("".join(text[span.start : span.end].split()) for span in spans)
+    assert all(one.end <= other.start for one, other in pairwise(spans))
+    for span in spans:
+        # one word may be longer than a passage; five ideographs are rounded once in a text, and once in each part
+        words = text[span.start : span.end].split()
+        assert span.tokens <= limit + 1 or len(words) <= 1 or len(spans) == 1
+
+
+def test_a_text_of_ordinary_length_is_one_passage():
+    assert [(span.start, span.end) for span in cut_passages("I moved. It rains.\nWe cook.")] == [(0, 27)]
+    assert len(cut_passages("")) == 1
+
+
+def test_pieces_are_sentences_items_headings_rows_and_lines_of_code():
+    text = "## Plan\nFirst this. Then that, e.g. a 3.5 m rope.\n- one item\n| a | b |\n```\nx = y.z. w\n```\nDone."
+    assert [text[span.start : span.end] for span in cut_pieces(text)] == [
+        "## Plan",
+        "First this.",
+        "Then that, e.g. a 3.5 m rope.",
+        "- one item",
+        "| a | b |",
+        "```",
+        "x = y.z. w",
+        "```",
+        "Done.",
+    ]
+
+
+def test_a_heading_begins_a_passage():
+    text = "\n".join(["We begin."] * 5 + ["## Steps"] + ["- pack the tent and the stove"] * 20)
+    found = [text[span.start : span.end] for span in cut_passages(text)]
+    assert found[0] == "\n".join(["We begin."] * 5)
+    assert found[1].startswith("## Steps\n- pack")
+
+
+def test_a_long_word_and_a_long_line_are_cut():
+    spans = cut_passages("word " * 1000)
+    assert {span.tokens for span in spans[:-1]} == {MAX_TOKENS}
+    assert sum(span.tokens for span in spans) == count_tokens("word " * 1000)

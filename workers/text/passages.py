@@ -1,0 +1,79 @@
+"""Cuts a long text into passages: the unit that retrieval scores and shows.
+
+A passage ends at a sentence, list item, heading, table row, line of code or paragraph. A text of ordinary length is
+one passage. Linear in the length of the text.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.tokens import count_tokens, token_cuts
+
+MAX_TOKENS = 80
+"""Tokens of a passage."""
+
+_LINE = re.compile(r"[^\r\n\u2028\u2029]+")
+_HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*\n]{1,120}\*\*:?\s*\Z)")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+
+
+@dataclass(frozen=True, slots=True)
+class PassageSpan:
+    """A part of a text, from ``start`` up to ``end``, without white space around it."""
+
+    start: int
+    end: int
+    tokens: int
+    opens: bool = False
+    """Whether it is a heading, which belongs to what follows it."""
+
+
+def cut_passages(text: str, max_tokens: int = MAX_TOKENS) -> tuple[PassageSpan, ...]:
+    """The passages of a text, in order; a blank text has one.
+
+    Neighbouring pieces are joined while they have at most ``max_tokens`` together; a heading begins a passage.
+    """
+    whole = count_tokens(text)
+    if whole <= max_tokens:
+        return (PassageSpan(0, len(text), whole),)
+    found: list[PassageSpan] = []
+    for piece in cut_pieces(text, max_tokens):
+        last = found[-1] if found else None
+        if last is not None and not piece.opens and last.tokens + piece.tokens <= max_tokens:
+            found[-1] = PassageSpan(last.start, piece.end, last.tokens + piece.tokens, last.opens)
+        else:
+            found.append(piece)
+    return tuple(found) or (PassageSpan(0, len(text), whole),)
+
+
+def cut_pieces(text: str, max_tokens: int = MAX_TOKENS) -> Iterator[PassageSpan]:
+    """The sentences, list items, headings, table rows and lines of code of a text, none above ``max_tokens``."""
+    in_code = False
+    for line in _LINE.finditer(text):
+        written = line.group()
+        fence = _FENCE.match(written) is not None
+        code, in_code = in_code or fence, in_code != fence
+        opens = not code and _HEADING.match(written) is not None
+        for start, end in [(0, len(written))] if code or opens else sentence_spans(written):
+            yield from _fitting(text, line.start() + start, line.start() + end, max_tokens, opens)
+
+
+def _fitting(text: str, start: int, end: int, max_tokens: int, opens: bool) -> Iterator[PassageSpan]:
+    """The piece without white space around it, cut between words where it is too long; nothing if it is blank."""
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    piece = piece.strip()
+    if not piece:
+        return
+    tokens = count_tokens(piece)
+    if tokens <= max_tokens:
+        yield PassageSpan(start, start + len(piece), tokens, opens)
+        return
+    for first, last in token_cuts(piece, max_tokens):
+        part = piece[first:last]
+        bare = part.strip()
+        begin = start + first + len(part) - len(part.lstrip())
+        if bare:
+            yield PassageSpan(begin, begin + len(bare), count_tokens(bare))
