@@ -56,7 +56,7 @@ class InMemoryPipeline:
     index: MemoryIndex = field(default_factory=MemoryIndex)
     log_positions: MemoryLogPositions = field(default_factory=MemoryLogPositions)
     sleep: Sleep = yield_only
-    """How to pause where no stage has anything to do; `asyncio.sleep` where servers may be away."""
+    """The pause where no stage has anything to do; `asyncio.sleep` where servers may be away."""
     dependencies: Dependencies = field(init=False)
     _consumer: MemoryConsumer = field(init=False)
 
