@@ -46,7 +46,7 @@ class ReplyFailed(EunoeError):
         super().__init__(f"request {request_id}: {why}")
         self.request_id = request_id
         self.reply = reply
-        """The reply with the error; `None` over HTTP, which hands out the reason alone."""
+        """The reply with the error; `None` where it is of a newer version than this client."""
 
 
 class ReplyNotUttered(EunoeError):

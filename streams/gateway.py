@@ -27,12 +27,16 @@ _LONGEST_PAUSE_S: Final = 2.0
 class GatewayProblem(EunoeError):
     """An error that the gateway answered (RFC 9457)."""
 
-    def __init__(self, status: int, detail: str, instance: str | None = None) -> None:
+    def __init__(
+        self, status: int, detail: str, instance: str | None = None, reply: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(f"{status}: {detail}")
         self.status = status
         self.detail = detail
         self.instance = instance
         """The id of the request, to find it in the gateway's log."""
+        self.reply = reply
+        """The reply that says why there is no answer to an ask, as JSON."""
 
 
 class GatewayRefused(GatewayProblem, Refused):
@@ -64,6 +68,7 @@ class _ProblemReport(Value, extra="ignore"):
     title: str = ""
     detail: str = ""
     instance: str | None = None
+    reply: dict[str, Any] | None = None
     errors: tuple[_FieldReport, ...] = ()
 
 
@@ -195,7 +200,7 @@ class GatewayConnection:
             after_s = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
             return TryAgain(Unavailable(f"{self.url}: {report.status}: {text}", self.url), after_s)
         kind = GatewayRefused if 400 <= report.status < 500 else GatewayFailed
-        return kind(report.status, text, report.instance)
+        return kind(report.status, text, report.instance, report.reply)
 
     def _fault(self, answer: httpx2.Response) -> Exception:
         if "problem+json" in answer.headers.get("content-type", ""):

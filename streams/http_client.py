@@ -1,8 +1,9 @@
-"""The Python client of one conversation over HTTP: `MemoryClient`'s methods, and recall. Knows no Kafka."""
+"""The Python client of one conversation over HTTP: `MemoryClient`'s methods, recall, and the feed. Knows no Kafka."""
 
+from collections.abc import AsyncGenerator
 from typing import Any, Self
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
@@ -33,10 +34,12 @@ from eunoe.streams.gateway import (
     path_of,
     quoted,
 )
+from eunoe.streams.http_feed import FeedEvent, remembered_feed
 
 __all__ = [
     "MAX_TEXT_BYTES",
     "AskOptions",
+    "FeedEvent",
     "GatewayConnection",
     "GatewayFailed",
     "GatewayProblem",
@@ -46,6 +49,7 @@ __all__ = [
     "ReplyNotUttered",
     "ReplyTimeout",
     "UtteranceOptions",
+    "remembered_feed",
 ]
 
 
@@ -109,6 +113,14 @@ class HttpMemoryClient(ConversationClient):
         request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
         return Recalled.from_json(await self._gateway.request(request, timeout))
 
+    def remembered(self, *, after: str | None = None, timeout: float = 30.0) -> AsyncGenerator[FeedEvent]:
+        """The sessions of the conversation as they become memory: behind the place ``after``, else from now on.
+
+        Goes on by itself where the stream breaks, at any replica, and misses nothing. Raises `Unavailable` where no
+        stream can be opened for ``timeout`` seconds; the ``place`` of the last event is then where to go on.
+        """
+        return remembered_feed(self._gateway, self._conversation["conversation_id"], after=after, timeout=timeout)
+
     async def _send(self, event: Utterance | SessionEnded | Erase) -> None:
         address = "erasures" if isinstance(event, Erase) else "events"
         await self._gateway.request(GatewayRequest("POST", f"{self._path}/{address}", _body(event)), self._timeout)
@@ -141,11 +153,20 @@ class HttpMemoryClient(ConversationClient):
     def _fault(self, document: str, request_id: str) -> Exception:
         """The exception for an error event."""
         fault = self._gateway.problem(document)
-        if isinstance(fault, GatewayProblem) and fault.status == 502:
-            return ReplyFailed(request_id, fault.detail)
+        if isinstance(fault, GatewayProblem) and (fault.reply is not None or fault.status == 502):
+            reply = _reply_in(fault)
+            return ReplyFailed(request_id, (reply and reply.error) or fault.detail, reply)
         if isinstance(fault, GatewayProblem) and fault.status == 504:  # the gateway waits no longer; the client does
             return TryAgain(Unavailable(str(fault)))
         return fault
+
+
+def _reply_in(problem: GatewayProblem) -> Reply | None:
+    """The reply of a problem; `None` where it has none, or one of a newer version."""
+    try:
+        return None if problem.reply is None else Reply.model_validate(problem.reply)
+    except ValidationError:
+        return None
 
 
 def _body(event: Utterance | SessionEnded | Erase) -> dict[str, Any]:

@@ -11,9 +11,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from eunoe.deploy.gateway.calls import Call, Gateway
+from eunoe.deploy.gateway.calls import Call, Gateway, answer
 from eunoe.deploy.gateway.keys import ANY_TENANT, Caller
 from eunoe.deploy.gateway.limits import NoLimiter
+from eunoe.deploy.gateway.mcp.discovery import (
+    METADATA_PATH,
+    ResourceMetadata,
+    challenge,
+    is_metadata_path,
+    resource_metadata,
+)
 from eunoe.deploy.gateway.mcp.door import MCP_PATH, McpDoor, rpc_response
 from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.gateway.openapi import openapi_bytes
@@ -69,7 +76,8 @@ class GatewayApp:
         try:
             plain = self._plain(request)
             if plain is not None:
-                return request.url.path, plain
+                path = request.url.path
+                return METADATA_PATH if is_metadata_path(path) else path, plain
             if self.mcp is not None and request.url.path == MCP_PATH:
                 name = f"{request.method} {MCP_PATH}"
                 return name, await self._to_mcp(self.mcp, request, id_)
@@ -93,10 +101,13 @@ class GatewayApp:
                 "Access-Control-Max-Age": "600",
             }
             return Response(status_code=204, headers=headers)
-        if request.url.path not in ("/", OPENAPI_PATH):
+        metadata = self._metadata(request) if is_metadata_path(request.url.path) else None
+        if metadata is None and request.url.path not in ("/", OPENAPI_PATH):
             return None
         if request.method != "GET":
             raise Problem(405, "this address takes GET", headers={"Allow": "GET"})
+        if metadata is not None:
+            return answer(metadata)
         if request.url.path == "/":
             return JSONResponse({"name": "eunoe", "openapi": OPENAPI_PATH})
         return Response(openapi_bytes(), media_type="application/json")
@@ -119,7 +130,12 @@ class GatewayApp:
             await call.admit(1)
             return await mcp.handle(call)
         except Problem as problem:
+            if problem.status == 401:
+                problem.headers["WWW-Authenticate"] = challenge(self._metadata(request))
             return rpc_response(problem, id_)
+
+    def _metadata(self, request: Request) -> ResourceMetadata | None:
+        return resource_metadata(self.gateway.credentials.tokens, request, MCP_PATH)
 
     def _origin(self, request: Request) -> str | None:
         """The origin of a web page that may call."""
@@ -134,7 +150,7 @@ class GatewayApp:
         origin = self._origin(request)
         if origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = "X-Request-Id, Retry-After, Location"
+            response.headers["Access-Control-Expose-Headers"] = "X-Request-Id, Retry-After, Location, WWW-Authenticate"
 
 
 def _request_id(request: Request) -> str:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from eunoe.schemas.base import Value
+from eunoe.schemas.events import Reply
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -33,7 +34,9 @@ class ProblemDocument(Value):
     instance: str
     """The id of the request, as in ``X-Request-Id``."""
     request_id: str | None = None
-    """The id of an ask that may still be answered."""
+    """The id of the ask."""
+    reply: Reply | None = None
+    """The reply that says why the responder could not answer."""
     errors: tuple[FieldFault, ...] = ()
 
 
@@ -48,6 +51,7 @@ class Problem(Exception):
         errors: Sequence[FieldFault] = (),
         headers: Mapping[str, str] | None = None,
         request_id: str | None = None,
+        reply: Reply | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -55,6 +59,7 @@ class Problem(Exception):
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
         self.request_id = request_id
+        self.reply = reply
 
     def document(self, instance: str) -> ProblemDocument:
         """The document; ``instance`` is the id of the HTTP request."""
@@ -64,6 +69,7 @@ class Problem(Exception):
             detail=self.detail,
             instance=instance,
             request_id=self.request_id,
+            reply=self.reply,
             errors=self.errors,
         )
 

@@ -40,11 +40,11 @@ def note_name(call: Call, kind: str, id_: str) -> str:
     return note_key(call.gateway.prefix, call.key, kind, id_)
 
 
-async def noted(call: Call, name: str, note: RequestNote, *, needed: bool) -> RequestNote:
+async def noted(call: Call, name: str, note: RequestNote, *, field: str, needed: bool) -> RequestNote:
     """The note of a request: the one that was there, or this one, which is kept now.
 
-    Raises `Problem` (409) where another request has the id. Without the store the request goes on where the note is not
-    ``needed``, else raises `Unavailable`.
+    Raises `Problem` (409) where another request has the id, which the client gave in ``field``. Without the store the
+    request goes on where the note is not ``needed``, else raises `Unavailable`.
     """
     try:
         before = await call.gateway.notes.claim(name, note.model_dump_json(), NOTE_S)
@@ -56,8 +56,13 @@ async def noted(call: Call, name: str, note: RequestNote, *, needed: bool) -> Re
         return note
     found = RequestNote.from_json(before)
     if found.digest != note.digest:
-        raise Problem(409, "this id was used before, with another content: choose another id")
+        raise used_before(field)
     return found
+
+
+def used_before(field: str) -> Problem:
+    """409: an id of the client was used for another request; ``field`` is where it was given."""
+    return Problem(409, f"this {field} was used before, with another content: choose another {field}")
 
 
 async def write_note(call: Call, name: str, note: RequestNote) -> None:

@@ -25,10 +25,11 @@ from eunoe.deploy.gateway.keys import KeyFile
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import RedisLimiter
 from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
+from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.observability.metrics import CONTENT_TYPE
 from eunoe.deploy.observability.server import listen, parse_address
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.workers.runner.backoff import Outages, UnboundedLease
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ async def run_gateway(settings: Settings, ready: Callable[[str], None] = lambda 
 async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
     """The application over real servers, closed at the end."""
     tokens = TokenChecker.of(settings.gateway)
+    if settings.broker.embedded:
+        await _patiently(lambda: refuse_ordinary_broker(settings.kafka_settings), settings)
     async with AsyncExitStack() as closing:
         redis = await closing.enter_async_context(open_redis(settings, settings.gateway.redis_seconds))
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
@@ -97,7 +100,14 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
 
 async def _patiently(work: Callable[[], Awaitable[T]], settings: Settings) -> T:
     runner = settings.runner
-    return await Outages().retry(work, UnboundedLease(), runner.backoff, runner.retry_limit_s)
+
+    async def attempt() -> T:
+        try:
+            return await work()
+        except Misconfigured as fault:  # at the start nobody waits for other settings
+            raise Refused(str(fault)) from fault
+
+    return await Outages().retry(attempt, UnboundedLease(), runner.backoff, runner.retry_limit_s)
 
 
 @asynccontextmanager

@@ -135,7 +135,8 @@ async def test_a_reply_with_an_error_is_raised_and_not_uttered(way):
         with pytest.raises(ReplyFailed, match=r"request r1: .*no model") as caught:
             await memory.ask("hm?", speaker="Ann", request_id="r1")
     assert caught.value.request_id == "r1"
-    assert (caught.value.reply is None) is (way.gateway is not None)
+    assert caught.value.reply is not None
+    assert (caught.value.reply.error, caught.value.reply.request_id) == ("no model", "r1")
     assert len(await way.events()) == 1
 
 

@@ -166,6 +166,14 @@ async def test_an_address_in_use_is_one_line(at_work: Pipeline, tmp_path: Path):
     assert "EUNOE_GATEWAY__ADDRESS: cannot listen" in done.err
 
 
+@pytest.mark.needs("idempotence")  # which the embedded broker is without
+async def test_the_options_of_the_embedded_broker_at_another_are_one_line(at_work: Pipeline, tmp_path: Path):
+    done = await at_work.eunoe("gateway", "--address", "127.0.0.1:0", timeout_s=60, EUNOE_BROKER__EMBEDDED="true")
+    assert done.code == 2
+    (line,) = done.err.strip().splitlines()
+    assert re.match(r"eunoe: EUNOE_BROKER__EMBEDDED is set, but .* is not the broker of `eunoe up`", line)
+
+
 async def test_the_commands_of_the_readme_do_what_they_say(at_work: Pipeline, tmp_path: Path):
     commands = re.findall(r"^curl .*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(commands) == 2

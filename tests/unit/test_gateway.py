@@ -127,7 +127,41 @@ async def test_the_same_ask_again_is_answered_once(gateway):
     assert first.status_code == 200
     assert again.json() == first.json()
     assert other.status_code == 409
+    assert other.json()["detail"].endswith("choose another request_id")
     assert len(gateway.pipeline.replies()) == 1
+
+
+async def test_an_ask_with_the_id_of_another_utterance_is_a_conflict_and_nothing_is_sent(gateway):
+    said_before = {"type": "utterance", "utterance_id": "u9", "speaker": "Ann", "text": "I moved to Rome."}
+    asked = {"text": "Where does Ann live?", "speaker": "Ben"}
+    async with gateway.client() as client:
+        await told(client, events=[said_before])
+        first = await client.post(f"{C}/asks", json={**asked, "request_id": "r1", "utterance_id": "q1"})
+        again = await client.post(f"{C}/asks", json={**asked, "request_id": "r1", "utterance_id": "q1"})
+        logged = len(said(gateway))
+        others = [
+            await client.post(f"{C}/asks", json={**asked, **ids})
+            for ids in ({"request_id": "r2", "utterance_id": "q1"}, {"request_id": "r3", "utterance_id": "u9"})
+        ]
+        others.append(await client.post(f"{C}/events", json={**said_before, "utterance_id": "q1"}))
+    assert (first.status_code, again.json()) == (200, first.json())
+    for other in others:
+        assert other.status_code == 409, other.text
+        assert other.json()["detail"].endswith("choose another utterance_id")
+    assert len(said(gateway)) == logged
+
+
+async def test_an_ask_with_an_id_that_was_used_before_the_notes_is_a_conflict(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        gateway.notes.texts.clear()
+        body = {"text": "Where does Ann live?", "speaker": "Ben", "utterance_id": "u1"}
+        other = await client.post(f"{C}/asks", json=body)
+    problem = other.json()
+    assert other.status_code == 409, other.text
+    assert problem["detail"].endswith("choose another utterance_id")
+    assert (problem["request_id"], problem["reply"]["request_id"]) == ("u1", "u1")
+    assert problem["reply"]["error"].endswith("was used before with another content")
 
 
 async def test_an_ask_that_nobody_answers_in_time_is_fetched_later(gateway):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 
 import httpx2
 import pytest
@@ -13,7 +14,15 @@ from pydantic import SecretStr
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import Provenance, Reply, Strategy
-from eunoe.streams.http_client import GatewayConnection, GatewayRefused, HttpMemoryClient, ReplyFailed, ReplyTimeout
+from eunoe.streams.http_client import (
+    GatewayConnection,
+    GatewayRefused,
+    HttpMemoryClient,
+    ReplyFailed,
+    ReplyTimeout,
+    remembered_feed,
+)
+from eunoe.streams.settings import partition_of
 from tests.support.gateway import make_gateway
 
 FOREIGN = (
@@ -176,15 +185,77 @@ async def test_an_ask_that_is_not_known_to_be_accepted_is_sent_again():
 
 
 async def test_the_errors_of_a_stream():
-    failed = json.dumps({"title": "T", "status": 502, "detail": "the responder could not answer: no model"})
-    memory, _ = scripted(stream(("3:17", "accepted", "{}"), ("3:18", "error", failed)))
-    with pytest.raises(ReplyFailed, match=r"request r1: .*no model"):
-        await memory.ask("Where?", speaker="Ben", request_id="r1")
+    failed = {"title": "T", "status": 502, "detail": "the responder could not answer: no model"}
+    reply = REPLY.model_copy(update={"text": "", "error": "no model"})
+    newer = {"type": "reply", "schema_version": 99}
+    for given, found in ((None, None), (json.loads(reply.to_json()), reply), (newer, None)):
+        document = json.dumps({**failed, "reply": given})
+        memory, _ = scripted(stream(("3:17", "accepted", "{}"), ("3:18", "error", document)))
+        with pytest.raises(ReplyFailed, match=r"request r1: .*no model") as caught:
+            await memory.ask("Where?", speaker="Ben", request_id="r1")
+        assert caught.value.reply == found
     late = json.dumps({"title": "T", "status": 504, "detail": "no answer within 120 seconds"})
     memory, script = scripted(*[stream(("3:17", "accepted", "{}"), ("", "error", late))] * 50)
     with pytest.raises(ReplyTimeout, match="request r1"):
         await memory.ask("Where?", speaker="Ben", request_id="r1", timeout=0.5)
     assert len(script.seen) > 1
+
+
+def session(number: int, **more: object) -> str:
+    return json.dumps({"conversation_id": "c", "session": number, "changes": {"added": 1}, "applied": {}, **more})
+
+
+async def test_the_feed_goes_on_behind_its_last_event_wherever_it_breaks():
+    away = problem(503, "this replica stops now", {"Retry-After": "0"})
+    lost = json.dumps({"title": "T", "status": 503, "detail": "Kafka does not answer now"})
+    memory, script = scripted(
+        stream(("v1:0:5", "ready", "{}"), ("v1:0:6", "remembered", session(1)), ("", "closing", "{}")),
+        httpx2.ConnectError("refused"),
+        away,
+        stream(("v1:0:6", "ready", "{}"), ("v1:0:8", "remembered", session(2)), ("", "error", lost)),
+        stream(("v1:0:8", "ready", "{}"), ("", "reset", "{}")),
+        stream(("v2:0:3", "reset", "{}"), ("v2:0:4", "remembered", session(3, skipped=True))),
+        problem(403, "this key lacks the scope 'memory:read'"),
+    )
+    feed = memory.remembered()
+    found = [await anext(feed) for _ in range(4)]
+    with pytest.raises(GatewayRefused, match="403: this key lacks"):
+        await anext(feed)
+    assert [(event.place, event.session and event.session.session) for event in found] == [
+        ("v1:0:6", 1),
+        ("v1:0:8", 2),
+        ("v2:0:3", None),
+        ("v2:0:4", 3),
+    ]
+    places = [request.headers.get("last-event-id") for request in script.seen]
+    assert places == [None, "v1:0:6", "v1:0:6", "v1:0:6", "v1:0:8", "v1:0:8", "v2:0:4"]
+
+
+async def test_the_feed_of_all_conversations_begins_where_it_is_told_to():
+    memory, script = scripted(stream(("v1:0:9,1:4", "remembered", session(1))), *[httpx2.ConnectError("gone")] * 50)
+    feed = remembered_feed(memory._gateway, after="v1:0:8,1:4", timeout=0.3)
+    assert (await anext(feed)).place == "v1:0:9,1:4"
+    with pytest.raises(Unavailable, match="gone"):
+        await anext(feed)
+    assert script.seen[0].url.raw_path == b"/v1/remembered"
+    assert [request.headers["last-event-id"] for request in script.seen[:2]] == ["v1:0:8,1:4", "v1:0:9,1:4"]
+
+
+async def test_sessions_are_told_to_a_client_over_a_connection(tmp_path):
+    gateway = make_gateway(tmp_path)
+    async with gateway.served() as http:
+        key = http.headers["authorization"].split()[1]
+        async with HttpMemoryClient(str(http.base_url), key=key, conversation_id="a/b", tenant="acme") as memory:
+            for text in ("I moved to Lyon in March.", "My sister Eva works in Rome."):
+                await memory.utter(text, speaker="Ann")
+                await memory.end_session()
+            partition = partition_of(memory.key.encode(), gateway.log.log.partitions)
+            async with aclosing(memory.remembered(after=f"v1:{partition}:0")) as feed:
+                first = await anext(feed)
+            async with aclosing(memory.remembered(after=first.place)) as feed:
+                second = await anext(feed)
+    assert [(one.session.conversation_id, one.session.session) for one in (first, second)] == [("a/b", 1), ("a/b", 2)]
+    assert sum(first.session.changes.values()) > 0
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,21 @@ import sys
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.auth.utils import (
+    build_protected_resource_metadata_discovery_urls,
+    extract_resource_metadata_from_www_auth,
+    handle_protected_resource_response,
+)
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import SecretStr
 
+from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyScope
 from eunoe.deploy.gateway.mcp.forms import UNTRUSTED
 from eunoe.deploy.gateway.mcp.stdio import find_gateway
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
-from eunoe.deploy.settings import McpSettings
+from eunoe.deploy.settings import GatewaySettings, McpSettings
 from eunoe.schemas.errors import Refused
 from tests.support.gateway import LATER, SESSION, make_gateway, told
 
@@ -92,7 +98,7 @@ async def test_an_utterance_with_an_id_counts_once(gateway):
         other = await client.call_tool("remember", {**said, "text": "I stayed."})
     assert first.structured_content == again.structured_content
     assert other.is_error
-    assert "409: this id was used before" in other.content[0].text
+    assert "409: this utterance_id was used before" in other.content[0].text
 
 
 async def test_forgetting_says_what_is_done_and_what_is_not(gateway):
@@ -118,6 +124,56 @@ async def test_a_wrong_key_is_refused_at_the_door(gateway):
     assert bare.headers["www-authenticate"] == "Bearer"
     assert bare.json()["error"]["message"].startswith("401: send a key")
     assert [listened.status_code, large.status_code] == [405, 413]
+
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+def token_checker(audience: str, issuer: str = "https://login.example") -> TokenChecker:
+    made = TokenChecker.of(GatewaySettings(jwks="none.json", jwt_issuer=issuer, jwt_audience=audience))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("audience", "resource", "document"),
+    [
+        ("memory", "http://gateway/mcp", f"http://gateway{WELL_KNOWN}/mcp"),
+        ("https://m.example/mcp", "https://m.example/mcp", f"https://m.example{WELL_KNOWN}/mcp"),
+        ("https://m.example", "https://m.example", f"https://m.example{WELL_KNOWN}"),
+    ],
+)
+async def test_an_agent_without_a_token_finds_who_gives_one(tmp_path, audience, resource, document):
+    gateway = make_gateway(tmp_path, tokens=token_checker(audience))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
+        refused = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        named = extract_resource_metadata_from_www_auth(refused)
+        tried = build_protected_resource_metadata_discovery_urls(named, "http://gateway/mcp")
+        found = [await http.get(httpx2.URL(url).path) for url in tried]
+        posted = await http.post(WELL_KNOWN, json={})
+    assert (refused.status_code, named) == (401, document)
+    for one in found:
+        metadata = await handle_protected_resource_response(one)
+        assert str(metadata.resource) == resource
+        assert [str(server) for server in metadata.authorization_servers] == ["https://login.example"]
+        assert set(metadata.scopes_supported) == {"memory:read", "events:write", "ask", "erase"}
+    assert posted.status_code == 405
+
+
+@pytest.mark.parametrize("tokens", [None, token_checker("memory", "our-issuer")])
+async def test_without_an_address_of_an_issuer_nothing_is_to_be_found(tmp_path, tokens):
+    gateway = make_gateway(tmp_path, tokens=tokens)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
+        refused = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        found = await http.get(f"{WELL_KNOWN}/mcp")
+    assert (refused.headers["www-authenticate"], found.status_code) == ("Bearer", 404)
+
+
+async def test_a_strange_host_is_not_repeated_in_a_header(tmp_path):
+    gateway = make_gateway(tmp_path, tokens=token_checker("memory"))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
+        refused = await http.post("/mcp", json={}, headers={"Host": 'a", realm="b'})
+    assert "realm" not in refused.headers["www-authenticate"]
 
 
 async def test_a_key_reaches_what_its_scopes_and_its_tenant_reach(gateway):

@@ -26,6 +26,8 @@ from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, needs_lines, turn_events
 from eunoe.workers.stage import StageTables
 
+CONFLICT = "was used before with another content"
+"""The end of the error where an utterance id is that of another utterance."""
 LAST_END = "last-end"
 """The row of the ring's table for the last end without a session id; the others are numbers."""
 
@@ -160,9 +162,7 @@ def on_utterance(
     if known.seen is not None:
         if known.seen == digest_of(utterance):
             return Decision()
-        return _rejected(
-            DeadLetterReason.CONFLICT, f"utterance id {utterance.utterance_id!r} was used before with another content"
-        )
+        return _rejected(DeadLetterReason.CONFLICT, f"utterance id {utterance.utterance_id!r} {CONFLICT}")
     if utterance.ask is not None and not utterance.ask.record:
         return _unrecorded(known, utterance, settings, replayed=replayed)
     return _recorded(known, incoming, log_time, settings, replayed=replayed)

@@ -23,6 +23,7 @@ from eunoe.deploy.gateway.requests_once import (
     note_name,
     noted,
     read_note,
+    used_before,
     write_note,
 )
 from eunoe.deploy.gateway.routes.events import as_position
@@ -35,6 +36,7 @@ from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
+from eunoe.workers.intake.sessions import CONFLICT
 
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
 RECALL: TypeAdapter[RecallBody] = TypeAdapter(RecallBody)
@@ -111,7 +113,7 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
     )
     name = note_name(call, "ask", request_id)
     # an id that was made just now was never used before
-    note = fresh if own_id is None else await noted(call, name, fresh, needed=body.at is None)
+    note = fresh if own_id is None else await _claimed(call, body, fresh, (name, utterance_id))
     resume = note.resume or fresh.resume or ""
     if note.position is None:
         (place,) = await call.gateway.log().append([_utterance(call, body, request_id, utterance_id, note.at)])
@@ -123,6 +125,16 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
         feed = await _follow(call, *_read_resume(resume, partition), resources)
     accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=resume)
     return SentAsk(accepted, feed, resources)
+
+
+async def _claimed(call: Call, body: AskBody, fresh: RequestNote, names: tuple[str, str]) -> RequestNote:
+    """The note of an ask with ids of the client; its utterance must not have the id of another utterance, either."""
+    name, utterance_id = names
+    needed = body.at is None
+    asked = noted(call, name, fresh, field="request_id" if body.request_id else "utterance_id", needed=needed)
+    said = noted(call, note_name(call, "utterance", utterance_id), fresh, field="utterance_id", needed=needed)
+    note, _ = await asyncio.gather(asked, said)
+    return note
 
 
 def _utterance(call: Call, body: AskBody, request_id: str, utterance_id: str, at: datetime) -> Utterance:
@@ -237,8 +249,13 @@ def too_late(request_id: str, seconds: float) -> Problem:
 
 
 def failed(reply: Reply | Recalled) -> Problem:
-    """502: the responder could not answer."""
-    return Problem(502, f"the responder could not answer: {reply.error}", request_id=reply.request_id)
+    """502: the responder could not answer; 409 where the ask came with the id of another utterance."""
+    why = f"the responder could not answer: {reply.error}"
+    status = 502
+    if (reply.error or "").endswith(CONFLICT):  # used longer ago than notes are kept, or by a client of Kafka
+        status, why = 409, str(used_before("utterance_id"))
+    shown = reply if isinstance(reply, Reply) else None
+    return Problem(status, why, request_id=reply.request_id, reply=shown)
 
 
 async def next_answer(feed: Subscription, request_id: str) -> tuple[Record, Reply | Recalled]:

@@ -57,7 +57,7 @@ async def _add_utterance(call: Call, body: UtteranceBody) -> EventAccepted:
         return EventAccepted(utterance_id=getattr(said, "utterance_id", None), position=as_position(place))
     name = note_name(call, "utterance", body.utterance_id)
     fresh = RequestNote(digest=digest_of_body(body), at=body.at or datetime.now(UTC))
-    note = await noted(call, name, fresh, needed=body.at is None)
+    note = await noted(call, name, fresh, field="utterance_id", needed=body.at is None)
     if note.position is None:
         said = _event(call.caller.tenant, call.conversation_id, body, at=note.at)
         (place,) = await call.gateway.log().append([said])

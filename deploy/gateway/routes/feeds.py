@@ -14,11 +14,11 @@ from eunoe.deploy.gateway.calls import Call
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.reads import read_progress
 from eunoe.deploy.gateway.sse import EventStream, write_event
-from eunoe.schemas.base import Identifier, Time, Value
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import SessionSkipped
+from eunoe.schemas.feeds import RememberedSession
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.memory import ChangeKind, MemoriesChanged
+from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.feed import Subscription
@@ -29,23 +29,6 @@ from eunoe.streams.topics import Topic
 LOOK_S: Final = 2.0
 """Seconds between two looks at the live generation."""
 _ID: Final = re.compile(FEED_PLACE)
-
-
-class RememberedSession(Value):
-    """A session whose memories are there."""
-
-    conversation_id: Identifier
-    session: int
-    known_from: Time | None = None
-    """Log time at which the session was closed; `None` for a skipped one."""
-    changes: dict[ChangeKind, int]
-    """Kind of change → number of memories."""
-    partial: bool = False
-    """Whether the session's summary is missing; it may come late."""
-    skipped: bool = False
-    """Whether the session failed at a stage, so that nothing of it is in memory."""
-    applied: dict[str, int]
-    """Stage → the last session that it has applied; links and tree may come a little later."""
 
 
 async def follow_conversation(call: Call) -> EventStream:
