@@ -146,6 +146,13 @@ test-llmlingua: install  ## the tests of the extras llmlingua and fastembed, in 
 	$(VENV)-extras/bin/pip install --quiet --editable '.[llmlingua,fastembed]' onnx pytest pytest-asyncio pytest-timeout hypothesis
 	HF_HUB_OFFLINE=1 $(VENV)-extras/bin/python -m pytest tests/llmlingua $(ARGS)
 
+PROMTOOL ?= $(or $(shell command -v promtool),$(CURDIR)/.servers/prometheus/usr/bin/promtool)
+.PHONY: test-alerts
+test-alerts: install  ## the alert rules, on what each must fire and on what not, with promtool (Debian's, where there is none)
+	test -x "$(PROMTOOL)" || { mkdir -p .servers/prometheus && cd .servers/prometheus \
+		&& apt-get download prometheus && dpkg -x prometheus_*.deb . ; }
+	PROMTOOL="$(PROMTOOL)" $(BIN)/python -m pytest tests/alerts $(ARGS)
+
 .PHONY: test-examples
 test-examples: install  ## the examples for LangGraph and the OpenAI Agents SDK, with these in an environment of their own
 	$(BIN)/python -m venv $(VENV)-examples

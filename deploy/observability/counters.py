@@ -15,7 +15,7 @@ from eunoe.schemas.ports import LanguageModel
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.workers.models.dialect import Formatting
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedder
-from eunoe.workers.models.metering import ItemCounts
+from eunoe.workers.models.metering import ItemCounts, StageCalls
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.profile import Profile
 from eunoe.workers.models.recording import RecordedModel
@@ -81,6 +81,12 @@ def item_document(language: LanguageModel | None) -> dict[str, dict[str, int]]:
     """Stage → outcome → items decided since the start; zeros without a model."""
     models = endpoint_models(language)
     return models[0].items.document() if models else ItemCounts().document()
+
+
+def stage_calls(language: LanguageModel | None) -> StageCalls | None:
+    """Durations and tokens of the questions, by stage; `None` without a model."""
+    models = endpoint_models(language)
+    return models[0].stages if models else None
 
 
 def profile_document(language: LanguageModel | None) -> dict[str, dict[str, float]]:

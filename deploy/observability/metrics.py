@@ -1,23 +1,34 @@
 """Metrics of a worker in the text format of Prometheus: views of its counters."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from eunoe.deploy.observability.counters import WorkerMeter, item_document, model_document, profile_document
+from eunoe.deploy.observability.counters import (
+    WorkerMeter,
+    item_document,
+    model_document,
+    profile_document,
+    stage_calls,
+)
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.workers.derive.index_guard import SERVER
+from eunoe.workers.models.buckets import Buckets
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.standing import StandingKind
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
 """Label values and the number of each sample."""
+Durations = Iterable[tuple[tuple[str, ...], Buckets]]
+"""Label values and the durations of each histogram."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,16 @@ class Definition:
     labels: tuple[str, ...]
     help: str
     read: Callable[[MetricSources], Samples]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """One histogram."""
+
+    name: str
+    labels: tuple[str, ...]
+    help: str
+    read: Callable[[MetricSources], "Durations"]
 
 
 def _live(sources: MetricSources) -> Samples:
@@ -129,10 +150,44 @@ def _profiles(sources: MetricSources) -> Samples:
             yield (model, name), value
 
 
+def _parts(sources: MetricSources) -> Durations:
+    for stage, meter in sources.meter.stages.items():
+        for part, durations in meter.parts.items():
+            yield (stage, part.value.removesuffix("_s")), durations
+
+
+def _asks(sources: MetricSources) -> Durations:
+    for stage, meter in sources.meter.stages.items():
+        if STAGES[stage].answers:
+            yield from (((stage, hop.value), durations) for hop, durations in meter.asks.items())
+
+
+def _freshness(sources: MetricSources) -> Durations:
+    return (((stage,), meter.freshness) for stage, meter in sources.meter.stages.items() if not STAGES[stage].answers)
+
+
+def _model_seconds(sources: MetricSources) -> Durations:
+    calls = stage_calls(sources.meter.language)
+    return (((stage,), durations) for stage, durations in calls.seconds.items()) if calls else ()
+
+
+def _stage_tokens(sources: MetricSources) -> Samples:
+    calls = stage_calls(sources.meter.language)
+    return ((labels, float(count)) for labels, count in calls.tokens.items()) if calls else ()
+
+
+def _lag_seconds(sources: MetricSources) -> Samples:
+    now_ms = time.time() * 1000
+    for stage, consumer in sources.meter.consumers.items():
+        oldest_ms = consumer.dispatcher.oldest_ms()
+        yield (stage,), 0.0 if oldest_ms is None else max(0.0, (now_ms - oldest_ms) / 1000)
+
+
 METRICS: Final = (
     Definition("eunoe_live", (), "1: it makes progress; 0: it has work and makes none", _live),
     Definition("eunoe_ready", (), "1: it runs and waits for no server", _ready),
     Definition("eunoe_lag", ("stage", "topic", "partition"), "Unhandled records, of partitions of this process", _lag),
+    Definition("eunoe_lag_seconds", ("stage",), "Age of the oldest record that this process has taken", _lag_seconds),
     Definition("eunoe_in_work", ("stage",), "Records whose handler runs", _in_work),
     Definition("eunoe_queued", ("stage",), "Records that wait for their conversation or for capacity", _queued),
     Definition("eunoe_events_total", ("stage",), "Records handled", _of_stage("events")),
@@ -163,6 +218,7 @@ METRICS: Final = (
     Definition("eunoe_model_retries_total", (), "Requests retried", _of_model("retries")),
     Definition("eunoe_model_invalid_total", (), "Answers that did not fit their schema", _of_model("invalid")),
     Definition("eunoe_model_tokens_total", ("kind",), "Tokens of prompts and completions", _tokens),
+    Definition("eunoe_model_stage_tokens_total", ("stage", "kind"), "The same by stage", _stage_tokens),
     Definition(
         "eunoe_model_items_total",
         ("stage", "outcome"),
@@ -177,7 +233,25 @@ METRICS: Final = (
         _profiles,
     ),
 )
-"""All metrics. They start at 0 with the process."""
+"""Counters and gauges. They start at 0 with the process."""
+
+HISTOGRAMS: Final = (
+    Histogram("eunoe_stage_seconds", ("stage", "part"), "Single durations of these parts of the work", _parts),
+    Histogram(
+        "eunoe_ask_seconds",
+        ("stage", "hop"),
+        "Asks: from their arrival in the stage's topic (stage) or in the log (whole) to the commit",
+        _asks,
+    ),
+    Histogram(
+        "eunoe_freshness_seconds",
+        ("stage",),
+        "From the end of a session to the commit of what the stage makes of it",
+        _freshness,
+    ),
+    Histogram("eunoe_model_seconds", ("stage",), "Questions to the model, with their retries", _model_seconds),
+)
+"""Histograms, of seconds. All their counts are there from the start, as zeros."""
 
 
 class WorkerCollector(Collector):
@@ -196,6 +270,11 @@ class WorkerCollector(Collector):
             for labels, value in definition.read(self.sources):
                 family.add_metric(labels, value)
             yield family
+        for histogram in HISTOGRAMS:
+            shown = HistogramMetricFamily(histogram.name, histogram.help, labels=histogram.labels)
+            for labels, durations in histogram.read(self.sources):
+                shown.add_metric(labels, durations.cumulative(), durations.sum_s)
+            yield shown
 
 
 def metrics_text(sources: MetricSources) -> bytes:

@@ -149,6 +149,11 @@ class Dispatcher:
         state = self._partitions.get((topic, partition))
         return state.offsets.last if state else None
 
+    def oldest_ms(self) -> int | None:
+        """The append time of the oldest record in work, in milliseconds; `None` where there is none."""
+        times = (state.offsets.oldest_ms for state in self._partitions.values())
+        return min((at for at in times if at is not None), default=None)
+
     def acked(self) -> dict[LogicalPartition, int]:
         """Newest acked offset of each partition in this assignment."""
         return {partition: state.acked for partition, state in self._partitions.items() if state.acked is not None}
@@ -164,7 +169,7 @@ class Dispatcher:
         state = self._state_of((record.topic, record.partition))
         assignment = self._assignment
         await self._until(lambda: assignment.revoked or not self.taking or self._has_room(state, barrier=barrier))
-        if assignment.revoked or not self.taking or not state.offsets.enter(record.offset):
+        if assignment.revoked or not self.taking or not state.offsets.enter(record.offset, record.timestamp_ms):
             return False
         ordering_key = ordering_key_of(record)
         if self._queues.add(ordering_key, _Job(record, ordering_key, state)):

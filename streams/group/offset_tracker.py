@@ -7,7 +7,7 @@ class OffsetTracker:
     """Takes offsets in log order and in any order back; releases them in log order."""
 
     def __init__(self) -> None:
-        self._open: deque[int] = deque()
+        self._open: deque[tuple[int, int]] = deque()
         self._done: set[int] = set()
         self._last = -1
 
@@ -21,11 +21,19 @@ class OffsetTracker:
         """Newest offset that entered; -1 before the first one."""
         return self._last
 
-    def enter(self, offset: int) -> bool:
-        """Note an offset in work; returns False for a redelivery: it or a later one entered before."""
+    @property
+    def oldest_ms(self) -> int | None:
+        """The time of the oldest offset that is not released, in milliseconds; `None` where there is none."""
+        return self._open[0][1] if self._open else None
+
+    def enter(self, offset: int, at_ms: int = 0) -> bool:
+        """Note an offset in work; returns False for a redelivery: it or a later one entered before.
+
+        ``at_ms`` is the time of the record, in milliseconds.
+        """
         if offset <= self._last:
             return False
-        self._open.append(offset)
+        self._open.append((offset, at_ms))
         self._last = offset
         return True
 
@@ -36,7 +44,7 @@ class OffsetTracker:
         """
         self._done.add(offset)
         newest = None
-        while self._open and self._open[0] in self._done:
-            newest = self._open.popleft()
+        while self._open and self._open[0][0] in self._done:
+            newest, _ = self._open.popleft()
             self._done.discard(newest)
         return newest

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.observability.metrics import METRICS
+from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import DeadLetterReason, Utterance
@@ -288,6 +288,7 @@ def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
     groups = yaml.safe_load((DEPLOY / "observability" / "alerts.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     known = {definition.name: set(definition.labels) for definition in METRICS}
+    known |= {f"{one.name}_{kind}": {*one.labels, "le"} for one in HISTOGRAMS for kind in ("bucket", "count", "sum")}
     assert len({rule["alert"] for rule in rules}) == len(rules) >= 5
     for rule in rules:
         expression = rule["expr"]
@@ -312,7 +313,7 @@ def test_reasons_that_alerts_name_exist() -> None:
 
 def test_every_metric_and_every_exit_code_is_documented() -> None:
     text = (DEPLOY / "docs" / "operations.md").read_text()
-    for definition in METRICS:
+    for definition in (*METRICS, *HISTOGRAMS):
         assert f"| `{definition.name}` | {', '.join(definition.labels) or '–'} | {definition.help} |" in text
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert documented == {int(code) for code in Exit}

@@ -493,6 +493,17 @@ def test_the_offset_tracker_releases_in_order(order: list[int]) -> None:
     assert passed == 11
 
 
+def test_the_oldest_record_in_work_is_known_by_its_time():
+    tracker = OffsetTracker()
+    assert tracker.oldest_ms is None
+    for offset, at_ms in ((3, 100), (4, 200), (5, 300)):
+        tracker.enter(offset, at_ms)
+    tracker.leave(4)
+    assert tracker.oldest_ms == 100
+    tracker.leave(3)
+    assert tracker.oldest_ms == 300
+
+
 # ---- the Java client's own vectors (org.apache.kafka.common.utils.UtilsTest, murmur2)
 @pytest.mark.parametrize(
     ("key", "expected"),

@@ -14,7 +14,7 @@ from eunoe.deploy.exits import HOPELESS, Exit, code_of, meaning
 from eunoe.deploy.observability import probe
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState, Phase
-from eunoe.deploy.observability.metrics import METRICS, MetricSources, metrics_text
+from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS, MetricSources, metrics_text
 from eunoe.deploy.observability.progress import StageProgress
 from eunoe.deploy.observability.server import parse_address, serve_health
 from eunoe.deploy.process.durability import durability_faults
@@ -28,6 +28,7 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.runner.errors import Fenced
+from eunoe.workers.runner.metrics import Part
 
 PLACE = ("sessions", 0)
 OTHER = ("sessions", 1)
@@ -193,8 +194,30 @@ def test_the_metrics_are_what_was_counted():
     assert all(math.isfinite(value) for value in samples.values())
 
 
+def test_a_histogram_has_all_its_counts_from_the_start_and_adds_up():
+    seen = watched()
+    meter = seen.meter.stage("segment")
+    before = read(metrics_text(seen).decode())
+    for seconds in (0.004, 0.3, 500.0, -1.0):
+        meter.add(Part.DECIDING, seconds)
+    meter.freshness.add(7)
+    after = read(metrics_text(seen).decode())
+    assert before.keys() == after.keys()
+
+    def told(name: str, **labels: str) -> float:
+        return after[f"{name}{sorted({'stage': 'segment', **labels}.items())}"]
+
+    assert told("eunoe_stage_seconds_bucket", part="deciding", le="0.005") == 2
+    assert told("eunoe_stage_seconds_bucket", part="deciding", le="0.5") == 3
+    assert told("eunoe_stage_seconds_bucket", part="deciding", le="+Inf") == 4
+    assert told("eunoe_stage_seconds_count", part="deciding") == 4
+    assert told("eunoe_stage_seconds_sum", part="deciding") == pytest.approx(500.304)
+    assert told("eunoe_freshness_seconds_bucket", le="5.0") == 0
+    assert told("eunoe_freshness_seconds_bucket", le="10.0") == 1
+
+
 def test_names_of_metrics_are_unique_and_of_the_usual_form():
-    names = [definition.name for definition in METRICS]
+    names = [definition.name for definition in (*METRICS, *HISTOGRAMS)]
     assert len(set(names)) == len(names)
     assert all(name.startswith("eunoe_") for name in names)
 

@@ -42,7 +42,7 @@ from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
-from eunoe.workers.runner.metrics import StageMeter
+from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec, skip_session
@@ -118,6 +118,19 @@ class Bench:
 
     async def applied(self) -> int:
         return (await self.stores.state.ledger(self.scope)).applied
+
+
+async def test_what_people_waited_for_is_counted_once():
+    bench, meter = Bench(stage := Script(Decision())), StageMeter()
+    later = START + timedelta(seconds=7)
+    sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log, meter)
+    place = LogPlace(0, 1)
+    bench.runner = Runner(STAGES["segment"], stage, sender, bench.stores.state, place, QUICK, now=lambda: later)
+    await bench.handle(closed(1), closed(1))
+    assert meter.freshness.sum_s == 7
+    assert meter.freshness.cumulative()[-1] == ("+Inf", 1)
+    assert meter.asks[Hop.WHOLE].sum_s == 0
+    assert meter.parts[Part.DECIDING].cumulative()[-1] == ("+Inf", 1)
 
 
 async def test_a_session_is_decided_once_however_often_it_comes():

@@ -13,7 +13,11 @@ import yaml
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 SLOW, QUICK = "slow", "not slow"
-OWN_ENVIRONMENT = {"tests/examples": "test-examples", "tests/llmlingua": "test-llmlingua"}
+OWN_ENVIRONMENT = {
+    "tests/alerts": "test-alerts",
+    "tests/examples": "test-examples",
+    "tests/llmlingua": "test-llmlingua",
+}
 """Folder → the target that runs it, in an environment that has what it needs."""
 
 

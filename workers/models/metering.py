@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from eunoe.workers.models.buckets import Buckets
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -63,6 +65,28 @@ def stage_of(prompt: str) -> str:
     """The stage that asks the prompt of this name: ``reply/1`` → ``respond``."""
     name = prompt.partition("/")[0]
     return _STAGE_OF.get(name, name)
+
+
+CALL_S: Final = (0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120)
+"""Bounds for the answers of a model, in seconds."""
+
+
+class StageCalls:
+    """Durations of the questions of each stage, until a complete answer or a fault, and their tokens."""
+
+    def __init__(self) -> None:
+        self.seconds = {stage: Buckets(CALL_S) for stage in ASKING_STAGES}
+        self.tokens = Counter({(stage, kind): 0 for stage in ASKING_STAGES for kind in ("prompt", "completion")})
+
+    def answered(self, stage: str, seconds: float) -> None:
+        """Count a question, with its retries."""
+        if stage in self.seconds:
+            self.seconds[stage].add(seconds)
+
+    def read(self, stage: str, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count the tokens of a request."""
+        self.tokens[stage, "prompt"] += prompt_tokens
+        self.tokens[stage, "completion"] += completion_tokens
 
 
 class ItemCounts:

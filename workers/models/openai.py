@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import TypeVar
 
 from openai import APIStatusError, AsyncOpenAI
@@ -18,7 +19,7 @@ from eunoe.workers.models.completion import Completion, answer_text, content_of
 from eunoe.workers.models.dialect import Dialect, Sampling, dialects_after, request_body
 from eunoe.workers.models.endpoint import Endpoint, code_of, refusal_of
 from eunoe.workers.models.limit import InFlightLimit
-from eunoe.workers.models.metering import ItemCounts, Prices, Usage
+from eunoe.workers.models.metering import ItemCounts, Prices, StageCalls, Usage, stage_of
 from eunoe.workers.models.profile_keeper import ProfileKeeper
 from eunoe.workers.models.reading import read_answer, without_thoughts
 from eunoe.workers.models.refusals import RefusalKind, RefusalReading
@@ -65,6 +66,7 @@ class SharedClient:
     limit: InFlightLimit
     usage: Usage = field(default_factory=Usage)
     items: ItemCounts = field(default_factory=ItemCounts)
+    stages: StageCalls = field(default_factory=StageCalls)
 
     @classmethod
     def open(cls, settings: OpenAISettings) -> "SharedClient":
@@ -132,6 +134,11 @@ class OpenAIModel:
         return self._shared.items
 
     @property
+    def stages(self) -> StageCalls:
+        """Durations and tokens of the questions so far, by stage."""
+        return self._shared.stages
+
+    @property
     def cost(self) -> float:
         """Dollars spent so far, by the prices that are set."""
         return self.usage.cost(self._settings.prices)
@@ -171,12 +178,15 @@ class OpenAIModel:
             self.usage.corrections += 1
         else:
             self.usage.calls += 1
+        asked_at = perf_counter()
         try:
             completion = await self._ask(prompt, form, urgent)
             return read_answer(content_of(completion), form)
         except AnswerInvalid:
             self.usage.invalid += 1
             raise
+        finally:
+            self.stages.answered(stage_of(prompt.name), perf_counter() - asked_at)
 
     async def _ask(self, prompt: Prompt, form: type[Value], urgent: bool) -> Completion:
         """A complete answer. Asks again as long as a refusal tells how to ask otherwise."""
@@ -287,6 +297,7 @@ class OpenAIModel:
         asked, answered = completion.tokens or (count_tokens(text), count_tokens(completion.content))
         self.usage.prompt_tokens += asked
         self.usage.completion_tokens += answered
+        self.stages.read(stage_of(prompt.name), asked, answered)
 
 
 _FRAME_TOKENS = 32

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Work, Write
 from eunoe.streams.record import Record
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider
+from eunoe.workers.runner.delays import note_delays
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
@@ -90,11 +92,19 @@ def join_outboxes(outboxes: Sequence[Outbox]) -> Outbox:
 class BatchApplier:
     """Decides and commits the batches of one stage."""
 
-    def __init__(self, spec: StageSpec, decider: Decider, committer: Committer, outcomes: RecordedOutcomes) -> None:
+    def __init__(
+        self,
+        spec: StageSpec,
+        decider: Decider,
+        committer: Committer,
+        outcomes: RecordedOutcomes,
+        now: Callable[[], datetime],
+    ) -> None:
         self._spec = spec
         self._decider = decider
         self._committer = committer
         self._outcomes = outcomes
+        self._now = now
 
     async def apply(self, batch: Sequence[Arrived]) -> bool:
         """Apply all in one commit; returns whether it did. Where not, nothing is applied: apply each on its own.
@@ -111,10 +121,17 @@ class BatchApplier:
             if commit is None or (commit.outbox is not None and excess_in(commit.outbox)):
                 return False
             await self._committer.commit(scope, commit)
+            self._note_delays(news, works or ())
         meter = self._committer.sender.meter
         meter.events += len(batch)
         meter.ignored += len(batch) - len(news)
         return True
+
+    def _note_delays(self, news: Sequence[Arrived], works: Sequence[Work[Any]]) -> None:
+        now = self._now()
+        for arrived, work in zip(news, works, strict=True):
+            if not work.replayed:
+                note_delays(self._committer.sender.meter, self._spec, arrived.ordered, arrived.record, now)
 
     async def _works(self, news: Sequence[Arrived]) -> Sequence[Work[Any]] | None:
         """The inputs of the stage's decisions; `None` where the outcome of one is recorded."""

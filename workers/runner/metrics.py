@@ -5,10 +5,19 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from time import perf_counter, thread_time
 from typing import Any
+
+from eunoe.workers.models.buckets import Buckets
+
+STAGE_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""Bounds for the parts of handling a record, in seconds."""
+ASK_S = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
+"""Bounds for the way of an ask."""
+FRESHNESS_S = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
+"""Bounds for the time from the end of a session to the commit of a stage."""
 
 _GROWTH = math.log(1.1)
 _LEAST_MS = 0.1
@@ -27,6 +36,18 @@ class Part(StrEnum):
     """Ledger, commit, points, mark: Redis and Qdrant."""
     PUBLISHING = "publishing_s"
     """Until the broker has the messages."""
+
+
+_TIMED = (Part.DECIDING, Part.APPLYING, Part.PUBLISHING)
+
+
+class Hop(StrEnum):
+    """The parts of the way of an ask."""
+
+    STAGE = "stage"
+    """From its arrival in the topic that the stage reads to the commit."""
+    WHOLE = "whole"
+    """From its arrival in the log to the commit."""
 
 
 @dataclass(slots=True)
@@ -49,10 +70,18 @@ class StageMeter:
     deciding_s: float = 0.0
     applying_s: float = 0.0
     publishing_s: float = 0.0
+    parts: dict[Part, Buckets] = field(default_factory=lambda: {part: Buckets(STAGE_S) for part in _TIMED})
+    """The single durations that the sums are of."""
+    asks: dict[Hop, Buckets] = field(default_factory=lambda: {hop: Buckets(ASK_S) for hop in Hop})
+    """The way of the asks that were committed here."""
+    freshness: Buckets = field(default_factory=lambda: Buckets(FRESHNESS_S))
+    """From the end of a session to the commit of what this stage makes of it."""
 
     def add(self, part: Part, seconds: float) -> None:
         """Add seconds to a part."""
         setattr(self, part.value, getattr(self, part.value) + seconds)
+        if part in self.parts:
+            self.parts[part].add(seconds)
 
     @contextmanager
     def timed(self, part: Part) -> Iterator[None]:
@@ -64,8 +93,8 @@ class StageMeter:
             self.add(part, perf_counter() - started)
 
     def document(self) -> dict[str, float]:
-        """The counters by name."""
-        return asdict(self)
+        """The counters by name, without the histograms."""
+        return {one.name: value for one in fields(self) if isinstance(value := getattr(self, one.name), int | float)}
 
 
 class Spread:

@@ -27,6 +27,7 @@ from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import Decider, RunnerSettings, SelfTest
+from eunoe.workers.runner.delays import note_delays
 from eunoe.workers.runner.faults import describe_fault
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
@@ -86,7 +87,7 @@ class Runner:
         self._decider = Decider(spec, stage, settings, sender.meter, self_test)
         self._continuity = continuity
         self._committer = Committer(sender, place, continuity)
-        self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes)
+        self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes, now)
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Handle a record completely; when this returns, the record may be acknowledged.
@@ -319,6 +320,8 @@ class Runner:
             ),
         )
         self._standing.go_on(ordered.scope.key)
+        if not late and not work.replayed:
+            note_delays(self._meter, self._spec, ordered, record, self._now())
         return True
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
