@@ -13,7 +13,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # The installation links the files that are there; a file that comes or goes changes this number and is linked anew.
 LINKED := $(VENV)/.linked-$(shell find schemas streams workers deploy -type f \
-	\( -name '*.py' -o -name 'py.typed' -o -name '*.lua' -o -name '*.json' -o -name '*.jsonl' \) \
+	\( -name '*.py' -o -name 'py.typed' -o -name '*.lua' -o -name '*.json' -o -name '*.jsonl' \
+	-o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.mjs' -o -name 'VENDORED.txt' \) \
 	| LC_ALL=C sort | cksum | cut -d ' ' -f 1)
 
 .PHONY: help

@@ -92,7 +92,11 @@ def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> No
         soft_wrap=True,
     )
     if http is not None:
-        console.print(f"  memory over HTTP, with its key: {http.url}/#key={http.key}", highlight=False, soft_wrap=True)
+        console.print(
+            f"  memory over HTTP and as a page, with its key: {http.url}/#key={http.key}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 class _HttpAccess(NamedTuple):

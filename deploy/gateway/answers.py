@@ -95,6 +95,11 @@ class SessionItem(Value):
     session_id: Identifier | None = None
     """The client's id of the session; `None` where it gave none."""
     status: SessionStatus
+    first_at: Time | None = None
+    """Event time of its earliest line; `None` where its segments are not there."""
+    last_at: Time | None = None
+    lines: int = 0
+    segments: int = 0
 
 
 class SessionPage(Value):
@@ -200,6 +205,15 @@ class StageState(Value):
     """Table → number of documents."""
 
 
+class DecisionItem(Value):
+    """The items (pairs, nodes, sentences) of a stage about which a model was asked."""
+
+    stage: str
+    items: int
+    items_offline: int
+    """Those that the offline rules decided, for want of a valid answer."""
+
+
 class StateView(Value):
     """The derived state of a conversation."""
 
@@ -208,6 +222,8 @@ class StateView(Value):
     index_findings: tuple[str, ...]
     """Disagreements of the vector index; empty where it agrees."""
     unfinished: tuple[str, ...]
+    decisions: tuple[DecisionItem, ...] = ()
+    """Empty where no model was asked."""
 
 
 class LetterView(Value):

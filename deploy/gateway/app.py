@@ -8,7 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eunoe.deploy.gateway.calls import Call, Gateway, answer
@@ -24,6 +24,7 @@ from eunoe.deploy.gateway.mcp.discovery import (
 from eunoe.deploy.gateway.mcp.door import MCP_PATH, McpDoor, rpc_response
 from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.gateway.openapi import openapi_bytes
+from eunoe.deploy.gateway.page.assets import assets
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.routing import Found, Route, find_route
 from eunoe.deploy.gateway.sse import EventStream
@@ -101,15 +102,16 @@ class GatewayApp:
                 "Access-Control-Max-Age": "600",
             }
             return Response(status_code=204, headers=headers)
+        asset = assets().get(request.url.path)
         metadata = self._metadata(request) if is_metadata_path(request.url.path) else None
-        if metadata is None and request.url.path not in ("/", OPENAPI_PATH):
+        if asset is None and metadata is None and request.url.path != OPENAPI_PATH:
             return None
-        if request.method != "GET":
-            raise Problem(405, "this address takes GET", headers={"Allow": "GET"})
+        if request.method not in ("GET", "HEAD"):
+            raise Problem(405, "this address takes GET", headers={"Allow": "GET, HEAD"})
+        if asset is not None:
+            return asset.response(request.headers.get("if-none-match", ""), body=request.method == "GET")
         if metadata is not None:
             return answer(metadata)
-        if request.url.path == "/":
-            return JSONResponse({"name": "eunoe", "openapi": OPENAPI_PATH})
         return Response(openapi_bytes(), media_type="application/json")
 
     async def _admitted(self, request: Request, found: Found, id_: str) -> Call:

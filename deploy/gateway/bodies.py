@@ -173,6 +173,13 @@ class MemoriesQuery(SessionPageQuery):
     status: Literal["current", "superseded", "retired", "all"] = "current"
 
 
+class ReplyQuery(Value):
+    """The time of a reply that was given long ago."""
+
+    at: NearTime | None = None
+    """Time of the reply, or of the utterance that shows it; it is looked for from ten minutes before on. Unset: now."""
+
+
 class TreeQuery(Value):
     """A place in the tree."""
 

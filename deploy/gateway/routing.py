@@ -12,6 +12,7 @@ from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
 from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory
+from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.events import Recalled, Reply
 
@@ -118,7 +119,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         query=bodies.TreeQuery, result=answers.TreeView,
     ),
     Route(
-        method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=asks.show_reply, result=Reply,
+        method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=asks.show_reply,
+        query=bodies.ReplyQuery, result=Reply,
+    ),
+    Route(
+        method="GET", path=f"{_C}/replies/{{reply}}/why", scope=KeyScope.MEMORY_READ, handle=asks.explain_reply,
+        query=bodies.ReplyQuery, result=Explanation,
     ),
     Route(
         method="GET", path=f"{_C}/state", scope=KeyScope.OPERATE, handle=memory.show_state, result=answers.StateView,

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("schemas", "streams", "workers", "deploy")
-PACKAGED = {".py", ".lua", ".json", ".jsonl", ".typed", ".xml"}
+PACKAGED = {".py", ".lua", ".json", ".jsonl", ".typed", ".xml", ".html", ".css", ".js", ".mjs", ".txt"}
 NOT_PACKAGED = ("deploy/docs/",)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -102,3 +102,9 @@ def test_the_bundled_conversation_is_installed(environment: Path, tmp_path: Path
         " print(len(load_conversation(CONVERSATION).utterances))"
     )
     assert run(environment / "python", "-c", code, cwd=tmp_path).strip() == "89"
+
+
+def test_the_page_and_what_it_needs_are_installed(environment: Path, tmp_path: Path) -> None:
+    code = "from eunoe.deploy.gateway.page.assets import assets; print(*sorted(assets()))"
+    shown = run(environment / "python", "-c", code, cwd=tmp_path).split()
+    assert {"/", "/page/main.js", "/page/page.css", "/page/htm-preact.mjs", "/page/VENDORED.txt"} <= set(shown)

@@ -215,10 +215,13 @@ class TestGateway:
 
 
 def make_gateway(
-    folder: Path, settings: GatewaySettings | None = None, tokens: TokenChecker | None = None
+    folder: Path,
+    settings: GatewaySettings | None = None,
+    tokens: TokenChecker | None = None,
+    pipeline: InMemoryPipeline | None = None,
 ) -> TestGateway:
-    """A gateway over a new pipeline in memory."""
-    pipeline = make_pipeline()
+    """A gateway over a pipeline in memory, a new one unless it is given."""
+    pipeline = pipeline or make_pipeline()
     log, notes = InMemoryGatewayLog(pipeline), InMemoryNotes()
     states = InMemoryStates(LiveState("v1", 0, pipeline.store, pipeline.log_positions, pipeline.index))
     keys = KeyFile(folder / "keys.json")

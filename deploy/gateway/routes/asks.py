@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.answers import AskAccepted
-from eunoe.deploy.gateway.bodies import AskBody, RecallBody
+from eunoe.deploy.gateway.bodies import AskBody, RecallBody, ReplyQuery
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.problems import Problem, not_found, unavailable
 from eunoe.deploy.gateway.requests_once import (
@@ -28,6 +28,7 @@ from eunoe.deploy.gateway.requests_once import (
 )
 from eunoe.deploy.gateway.routes.events import as_position
 from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, after, write_event
+from eunoe.deploy.inspect.explain import read_explanation
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, Recalled, Reply, Utterance, Wants
 from eunoe.schemas.versions import ContractError
@@ -335,18 +336,32 @@ async def note_reply(call: Call, reply: Reply | Recalled, record: Record) -> Non
 
 async def show_reply(call: Call) -> Response:
     """A reply with what it was shown."""
-    reply_id = call.path["reply"]
+    return answer(await find_reply(call))
+
+
+async def find_reply(call: Call) -> Reply:
+    """The reply that the path names: by what is noted of it, else among those since the time that the query names.
+
+    Raises `Problem` (404) where it is not found.
+    """
+    reply_id, near = call.path["reply"], call.query(ReplyQuery).at
     place = await call.gateway.notes.read(note_name(call, "reply", reply_id))
     partition = await _place_of(call)
     if place is not None:
         record = await call.gateway.log().read_one(Topic.REPLIES, *_read_resume(place, partition))
         reply = None if record is None else _reply_in(record, call.key, reply_id)
         if reply is not None:
-            return answer(reply)
-    found = await _search(call, partition, lambda record: _reply_in(record, call.key, reply_id))
+            return reply
+    found = await _search(call, partition, lambda record: _reply_in(record, call.key, reply_id), near)
     if found is None:
         raise not_found("reply")
-    return answer(found[1])
+    return found[1]
+
+
+async def explain_reply(call: Call) -> Response:
+    """The reasons of a reply: its lines, the memories behind them, what made or ended these, what it did not cite."""
+    reply, live = await asyncio.gather(find_reply(call), call.live())
+    return answer(await read_explanation(live.store, call.key, reply))
 
 
 def _reply_in(record: Record, key: str, reply_id: str) -> Reply | None:
@@ -355,11 +370,11 @@ def _reply_in(record: Record, key: str, reply_id: str) -> Reply | None:
 
 
 async def _search(
-    call: Call, partition: int, read: Callable[[Record], AnswerT | None]
+    call: Call, partition: int, read: Callable[[Record], AnswerT | None], near: datetime | None = None
 ) -> tuple[Record, AnswerT] | None:
-    """The first answer that ``read`` finds among those of the last minutes."""
+    """The first answer that ``read`` finds among those from some minutes before ``near``, or now, on."""
     log, key = call.gateway.log(), call.key.encode()
-    begin = await log.offset_at(Topic.REPLIES, partition, datetime.now(UTC) - LOOK_BACK)
+    begin = await log.offset_at(Topic.REPLIES, partition, (near or datetime.now(UTC)) - LOOK_BACK)
     async for record in log.read_range(Topic.REPLIES, partition, begin):
         found = read(record) if record.key == key else None
         if found is not None:

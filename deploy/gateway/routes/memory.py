@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final, cast
@@ -13,6 +14,7 @@ from eunoe.deploy.gateway.answers import (
     ConversationItem,
     ConversationPage,
     ConversationStatus,
+    DecisionItem,
     HistoryItem,
     LogPosition,
     MemoryHistory,
@@ -21,6 +23,7 @@ from eunoe.deploy.gateway.answers import (
     OpenSessionItem,
     SessionItem,
     SessionPage,
+    SessionStatus,
     SessionView,
     StageState,
     StateView,
@@ -42,7 +45,6 @@ from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.gateway.reads import (
     Progress,
     born,
-    bounded_history,
     closed_session,
     last_known,
     memories_of,
@@ -52,7 +54,10 @@ from eunoe.deploy.gateway.reads import (
     session_ids,
     status_of,
 )
+from eunoe.deploy.inspect.decisions import decision_shares
+from eunoe.deploy.inspect.history import bounded_history
 from eunoe.deploy.inspect.state import read_states
+from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import ActiveConversation
 from eunoe.streams.position import position, split_position
 from eunoe.streams.settings import partition_of
@@ -159,13 +164,31 @@ async def list_sessions(call: Call) -> Response:
     live = await call.live()
     head, progress = await _known(call, live)
     numbers = range(query.after_session + 1, min(query.after_session + query.limit, head.closed) + 1)
-    names = await session_ids(live.store, call.key, numbers)
+    names, segments = await asyncio.gather(
+        session_ids(live.store, call.key, numbers),
+        asyncio.gather(*(read_session_segments(live.store, call.key, number) for number in numbers)),
+    )
     items = tuple(
-        SessionItem(session=number, session_id=names.get(number), status=status_of(number, progress))
-        for number in numbers
+        _session_item(number, names.get(number), status_of(number, progress), found)
+        for number, found in zip(numbers, segments, strict=True)
     )
     more = bool(numbers) and numbers[-1] < head.closed
     return answer(SessionPage(sessions=items, next=numbers[-1] if more else None))
+
+
+def _session_item(
+    number: int, session_id: str | None, status: SessionStatus, segments: Sequence[Segment]
+) -> SessionItem:
+    times = [line.at for segment in segments for line in segment.lines]
+    return SessionItem(
+        session=number,
+        session_id=session_id,
+        status=status,
+        first_at=min(times, default=None),
+        last_at=max(times, default=None),
+        lines=len(times),
+        segments=len(segments),
+    )
 
 
 async def show_session(call: Call) -> Response:
@@ -351,5 +374,9 @@ async def show_state(call: Call) -> Response:
             stages=stages,
             index_findings=tuple(f"{one.collection.value} {one.id}: {one.kind.value}" for one in state.findings),
             unfinished=tuple(f"{one.stage}: {one.why}" for one in state.unfinished),
+            decisions=tuple(
+                DecisionItem(stage=one.stage, items=one.items, items_offline=one.items_offline)
+                for one in decision_shares(state.digest.state)
+            ),
         )
     )

@@ -1,0 +1,126 @@
+// The key, requests to the gateway, and its streams. A page that `eunoe show --html` wrote answers from what it carries.
+
+const carried = document.getElementById("carried");
+export const snapshot = carried ? JSON.parse(carried.textContent) : null;
+
+const KEY = "eunoe-key";
+
+/** An error as the gateway describes it (RFC 9457). */
+export class Problem extends Error {
+  constructor(status, body = {}, retryAfter = 0) {
+    super(body.detail || body.title || "no answer");
+    this.status = status;
+    this.title = body.title || (status ? `Error ${status}` : "No connection");
+    this.instance = body.instance || "";
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** Take the key out of `#key=…`: a fragment reaches no server, and must not stay in the address. */
+export function takeKey() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  if (!given.has("key")) return;
+  sessionStorage.setItem(KEY, given.get("key"));
+  history.replaceState(null, "", `#${given.get("view") || "/"}`);
+}
+
+export const hasKey = () => snapshot !== null || Boolean(sessionStorage.getItem(KEY));
+export const setKey = (key) => sessionStorage.setItem(KEY, key.trim());
+export const forgetKey = () => sessionStorage.removeItem(KEY);
+
+const headers = () => ({ Authorization: `Bearer ${sessionStorage.getItem(KEY) || ""}` });
+
+/** The address of a conversation, or of something in it. */
+export const inConversation = (id, rest = "") => `v1/conversations/${encodeURIComponent(id)}${rest}`;
+
+/** A path with the parameters that are set. */
+export function withQuery(path, params) {
+  const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== undefined && value !== ""));
+  return query.size ? `${path}?${query}` : path;
+}
+
+export async function get(path, signal) {
+  if (snapshot) {
+    if (path in snapshot.answers) return snapshot.answers[path];
+    throw new Problem(404, { title: "Not in this file", detail: "this file holds one conversation as it was written" });
+  }
+  return send(path, { signal, headers: headers() });
+}
+
+export async function post(path, body, more = {}) {
+  const sent = { method: "POST", headers: { ...headers(), ...more } };
+  if (body !== undefined) {
+    sent.body = JSON.stringify(body);
+    sent.headers["Content-Type"] = "application/json";
+  }
+  return send(path, sent);
+}
+
+async function send(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, credentials: "omit" });
+  } catch (fault) {
+    if (fault.name === "AbortError") throw fault;
+    throw new Problem(0, { detail: "The gateway does not answer. Is it running?" }, 5);
+  }
+  if (!answer.ok) throw await problemOf(answer);
+  return answer.json();
+}
+
+async function problemOf(answer) {
+  const body = await answer.json().catch(() => ({}));
+  return new Problem(answer.status, body, Number(answer.headers.get("Retry-After")) || 0);
+}
+
+/** Read a stream of events until the signal ends it; connects again where it broke. `EventSource` cannot send a key. */
+export async function follow(path, take, signal) {
+  let last = "";
+  while (!signal.aborted && !snapshot) {
+    try {
+      const more = last ? { "Last-Event-ID": last } : {};
+      const answer = await fetch(path, { headers: { ...headers(), ...more, Accept: "text/event-stream" }, signal });
+      if ([401, 403, 404, 422].includes(answer.status)) return;
+      if (answer.ok) for await (const event of events(answer.body)) last = handled(event, take) ?? last;
+    } catch (fault) {
+      if (fault.name === "AbortError") return;
+    }
+    await pause(3000, signal);
+  }
+}
+
+function handled(event, take) {
+  if (event.event === "reset") {
+    take(event);
+    return "";
+  }
+  if (event.event === "remembered") take(event);
+  return event.id;
+}
+
+async function* events(body) {
+  let text = "";
+  for await (const chunk of chunks(body.pipeThrough(new TextDecoderStream()).getReader())) {
+    const parts = (text + chunk).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const fields = part.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]);
+      yield Object.fromEntries(fields);
+    }
+  }
+}
+
+// readable streams are not iterable everywhere
+async function* chunks(reader) {
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield value;
+  }
+}
+
+const pause = (time, signal) =>
+  new Promise((done) => {
+    const timer = setTimeout(done, time);
+    signal.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
+  });

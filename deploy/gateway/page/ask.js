@@ -1,0 +1,57 @@
+// A question to the memory: the reply, and what it was shown. Nothing of it is kept unless "say it" is ticked.
+
+import { html, useState } from "./htm-preact.mjs";
+import { inConversation, post } from "./api.js";
+import { change } from "./route.js";
+import { Fault, Loading, Said, day, plural } from "./ui.js";
+import { Explained } from "./why.js";
+
+const STRATEGIES = ["fused", "segment", "timeline", "tree", "current", "insight"];
+
+export function Ask({ id, params, status }) {
+  const [state, setState] = useState({ busy: false, error: null, recalled: null });
+  const run = async (form, recallOnly) => {
+    const { text, speaker, strategy, budget, record } = Object.fromEntries(new FormData(form));
+    if (!form.reportValidity()) return;
+    change({ q: text, by: speaker, strategy, budget, reply: undefined, at: undefined }, { replace: true });
+    setState({ busy: true, error: null, recalled: null });
+    const chosen = { strategy: strategy || undefined, budget_tokens: budget ? Number(budget) : undefined };
+    try {
+      if (recallOnly) {
+        const recalled = await post(inConversation(id, "/recall"), { query: text, speaker, ...chosen });
+        setState({ busy: false, error: null, recalled });
+      } else {
+        const reply = await post(inConversation(id, "/asks"), { text, speaker, record: record === "on", ...chosen });
+        setState({ busy: false, error: null, recalled: null });
+        change({ reply: reply.reply_id, at: new Date().toISOString() });
+      }
+    } catch (error) {
+      setState({ busy: false, error, recalled: null });
+    }
+  };
+  return html`<form class="ask" onSubmit=${(event) => (event.preventDefault(), run(event.target, event.submitter?.value === "recall"))}>
+      <label class="grow">Question <input name="text" required dir="auto" value=${params.q || ""} placeholder="Where does Mina live now?" /></label>
+      <label>asked by <input name="speaker" required size="10" value=${params.by || "user"} /></label>
+      <label>strategy <select name="strategy">${["", ...STRATEGIES].map((one) => html`<option value=${one} selected=${one === (params.strategy || "")}>${one || "as it is set"}</option>`)}</select></label>
+      <label>budget <input name="budget" type="number" min="1" max="16000" placeholder="tokens" value=${params.budget || ""} /></label>
+      <label class="tick"><input name="record" type="checkbox" /> say it: it becomes part of the conversation</label>
+      <menu><button class="main" value="ask" disabled=${state.busy}>Ask</button><button value="recall" disabled=${state.busy}>Recall only</button></menu>
+    </form>
+    <div aria-live="polite">
+      ${state.busy && html`<${Loading} what="the answer" />`}
+      ${state.error && html`<${Fault} error=${state.error} />`}
+      ${state.recalled && html`<${Recalled} found=${state.recalled} />`}
+      ${!state.busy && !state.recalled && params.reply && html`<${Explained} id=${id} reply=${params.reply} at=${params.at} brief />`}
+      ${!state.busy && !state.error && !state.recalled && !params.reply && html`<p class="quiet pad">A question here leaves no trace. The reply shows what it rests on; “recall only” shows the memory that would be in the prompt, and asks no model.
+        ${status.sessions > status.remembered && " Some sessions are not in memory yet: the answer says what it knows."}</p>`}
+    </div>`;
+}
+
+function Recalled({ found }) {
+  const { freshness } = found;
+  return html`<section class="answer"><h3>What memory gives for a prompt</h3>
+    <p class="log">${plural(found.rows.length, "row")} · ${plural(found.tokens, "token")} · strategy ${found.strategy} · knows ${plural(found.known_session, "session")}
+      ${freshness?.utterance_id && ` up to ${freshness.utterance_id}`}</p>
+    <ul class="lines">${found.rows.map((row, place) => html`<li key=${place} class=${row.holds ? "" : "superseded"}>
+      <b dir="auto">${row.speaker}</b><${Said} text=${row.text} /><span class="log">${day(row.at)}${row.is_memory ? " · memory" : ""}${row.holds ? "" : " · no longer holds"}</span></li>`)}</ul></section>`;
+}

@@ -1,0 +1,63 @@
+// The conversations of the key's tenant, the last active first, with how much of each is in memory.
+
+import { html, useEffect, useState } from "./htm-preact.mjs";
+import { get, inConversation, withQuery } from "./api.js";
+import { useData } from "./data.js";
+import { change, go, link } from "./route.js";
+import { Empty, Fault, Known, Loading, plural } from "./ui.js";
+
+const PAGE = 50;
+
+export function Conversations({ params }) {
+  const [pages, setPages] = useState([]);
+  const [cursor, setCursor] = useState("");
+  const page = useData(withQuery("v1/conversations", { limit: PAGE, cursor }));
+  useEffect(() => {
+    if (page.data) setPages((known) => [...known.filter((one) => one.cursor !== cursor), { cursor, data: page.data }]);
+  }, [page.data]);
+  const all = pages.flatMap((one) => one.data.conversations);
+  const wanted = (params.q || "").toLowerCase();
+  const shown = all.filter((one) => one.conversation_id.toLowerCase().includes(wanted));
+  const next = pages.length ? pages[pages.length - 1].data.next : null;
+  const search = (event) => {
+    event.preventDefault();
+    if (params.q) go(["c", shown.length === 1 ? shown[0].conversation_id : params.q]);
+  };
+  return html`<section class="sheet">
+    <div class="head"><h1>Conversations</h1>
+      <form role="search" onSubmit=${search}><input type="search" aria-label="Search ids; Enter opens one" placeholder="Search ids; Enter opens one"
+        value=${params.q || ""} onInput=${(event) => change({ q: event.target.value }, { replace: true })} /></form></div>
+    ${page.error && html`<${Fault} error=${page.error} retry=${page.reload} />`}
+    ${page.loading && !all.length && html`<${Loading} what="conversations" />`}
+    ${!page.loading && !page.error && !all.length && html`<${Empty} title="Nothing is remembered yet">Send an utterance: <code>POST /v1/conversations/ann/events</code>,
+      or play the bundled conversation with <code>eunoe demo --attach --no-workers</code>.<//>`}
+    ${all.length > 0 && !shown.length && html`<${Empty} title="No id holds this">Enter opens the conversation of exactly this id, if there is one.<//>`}
+    <ul class="cards">${shown.map((one) => html`<${Item} key=${one.conversation_id} item=${one} />`)}</ul>
+    ${next && html`<p class="pad"><button onClick=${() => setCursor(next)} disabled=${page.loading}>More conversations</button></p>`}
+  </section>`;
+}
+
+function Item({ item }) {
+  const [status, setStatus] = useState(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    get(inConversation(item.conversation_id), stop.signal).then(setStatus, () => null);
+    return () => stop.abort();
+  }, [item.conversation_id, item.active]);
+  return html`<li><a class="card" href=${link(["c", item.conversation_id])}>
+    <strong dir="auto">${item.conversation_id}</strong>
+    <span>${status ? sizes(status) : "…"}</span>
+    <${Known} at=${item.active} word="active" />
+  </a></li>`;
+}
+
+/** Sessions closed and remembered, and what is open, in a few words. */
+export function sizes(status) {
+  const behind = status.sessions - status.remembered;
+  const open = status.open.reduce((sum, one) => sum + one.lines, 0);
+  return [
+    `${plural(status.sessions, "session")} closed`,
+    behind > 0 ? `${behind} not in memory yet` : status.sessions ? "all in memory" : "",
+    open ? `${plural(open, "line")} in ${plural(status.open.length, "open session")}` : "",
+  ].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,83 @@
+// Hooks that fetch: they keep what was shown while it is fetched again, and try again where a server is away.
+
+import { useCallback, useEffect, useRef, useState } from "./htm-preact.mjs";
+import { get, inConversation, snapshot, withQuery } from "./api.js";
+
+/** `{data, error, loading, reload}` of an address; another `version` fetches it again. `null` fetches nothing. */
+export function useData(path, version = 0) {
+  const [state, setState] = useState({ path, data: null, error: null, loading: path !== null });
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    if (path === null) return setState({ path, data: null, error: null, loading: false });
+    const stop = new AbortController();
+    setState((old) => ({ path, data: old.path === path ? old.data : null, error: null, loading: true }));
+    get(path, stop.signal).then(
+      (data) => setState({ path, data, error: null, loading: false }),
+      (error) => {
+        if (error.name !== "AbortError") setState((old) => ({ ...old, error, loading: false }));
+      },
+    );
+    return () => stop.abort();
+  }, [path, version, tries]);
+  const reload = useCallback(() => setTries((number) => number + 1), []);
+  return { ...state, reload };
+}
+
+const CHUNK = 200;
+
+/**
+ * All memories of a conversation, the latest sessions first, so that there is something to see at once. They come by
+ * pages that the gateway bounds; `more` says that some are on their way.
+ */
+export function useMemories(id, sessions, version) {
+  const [state, setState] = useState({ memories: [], more: true, error: null });
+  const known = useRef(new Map());
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    if (sessions === null) return undefined;
+    const stop = new AbortController();
+    const shown = (more, error = null) =>
+      setState({ memories: [...known.current.values()].sort(bySession), more, error });
+    readAll(id, sessions, stop.signal, (items, more) => {
+      for (const { memory, status } of items) known.current.set(memory.memory_id, { ...memory, status });
+      shown(more);
+    }).catch((error) => error.name !== "AbortError" && shown(false, error));
+    return () => stop.abort();
+  }, [id, sessions, version, tries]);
+  return { ...state, reload: () => setTries((number) => number + 1) };
+}
+
+const bySession = (one, other) => other.session - one.session || other.index - one.index;
+
+async function readAll(id, sessions, signal, take) {
+  if (snapshot) return take(snapshot.memories, false);
+  let last = sessions;
+  let width = 20;
+  if (!last) take([], false);
+  while (last > 0) {
+    const first = Math.max(0, last - width);
+    const items = await between(id, first, last, signal);
+    take(items, first > 0);
+    last = first;
+    width = Math.max(1, Math.min(200, Math.round((width * CHUNK) / Math.max(CHUNK / 4, items.length))));
+  }
+}
+
+/** The memories born after session `first` up to session `last`. */
+async function between(id, first, last, signal) {
+  const found = [];
+  for (let after = first; after !== null && after < last; ) {
+    const query = { status: "all", limit: CHUNK, after_session: after };
+    const page = await get(withQuery(inConversation(id, "/memories"), query), signal);
+    found.push(...page.memories);
+    after = page.next;
+  }
+  return found.filter((item) => item.memory.session <= last);
+}
+
+/** A memory as of the end of a session; `null` where it was not known yet. */
+export function asOf(memory, session) {
+  if (memory.session > session) return null;
+  const ended = memory.ending && memory.ending.session <= session;
+  return { ...memory, ending: ended ? memory.ending : null, status: ended ? memory.ending.status : "current" };
+}
