@@ -193,9 +193,10 @@ fmt: install  ## format, and mend what can be mended
 # ---- write what is derived
 
 .PHONY: contracts
-contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of stages and settings, compose services
+contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of stages and settings, compose services, the dashboard
 	$(BIN)/eunoe schemas deploy/contracts
 	$(BIN)/python -m eunoe.deploy.contracts.derived
+	$(BIN)/python -m eunoe.deploy.observability.dashboard
 
 .PHONY: docs
 docs: install  ## build the documentation site into reports/site; a link that leads nowhere is an error

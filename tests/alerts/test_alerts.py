@@ -1,5 +1,7 @@
 """Each alert fires on what it is for, and is silent on what it is not for, as promtool evaluates the rules.
 
+The expressions of the dashboard are ones that promtool can read.
+
 ``PROMTOOL`` names the program; else it is looked for on the path.
 """
 
@@ -13,6 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from eunoe.deploy.observability.dashboard import expressions
 
 RULES = Path(__file__).parents[2] / "deploy" / "observability" / "alerts.yaml"
 PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
@@ -152,7 +156,22 @@ def test_an_alert_fires_on_what_it_is_for_and_on_nothing_else(case: Case, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_rules_are_ones_that_prometheus_takes() -> None:
+def _check(rules_file: Path) -> None:
     assert PROMTOOL, "no promtool: `make test-alerts` fetches one"
-    done = subprocess.run([PROMTOOL, "check", "rules", RULES], capture_output=True, text=True, timeout=60, check=False)
+    command = [PROMTOOL, "check", "rules", rules_file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_are_ones_that_prometheus_takes() -> None:
+    _check(RULES)
+
+
+def test_the_expressions_of_the_dashboard_are_ones_that_prometheus_takes(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"dashboard:{number}", "expr": expression.replace("$__rate_interval", "5m")}
+        for number, expression in enumerate(expressions())
+    ]
+    path = tmp_path / "dashboard.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    _check(path)

@@ -8,10 +8,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.observability import dashboard
 from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
@@ -284,11 +286,17 @@ def test_the_examples_for_clients_are_valid_events() -> None:
 # ---- what is watched
 
 
+def labels_by_metric() -> dict[str, set[str]]:
+    """Series → the labels that it has of the workers."""
+    known = {definition.name: set(definition.labels) for definition in METRICS}
+    parts = ("bucket", "count", "sum")
+    return known | {f"{one.name}_{part}": {*one.labels, "le"} for one in HISTOGRAMS for part in parts}
+
+
 def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
     groups = yaml.safe_load((DEPLOY / "observability" / "alerts.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    known = {definition.name: set(definition.labels) for definition in METRICS}
-    known |= {f"{one.name}_{kind}": {*one.labels, "le"} for one in HISTOGRAMS for kind in ("bucket", "count", "sum")}
+    known = labels_by_metric()
     assert len({rule["alert"] for rule in rules}) == len(rules) >= 5
     for rule in rules:
         expression = rule["expr"]
@@ -303,6 +311,20 @@ def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
         assert told <= named, rule["alert"]
         assert rule["annotations"]["action"]
         assert expression.count("(") == expression.count(")")
+
+
+def test_the_dashboard_is_that_of_the_code_and_shows_metrics_and_labels_that_exist() -> None:
+    assert dashboard.PATH.read_bytes() == dashboard.as_json(), "run `make contracts`"
+    panels = orjson.loads(dashboard.PATH.read_bytes())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    known = labels_by_metric()
+    for expression in dashboard.expressions():
+        (metric,) = set(re.findall(r"eunoe_[a-z_]+", expression))
+        named = {name.strip() for by in re.findall(r"by \(([^)]*)\)", expression) for name in by.split(",")}
+        named |= set(re.findall(r"[{,]\s*(\w+)\s*[!=]", expression))
+        assert named <= known[metric], expression
+    legends = [target["legendFormat"] for panel in panels for target in panel.get("targets", ())]
+    assert all("{{" in legend for legend in legends)
 
 
 def test_reasons_that_alerts_name_exist() -> None:
