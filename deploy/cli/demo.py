@@ -3,10 +3,12 @@
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.panel import Panel
 
 from eunoe.deploy.cli.model_check import refuse_wrong_model
@@ -31,6 +33,11 @@ from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT, Reply, Strategy
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
+from eunoe.workers.respond.context import write_day
+from eunoe.workers.text.tokens import count_tokens
+
+BUDGET = 300
+"""Tokens of memory in a prompt of the demo: less than its conversation, so that memory has to choose."""
 
 
 def demo(
@@ -42,6 +49,12 @@ def demo(
     strategy: Annotated[
         Strategy | None, typer.Option(help="Retrieval strategy; default: as stage respond is set.")
     ] = None,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Tokens of memory in a prompt; few, so that memory has to choose.")
+    ] = BUDGET,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the segments and utterances in each prompt, and the counts.")
+    ] = False,
     attach: Annotated[
         bool,
         typer.Option(
@@ -57,13 +70,15 @@ def demo(
     """Play a conversation through the whole pipeline, then ask questions about it.
 
     Starts a temporary broker, Redis, Qdrant and worker on free loopback ports; produces the events; waits until every
-    session is remembered; asks each question without recording it, and prints the reply with the segments and
-    utterances behind it. Deletes everything at the end. Exit codes: 0 done, 1 an event was dead-lettered.
+    session is remembered; asks each question without recording it, and prints the reply, the line it cites first and
+    the share of the conversation shown. Deletes everything at the end. Exit codes: 0 done, 1 an
+    event was dead-lettered.
     """
     loaded = load_conversation(conversation, sample)
     chosen = loaded.questions if questions == "all" else loaded.questions[: _whole_number(questions)]
     loaded = LoadedConversation(loaded.conversation_id, loaded.events, chosen)
-    report = asyncio.run(_demo(loaded, strategy, attach, workers, timeout, as_json))
+    options = DemoOptions(strategy, budget, attach, workers, timeout, quiet=as_json, verbose=verbose)
+    report = asyncio.run(_demo(loaded, options))
     if as_json:
         print_json(report)
     if report["dead_letters"]:
@@ -76,32 +91,45 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-async def _demo(
-    loaded: LoadedConversation, strategy: Strategy | None, attach: bool, workers: bool, timeout: float, quiet: bool
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The options of a demo, as on the command line."""
+
+    strategy: Strategy | None
+    budget: int
+    """Tokens."""
+    attach: bool
+    workers: bool
+    timeout: float
+    """Seconds."""
+    quiet: bool
+    verbose: bool
+
+
+async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, Any]:
     async with AsyncExitStack() as closing:
         settings = read_settings()
-        if workers:
+        if options.workers:
             await refuse_wrong_model(settings)
-        note("starting servers and worker …", quiet=quiet)
-        settings = await closing.enter_async_context(running(settings, attach=attach, workers=workers))
+        note("starting servers and worker …", quiet=options.quiet)
+        settings = await closing.enter_async_context(running(settings, attach=options.attach, workers=options.workers))
         started = time.perf_counter()
         store = await closing.enter_async_context(open_store(settings))
-        with ProgressBars(quiet=quiet) as bars:
-            await _remember(settings, store, loaded, bars, timeout)
+        with ProgressBars(quiet=options.quiet) as bars:
+            await _remember(settings, store, loaded, bars, options.timeout)
         remembered = time.perf_counter() - started
         asked = await ask_all(
             settings,
             loaded,
             loaded.questions,
             tenant=DEFAULT_TENANT,
-            strategy=strategy,
-            answered=lambda asked, reply: None if quiet else _show(asked, reply),
+            options={"strategy": options.strategy, "budget_tokens": options.budget},
+            answered=lambda asked, reply: _show(loaded, asked, reply, options),
         )
         counts = await count(settings, store, DEFAULT_TENANT, loaded.conversation_id)
         report = _report(counts, asked, remembered, time.perf_counter() - started)
-        if not quiet:
-            _summary(report)
+        if not options.quiet:
+            _summary(report, options)
         return report
 
 
@@ -133,25 +161,45 @@ def _report(counts: PlaySummary, asked: list[AnsweredQuestion], remembered: floa
     }
 
 
-def _show(asked: AnsweredQuestion, reply: Reply) -> None:
-    behind = "\n".join(
+def _show(loaded: LoadedConversation, asked: AnsweredQuestion, reply: Reply, options: DemoOptions) -> None:
+    if options.quiet:
+        return
+    whole = sum(count_tokens(f"{one.speaker}: {one.text}") for one in loaded.utterances)
+    first = first_line(loaded, asked)
+    lines = [escape(reply.text), "", f"[dim]{escape(first)}; {asked.tokens} of {whole} tokens shown[/dim]"]
+    if options.verbose:
+        lines += [f"[dim]cites {', '.join(reply.cited) or 'nothing'}; in the prompt:", *_sources(reply), "[/dim]"]
+    console.print(
+        Panel("\n".join(lines), title=f"[bold]{escape(asked.question)}[/]", title_align="left"), highlight=False
+    )
+
+
+def first_line(loaded: LoadedConversation, asked: AnsweredQuestion) -> str:
+    """The utterance that a reply cites first, with its day and its speaker."""
+    said = next((one for one in loaded.utterances if one.utterance_id in asked.cited[:1]), None)
+    return (
+        "cites nothing" if said is None else f"{said.utterance_id}, {write_day(said.at)}, {said.speaker}: {said.text}"
+    )
+
+
+def _sources(reply: Reply) -> list[str]:
+    return [
         f"  session {source.session}, segment {source.id[:8]}: {', '.join(source.utterance_ids)}"
         for source in reply.sources
-    )
-    body = (
-        f"{reply.text}\n\n[dim]cites {', '.join(reply.cited) or 'nothing'}; in the prompt "
-        f"({reply.context_tokens} tokens):\n{behind}[/dim]"
-    )
-    console.print(Panel(body, title=f"[bold]{asked.question}[/]", title_align="left"), highlight=False)
+    ]
 
 
-def _summary(report: dict[str, Any]) -> None:
+def _summary(report: dict[str, Any], options: DemoOptions) -> None:
     recall = report["evidence_recall"]
-    found = "" if recall is None else f", {recall:.0%} of the evidence in the prompts"
+    found = "" if recall is None else f", {recall:.0%} of the evidence within {options.budget} tokens"
     console.print(
-        f"{report['sessions']} sessions, {report['utterances']} utterances in {report['segments']} segments, "
-        f"{report['memories']} memories with {sum(report['edges'].values())} links, "
-        f"{len(report['questions'])} questions answered{found}, {report['dead_letters']} dead letters, "
-        f"{report['seconds']:.1f} s",
+        f"{report['sessions']} sessions, {report['utterances']} utterances, {report['memories']} memories, "
+        f"{len(report['questions'])} questions answered{found}, {report['seconds']:.1f} s",
         highlight=False,
     )
+    if options.verbose or report["dead_letters"]:
+        console.print(
+            f"{report['segments']} segments, {sum(report['edges'].values())} links, "
+            f"{report['dead_letters']} dead letters",
+            highlight=False,
+        )

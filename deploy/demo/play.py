@@ -19,6 +19,7 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.codec import encode
+from eunoe.streams.conversation import AskOptions
 from eunoe.streams.dead_letters import distinct_letters
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
@@ -101,7 +102,7 @@ async def ask_all(
     questions: Sequence[EvalQuestion],
     *,
     tenant: str,
-    strategy: Strategy | None,
+    options: AskOptions,
     answered: Callable[[AnsweredQuestion, Reply], None],
 ) -> list[AnsweredQuestion]:
     """Ask each question without recording it, one after the other; ``answered`` is called with each reply."""
@@ -109,15 +110,10 @@ async def ask_all(
     async with MemoryClient(
         settings.kafka_settings, conversation_id=loaded.conversation_id, tenant=tenant, names=settings.names
     ) as memory:
+        unrecorded: AskOptions = {**options, "record": False, "timeout": 120.0}
         for question in questions:
             started = time.perf_counter()
-            reply = await memory.ask(
-                question.question,
-                speaker=question.speaker or "user",
-                record=False,
-                strategy=strategy,
-                timeout=120.0,
-            )
+            reply = await memory.ask(question.question, speaker=question.speaker or "user", **unrecorded)
             asked.append(_asked(question, reply, time.perf_counter() - started))
             answered(asked[-1], reply)
     return asked

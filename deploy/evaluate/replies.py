@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from eunoe.deploy.datasets.loaded import EvalQuestion, LoadedConversation
 from eunoe.deploy.evaluate.answering import PLAIN, Said, answer, replier_of, usage_of
-from eunoe.deploy.evaluate.corpus import answerable
+from eunoe.deploy.evaluate.corpus import UNANSWERABLE, answerable
 from eunoe.deploy.evaluate.fallbacks import Counts, counts_of, since, with_share
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.judges import Correct, Entailed, Graded, Remembering, judge, prefer
@@ -60,6 +60,12 @@ class ReplyRow:
     """From 1 to 5."""
     entailed: float | None
     contradicted: float | None
+    first_cited: float
+    """Share of the replies whose first citation is evidence."""
+    abstained: float
+    """Share of the replies that cite nothing."""
+    abstained_unanswerable: float | None
+    """The same for questions that the data has no answer to; `None` where none was asked."""
     context_tokens: float
     calls: float | None
     """Calls of the replying model per question; `None` where there is no model."""
@@ -77,6 +83,8 @@ class Replied:
     history: str
     reply: str
     context_tokens: int
+    first: tuple[str, ...]
+    """Ids of the utterances behind the first row that it cites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,11 @@ def asked_of(indexed: IndexedConversation, limit: int | None) -> list[EvalQuesti
     return [one for one in answerable(indexed.loaded) if one.answer][:limit]
 
 
+def unanswerable_of(indexed: IndexedConversation, limit: int | None) -> list[EvalQuestion]:
+    """The questions that nothing answers, at most ``limit``."""
+    return [one for one in indexed.loaded.questions if one.category == UNANSWERABLE][:limit]
+
+
 async def evaluate_replies(
     indexed_conversations: Sequence[IndexedConversation], plan: ReplyEvalOptions, advance: Advance = lambda: None
 ) -> list[ReplyRow]:
@@ -102,22 +115,40 @@ async def evaluate_replies(
     found: dict[str, list[Replied]] = {}
     spent: dict[str, Usage | None] = {}
     decided: dict[str, Counts] = {}
+    unanswerable: dict[str, list[Replied]] = {}
     language = indexed_conversations[0].dependencies.language
     for way in plan.ways:
         before, items = usage_of(language), counts_of(language)
-        found[way] = [one for indexed in indexed_conversations for one in await _replies(indexed, way, plan, advance)]
+        found[way] = [
+            one
+            for indexed in indexed_conversations
+            for one in await _replies(indexed, way, plan, asked_of(indexed, plan.limit), advance)
+        ]
         spent[way] = None if language is None else _since(before, usage_of(language))
         decided[way] = since(items, counts_of(language))
+        if language is None:  # a model would be paid for them
+            unanswerable[way] = [
+                one
+                for indexed in indexed_conversations
+                for one in await _replies(indexed, way, plan, unanswerable_of(indexed, plan.limit))
+            ]
     plain = {id(one.question): one.reply for one in found.get(PLAIN, [])}
     rows = []
     for way, replied in found.items():
         verdicts = await _judged(replied, plain if way != PLAIN else {}, plan.judge)
         row = _row(way, replied, verdicts, spent[way], plan)
-        rows.append(replace(row, memory=with_share(way, decided[way])))
+        silent = _mean([float(not one.first) for one in unanswerable.get(way, [])])
+        rows.append(replace(row, memory=with_share(way, decided[way]), abstained_unanswerable=silent))
     return rows
 
 
-async def _replies(indexed: IndexedConversation, way: str, plan: ReplyEvalOptions, advance: Advance) -> list[Replied]:
+async def _replies(
+    indexed: IndexedConversation,
+    way: str,
+    plan: ReplyEvalOptions,
+    questions: Sequence[EvalQuestion],
+    advance: Advance = lambda: None,
+) -> list[Replied]:
     replier, slots = replier_of(indexed), asyncio.Semaphore(AT_ONCE)
 
     async def one(question: EvalQuestion) -> Replied:
@@ -125,9 +156,10 @@ async def _replies(indexed: IndexedConversation, way: str, plan: ReplyEvalOption
             said = Said(question.question, question.speaker or "user", DEFAULT_AGENT)
             reply, context = await answer(indexed, replier, way, said, plan.budget)
         advance()
-        return Replied(question, related_history(indexed.loaded, question), reply.text, context.tokens)
+        first = reply.cited[0].cites if reply.cited else ()
+        return Replied(question, related_history(indexed.loaded, question), reply.text, context.tokens, first)
 
-    return list(await asyncio.gather(*map(one, asked_of(indexed, plan.limit))))
+    return list(await asyncio.gather(*map(one, questions)))
 
 
 def related_history(loaded: LoadedConversation, question: EvalQuestion) -> str:
@@ -198,6 +230,9 @@ def _row(
         memorability=_mean([float(one.remembering.memorability) for one in verdicts if one.remembering]),
         entailed=_mean([float(one.entailed.verdict == "entails") for one in verdicts if one.entailed]),
         contradicted=_mean([float(one.entailed.verdict == "contradicts") for one in verdicts if one.entailed]),
+        first_cited=round(sum(not set(one.first).isdisjoint(one.question.evidence) for one in replied) / n, 3),
+        abstained=round(sum(not one.first for one in replied) / n, 3),
+        abstained_unanswerable=None,
         context_tokens=round(sum(one.context_tokens for one in replied) / n, 1),
         calls=None if spent is None else round(spent.calls / n, 2),
         prompt_tokens=None if spent is None else round(spent.prompt_tokens / n, 1),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from eunoe.schemas.decisions import Commit, Put, Scope, Work
@@ -239,9 +240,40 @@ async def test_what_was_before_is_told_with_what_came_after():
 
 def test_a_memory_that_holds_no_more_is_never_what_holds_now():
     rows = (row(1, "lives in Paris"), row(2, "lives in Rome", day=9, is_current=False))
-    assert choose_lines(rows, [0.9, 0.9], read_question("where now?", ())) == [0]
-    assert choose_lines(rows, [0.9, 0.9], read_question("where before?", ())) == [0, 1]
-    assert choose_lines(rows, [0.1, 0.1], read_question("where now?", ())) == []
+    scores = np.asarray([0.9, 0.9])
+    assert choose_lines(rows, scores, read_question("where now?", ())) == [0]
+    assert choose_lines(rows, scores, read_question("where before?", ())) == [1, 0]
+
+
+async def test_a_home_is_named_by_its_rooms_and_now_means_the_latest():
+    rows = (
+        row(1, "I'll take the map of the Alps down now", day=1),
+        row(2, "I have a room in a shared flat in Cork", day=20),
+        row(3, "It is only two rooms, but it is mine, in Galway", day=60),
+    )
+    assert (await offline("Where does Ann live now?", *rows)).cited[0].number == 3
+
+
+async def test_each_question_of_a_sentence_is_answered():
+    rows = (row(1, "Her name is Pepper, she is nine"), row(2, "we had soup"), row(3, "the vet pulled two rotten teeth"))
+    reply = await offline("What is the dog called, and what was wrong with her teeth?", *rows)
+    assert [one.number for one in reply.cited] == [1, 3]
+
+
+async def test_a_plan_that_did_not_happen_is_answered_by_what_denies_it():
+    rows = (row(1, "the trip to Bled it is"), row(2, "Bled won't work, the ship sails that week", day=30))
+    assert (await offline("Why did the trip to Bled not happen?", *rows)).cited[0].number == 2
+
+
+async def test_what_is_mine_is_not_yours():
+    rows = (row(1, "you'll get it for your birthday"), row(2, "a week after my birthday the parcel came", day=9))
+    assert (await offline("When is Ann's birthday?", *rows)).cited[0].number == 2
+
+
+async def test_what_somebody_else_did_is_no_answer():
+    said = (row(1, "I won the chess cup in Oslo", speaker="Ben"), row(2, "soup tastes fine"))
+    assert (await offline("When did Ann win the chess cup in Oslo?", *said)).text == NOTHING
+    assert [one.number for one in (await offline("When did Ben win the chess cup in Oslo?", *said)).cited] == [1]
 
 
 # ---- the stage

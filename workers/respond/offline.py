@@ -1,7 +1,8 @@
 """The replier that needs no language model: it quotes the lines that match best."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,18 +10,22 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question
+from eunoe.workers.respond.quoting import Floats, Quotable, score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
+from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.names import without_names
-from eunoe.workers.text.terms import terms
 
 NOTHING = "I do not remember anything about that."
 FLOOR = 0.35
-"""Minimum score of a line that is quoted."""
-ALSO = 0.85
-"""Minimum share of the best score for a second line."""
-ALIKE = 0.7
-"""Minimum share of the best score for lines that may be about the same thing at different times."""
+"""Minimum share of the question's words plus cosine of a row, for there to be an answer."""
+OTHERS = 0.5
+"""Maximum lead of other speakers' rows, in the same measure, over those of the speaker asked about."""
+ALSO = 0.5
+"""Maximum distance from the best score of a second line."""
+ALIKE = 1.5
+"""Maximum distance from the best score of lines that may be about the same thing at different times."""
 MAX_QUOTE_CHARS = 400
+_PARTS = re.compile(r"(?<=\?)\s+|,? and (?=(?:what|when|where|who|why|how|which)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,74 +40,66 @@ class OfflineReplier:
         made_by = Provenance(code=CODE, model=f"quotation + {self.embedder.name}")
         if not rows:
             return DraftReply(NOTHING, (), made_by)
-        scores = await self._scores(task, rows)
-        hints = read_question(task.question.text, task.speakers, task.question.speaker)
-        chosen = choose_lines(rows, scores, hints)
+        chosen: dict[int, None] = {}
+        parts = parts_of(task.question.text)
+        for part in parts:
+            quotable = await self._read(task, rows, part)
+            if is_known(quotable):
+                found = choose_lines(rows, score_quotes(quotable), quotable.hints)
+                chosen |= dict.fromkeys(found if len(parts) == 1 else found[:1])
         if not chosen:
             return DraftReply(NOTHING, (), made_by)
-        cited = tuple(rows[index] for index in sorted(chosen))
+        cited = tuple(rows[index] for index in chosen)
         return DraftReply(" ".join(_quote(row, task.speak_as) for row in cited), cited, made_by)
 
-    async def _scores(self, task: ReplyTask, rows: Sequence[Row]) -> list[float]:
-        question = without_names(task.question.text, task.speakers)
-        vectors = await self.embedder.embed([question, *(row.text for row in rows)])
-        cosines = vectors[1:] @ vectors[0]
-        wanted = set(terms(task.question.text, drop=task.speakers))
-        shared = [_overlap(wanted, set(terms(row.text, drop=task.speakers))) for row in rows]
-        asked_of = [_speaks(row, task) for row in rows]
-        own = np.asarray(cosines) + np.asarray(shared) + 0.15 * np.asarray(asked_of)
-        return with_answers(rows, [float(score) for score in own])
+    async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str) -> Quotable:
+        """The rows beside one part of the question."""
+        asker, speakers = task.question.speaker, task.speakers
+        texts = [without_brackets(row.text) or row.text for row in rows]
+        vectors = await self.embedder.embed([without_names(text, speakers) for text in (question, *texts)])
+        cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
+        hints = read_question(question, speakers, asker)
+        if not hints.speakers:
+            hints = replace(hints, speakers=read_question(task.question.text, speakers, asker).speakers)
+        return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
 
 
-def _overlap(wanted: set[str], words: set[str]) -> float:
-    return len(wanted & words) / len(wanted) if wanted else 0.0
+def parts_of(question: str) -> list[str]:
+    """The questions that one sentence asks: "What is X, and when was Y?" asks two."""
+    return [part.strip() for part in _PARTS.split(question) if part.strip()]
 
 
-def _speaks(row: Row, task: ReplyTask) -> float:
-    """1 if the question names the row's speaker, or is in the first person and the row is the asker's; else 0."""
-    said = f" {task.question.text.casefold()} "
-    named = row.speaker.casefold() in said
-    own = row.speaker == task.question.speaker and any(word in said for word in (" i ", " my ", " me "))
-    return float(named or own)
+def is_known(quotable: Quotable) -> bool:
+    """Whether the rows may hold an answer.
 
-
-def with_answers(rows: Sequence[Row], scores: Sequence[float]) -> list[float]:
-    """Scores in which a question counts half and passes 0.3 of its score to the next speaker's row."""
-    handed = [score * (0.5 if _asks(row) else 1.0) for row, score in zip(rows, scores, strict=True)]
-    for index in range(1, len(rows)):
-        before = rows[index - 1]
-        if _asks(before) and before.speaker != rows[index].speaker:
-            handed[index] += 0.3 * scores[index - 1]
-    return handed
-
-
-def _asks(row: Row) -> bool:
-    return row.text.rstrip().endswith("?")
-
-
-def best_lines(scores: Sequence[float]) -> list[int]:
-    """The indices of the best line and of a second one nearly as good; empty below the floor."""
-    ranked = sorted(range(len(scores)), key=lambda index: (-round(scores[index], 6), index))
-    best = ranked[0]
-    if scores[best] < FLOOR:
-        return []
-    return [best, *(index for index in ranked[1:2] if scores[index] >= ALSO * scores[best])]
-
-
-def choose_lines(rows: Sequence[Row], scores: Sequence[float], hints: QuestionHints) -> list[int]:
-    """The indices of the lines to quote.
-
-    A question about the present selects the latest line; one about the past the oldest beside the best and the latest.
+    Not where no row has enough of the question, nor where other speakers' rows have much more of it than those of the
+    one it asks about: then it is theirs, and the question mistakes the person.
     """
-    best = best_lines(scores)
-    if not best or not (hints.present or hints.past):
-        return best
-    alike = [index for index, score in enumerate(scores) if score >= max(FLOOR, ALIKE * scores[best[0]])]
+    own, named = quotable.shares + quotable.cosines, quotable.is_named > 0
+    if float(own.max(initial=0.0)) < FLOOR:
+        return False
+    return not named.any() or bool(named.all()) or float(own[~named].max() - own[named].max()) <= OTHERS
+
+
+def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
+    """The indices of the lines to quote, the one that answers best first.
+
+    A question about the present prefers the latest of the best lines, one about the past quotes
+    the oldest first, then the best and the latest.
+    """
+    held = [index for index, row in enumerate(rows) if row.is_current or not hints.present]
+    ranked = sorted(held, key=lambda index: (-round(float(scores[index]), 6), index))
+    if not ranked:
+        return []
+    best = ranked[0]
+    alike = [index for index in ranked if scores[index] >= scores[best] - ALIKE]
     alike.sort(key=lambda index: (rows[index].at, rows[index].number))
     if hints.present:
-        return [index for index in alike if rows[index].is_current][-1:]
-    gone = [index for index in alike if not rows[index].is_current]
-    return sorted({(gone or alike)[0], best[0], alike[-1]})
+        return alike[-1:]
+    if hints.past:
+        gone = [index for index in alike if not rows[index].is_current]
+        return list(dict.fromkeys([(gone or alike)[0], best, alike[-1]]))
+    return [best, *(index for index in ranked[1:2] if scores[index] >= scores[best] - ALSO)]
 
 
 def _quote(row: Row, speak_as: str) -> str:

@@ -1,0 +1,285 @@
+"""Scores the rows of a prompt by how well each answers the question alone, for replies that quote.
+
+Retrieval asks which rows belong into a context; a quotation has to be the one that tells. So the row's own words count
+more than its neighbours', and a row that holds the kind of thing asked for counts more than one on the topic. The
+weights are round numbers.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eunoe.schemas.events import Source
+from eunoe.workers.respond.context import Row
+from eunoe.workers.respond.hints import QuestionHints, TimeHint, read_times, time_fit
+from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.days import has_days
+from eunoe.workers.text.terms import idf, terms
+from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.text.words import NUMBER_WORDS, is_negation
+
+Floats = NDArray[np.float64]
+
+_WHERE = re.compile(r"\b(?:where|which (?:city|country|town|place))\b", re.IGNORECASE)
+_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
+_NAME = re.compile(r"\b(?:called|names?|named)\b", re.IGNORECASE)
+_NAMED = re.compile(r"\b(?:names?(?:['’]s| is| are| was)|named|called)\b", re.IGNORECASE)
+_WHY = re.compile(r"\b(?:why|reasons?)\b", re.IGNORECASE)
+_REASON = re.compile(
+    r"\b(?:because|since|so that|want(?:s|ed)?|need(?:s|ed)?|inspired|motivat\w+|makes?|made|helps?|love[sd]?|"
+    r"allergic)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^.!?]+")
+_REFUSAL = re.compile(
+    r"\b(?:not|never|cannot|\w+n['’]t|cancell?ed|called off|fell through|refused|allergic|avoids?)\b", re.IGNORECASE
+)
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_PLACE = re.compile(
+    r"\b(?:in|at|to|from|near|into|around) (?:the |a |my )?[A-Z]\w+|\b(?:park|beach|city|town|country|home|flat|house|"
+    r"apartment|rooms?|store|shop|place|coast|lake|mountains|abroad)\b"
+)
+_PERSON = re.compile(
+    r"\b(?:my|our) (?:\w+ )?(?:mom|mum|dad|mother|father|sister|brother|friends?|wife|husband|son|daughter|kids|aunt|"
+    r"uncle|grand\w+|boss|team|family|colleagues?|neighbou?r|cousin|girlfriend|boyfriend|partner)\b"
+    r"|(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+"
+)
+_TIME = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this|past) \w+|week\w*|months?|years?|recently|since|"
+    r"january|february|march|april|june|july|august|september|october|november|december|(?:mon|tues|wednes|thurs|fri|"
+    r"satur|sun)day|summer|winter|spring|autumn|in may|\w+th of)\b|\d",
+    re.IGNORECASE,
+)
+_OWNED = re.compile(r"\b(\w+)['’]s (\w+)(?: (\w+))?")
+_SUBJECTS = (
+    "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
+    "neighborhood settled",
+    "work works working job career employed employer hired workshop company office position profession",
+    "called name named names",
+    "birthday born turned",
+    "married wedding wife husband spouse",
+    "sick ill illness hospital doctor diagnosed surgery",
+    "buy bought purchase purchased",
+    "allergy allergic allergies",
+    "trip travel travelled traveled vacation holiday journey",
+    "movie movies film films",
+    "pet pets dog cat puppy kitten",
+    "study studies studying degree university college",
+)
+"""Words that speak of one subject: a question by one is answered by another."""
+_SUBJECT_OF = {
+    stem: frozenset(s for word in line.split() for s in terms(word))
+    for line in _SUBJECTS
+    for stem in {s for word in line.split() for s in terms(word)}
+}
+AKIN = 0.9
+"""Share of a word that a row is given for another word of its subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteWeights:
+    """The weight of each feature; features without another range are 0 or 1."""
+
+    retrieved: float = 0.8
+    """The score of its source, in standard deviations."""
+    words: float = 2.5
+    """The share of the question's words, weighed by rarity."""
+    sense: float = 1.5
+    """Cosine."""
+    near: float = 1.0
+    """The best share of words beside it."""
+    answers: float = 3.0
+    """The share of words of another speaker's question before it."""
+    speaker: float = 1.4
+    """Its speaker is asked about."""
+    asks: float = 0.5
+    """It is a question; subtracted."""
+    length: float = 0.45
+    """For each e-fold of tokens."""
+    kind: float = 1.8
+    """It holds what is asked for: a time, a place or a person."""
+    number: float = 0.8
+    """It holds a number, where one is asked for."""
+    date: float = 2.3
+    """It was said about the day in the question."""
+    denies: float = 4.0
+    """It denies what the question denies."""
+    reason: float = 0.8
+    """It gives a reason or a wish, where one is asked for."""
+    owns: float = 1.5
+    """Its "my" or "your" means the thing asked for, or somebody else's (subtracted)."""
+
+
+@dataclass(frozen=True)
+class Quotable:
+    """A question with the rows that may be quoted."""
+
+    question: str
+    hints: QuestionHints
+    speakers: Sequence[str]
+    rows: Sequence[Row]
+    cosines: Floats
+    """Shape (n,)."""
+    sources: Sequence[Source]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The rows' texts without descriptions in brackets."""
+        return [without_brackets(row.text) or row.text for row in self.rows]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """For each row the share of the question's words that it has, weighed by rarity; from 0 to 1."""
+        found = [frozenset(terms(text, drop=self.speakers)) for text in self.texts]
+        counts = Counter(term for words in found for term in words)
+        wanted = {term: idf(counts[term], len(found)) for term in terms(self.question, drop=self.speakers)}
+        total = sum(wanted.values()) or 1.0
+        return np.asarray(
+            [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
+        )
+
+    @cached_property
+    def is_named(self) -> Floats:
+        """For each row 1 if its speaker is asked about, but not everybody; else 0."""
+        named = self.hints.speakers if len(self.hints.speakers) < len(self.speakers) else frozenset()
+        return np.asarray([float(row.speaker in named) for row in self.rows])
+
+
+def _has(words: frozenset[str], term: str) -> float:
+    if term in words:
+        return 1.0
+    return AKIN if not words.isdisjoint(_SUBJECT_OF.get(term, ())) else 0.0
+
+
+def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Floats:
+    """The score of each row as an answer, shape (n,); comparable within one question only."""
+    weights = weights or QuoteWeights()
+    rows, hints, shares = quotable.rows, quotable.hints, quotable.shares
+    asks = _flags("?" in text[-3:] for text in quotable.texts)
+    scores = weights.words * shares + weights.sense * quotable.cosines
+    scores += weights.retrieved * _retrieved(rows, quotable.sources)
+    scores += weights.near * _beside(rows, shares) + weights.answers * _answered(rows, shares)
+    scores += weights.speaker * quotable.is_named - weights.asks * asks
+    scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
+    if hints.times:
+        scores += weights.date * np.asarray([_dated(hints.times, row) for row in rows])
+    return scores + _kinds(quotable, weights) + weights.owns * _owned(quotable)
+
+
+def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
+    """The features of what kind of thing is asked for."""
+    question, hints = quotable.question, quotable.hints
+    asked = frozenset(term for term in terms(question, drop=quotable.speakers) if not is_negation(term))
+    scores = np.zeros(len(quotable.rows))
+    for is_asked, weight, has in (
+        (hints.when, weights.kind, lambda text: bool(_TIME.search(text)) or has_days(text)),
+        (hints.count, weights.number, _has_number),
+        (bool(_WHERE.search(question)), weights.kind, lambda text: bool(_PLACE.search(text))),
+        (bool(_WHO.search(question)), weights.kind, lambda text: bool(_PERSON.search(text))),
+        (bool(_NAME.search(question)), weights.kind, lambda text: bool(_NAMED.search(text))),
+        (bool(_WHY.search(question)), weights.reason, lambda text: bool(_REASON.search(text))),
+        (_denies(question), weights.denies, lambda text: _denies_one(text, asked)),
+    ):
+        if is_asked:
+            scores += weight * _flags(map(has, quotable.texts))
+    return scores
+
+
+def _flags(values: Iterable[bool]) -> Floats:
+    return np.asarray([float(value) for value in values])
+
+
+def _has_number(text: str) -> bool:
+    return any(char.isdecimal() for char in text) or any(word.lower() in NUMBER_WORDS for word in _WORD.findall(text))
+
+
+def _denies(text: str) -> bool:
+    return any(map(is_negation, _WORD.findall(text)))
+
+
+def _denies_one(text: str, words: frozenset[str]) -> bool:
+    """Whether a sentence with one of the words denies something."""
+    return any(
+        _REFUSAL.search(sentence) is not None and not words.isdisjoint(terms(sentence))
+        for sentence in _SENTENCE.findall(text)
+    )
+
+
+def _dated(times: Sequence[TimeHint], row: Row) -> float:
+    """The fit of a row to the times of a question, from 0 to 1: it names one of them, or was said about then."""
+    named = read_times(row.text) if any(time.month is not None for time in times) else []
+    months = {(time.month, time.day) for time in times if time.month is not None}
+    if any((one.month, one.day) in months for one in named):
+        return 1.0
+    return time_fit(times, row.at.date())
+
+
+def _retrieved(rows: Sequence[Row], sources: Sequence[Source]) -> Floats:
+    """The best score of the sources that show each row, in standard deviations; 0 for a row of the open session."""
+    best: dict[str, float] = {}
+    for source in sources:
+        for id_ in source.utterance_ids:
+            best[id_] = max(best.get(id_, -math.inf), source.score)
+    found = [max((best[id_] for id_ in row.cites if id_ in best), default=math.nan) for row in rows]
+    values = np.asarray(found)
+    known = values[~np.isnan(values)]
+    spread = float(known.std()) if len(known) else 0.0
+    if spread < 1e-9:
+        return np.zeros(len(rows))
+    scaled: Floats = np.nan_to_num((values - known.mean()) / spread, nan=0.0)
+    return scaled
+
+
+def _adjoin(one: Row, other: Row) -> bool:
+    return one.at.date() == other.at.date()
+
+
+def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
+    """The best share of the two rows before and the one after, of the same day."""
+    return np.asarray(
+        [
+            max(
+                (
+                    shares[near]
+                    for near in (place - 2, place - 1, place + 1)
+                    if 0 <= near < len(rows) and _adjoin(rows[near], row)
+                ),
+                default=0.0,
+            )
+            for place, row in enumerate(rows)
+        ]
+    )
+
+
+def _answered(rows: Sequence[Row], shares: Floats) -> Floats:
+    """The share of the row before, where it asks something of another speaker."""
+    found = np.zeros(len(rows))
+    for place in range(1, len(rows)):
+        before, row = rows[place - 1], rows[place]
+        if "?" in before.text and before.speaker != row.speaker and _adjoin(before, row):
+            found[place] = shares[place - 1]
+    return found
+
+
+def _owned(quotable: Quotable) -> Floats:
+    """For "Ann's birthday": 1 for Ann's "my birthday" and another's "your birthday", -1 the other way round."""
+    found = np.zeros(len(quotable.rows))
+    for owner, thing in _possessions(quotable.question, quotable.speakers):
+        own, others = (re.compile(rf"\b{whose} (?:\w+ )?{re.escape(thing)}", re.IGNORECASE) for whose in ("my", "your"))
+        for place, row in enumerate(quotable.rows):
+            right, wrong = (own, others) if row.speaker == owner else (others, own)
+            found[place] += float(bool(right.search(row.text))) - float(bool(wrong.search(row.text)))
+    return np.clip(found, -1.0, 1.0)
+
+
+def _possessions(question: str, speakers: Sequence[str]) -> list[tuple[str, str]]:
+    owners: Mapping[str, str] = {part.casefold(): name for name in speakers for part in name.split()}
+    return [
+        (owners[found[1].casefold()], found[2]) for found in _OWNED.finditer(question) if found[1].casefold() in owners
+    ]
