@@ -161,6 +161,13 @@ test-examples: install  ## the examples for LangGraph and the OpenAI Agents SDK,
 		httpx pytest pytest-asyncio pytest-timeout hypothesis
 	$(VENV)-examples/bin/python -m pytest tests/examples $(ARGS)
 
+.PHONY: test-browser
+test-browser: install  ## the page in Chromium, which npm fetches where there is none; pictures into reports/page
+	$(BIN)/python -m venv $(VENV)-browser
+	$(VENV)-browser/bin/pip install --quiet --editable . playwright==1.65.2 brotli httpx pytest pytest-asyncio pytest-timeout hypothesis
+	$(VENV)-browser/bin/python -m tests.browser.chromium
+	EUNOE_BROWSER_REQUIRED=1 $(VENV)-browser/bin/python -m pytest tests/browser $(ARGS)
+
 .PHONY: test-servers
 test-servers: servers-given install  ## the same and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
 	$(PYTEST) tests/contract tests/broker $(ARGS)

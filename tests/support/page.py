@@ -95,7 +95,7 @@ def _hostile() -> list[Utterance | SessionEnded]:
 async def _plant(pipeline: InMemoryPipeline, memories: int) -> None:
     sessions = memories // PER_SESSION
     key = conversation_key(TENANT, LARGE)
-    known = [_memory(number) for number in range(memories)]
+    known = [_memory(number, memories) for number in range(memories)]
     await _write(pipeline, key, "update", sessions, _update_rows(known, sessions))
     await _write(pipeline, key, "compress", sessions, [_segment_row(key, n, known) for n in range(1, sessions + 1)])
     await _write(pipeline, key, "tree", sessions, _tree_rows(known))
@@ -115,12 +115,12 @@ def _day(number: int) -> datetime:
     return START + timedelta(hours=2 * number)
 
 
-def _memory(number: int) -> Memory:
+def _memory(number: int, memories: int) -> Memory:
     speaker = ("Ann", "Ben")[number % 2]
     text = f"{speaker} mentioned matter {number} of the {('garden', 'house', 'boat', 'choir', 'office')[number % 5]}."
     session = number // PER_SESSION + 1
     ending = None
-    if number % 7 == 3:
+    if number % 7 == 3 and number + PER_SESSION < memories:
         ending = Ending(
             status=MemoryStatus.SUPERSEDED,
             by=_id(number + PER_SESSION),

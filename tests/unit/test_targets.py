@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 SLOW, QUICK = "slow", "not slow"
 OWN_ENVIRONMENT = {
     "tests/alerts": "test-alerts",
+    "tests/browser": "test-browser",
     "tests/examples": "test-examples",
     "tests/llmlingua": "test-llmlingua",
 }

@@ -6,7 +6,7 @@ import { useData } from "./data.js";
 import { History } from "./history.js";
 import { change, link } from "./route.js";
 import { Quote } from "./sessions.js";
-import { At, Empty, MadeBy, Said, Shown, Status, plural } from "./ui.js";
+import { At, Empty, Known, MadeBy, Said, Shown, Status, plural } from "./ui.js";
 
 export function Why({ id, params }) {
   const find = (event) => {
@@ -29,7 +29,7 @@ export function Explained({ id, reply, at, brief = false }) {
     <${Cited} id=${id} found=${found} />
     <${Behind} id=${id} found=${found} brief=${brief} />
     <${NotCited} id=${id} found=${found} />
-    <details><summary>The memory as it stood in the prompt</summary><pre class="context" dir="auto" tabindex="0">${found.reply.context || "(none)"}</pre></details>`}<//>`;
+    <details><summary>The memory as it stood in the prompt</summary><${Context} found=${found} /></details>`}<//>`;
 }
 
 /** The reply itself, with what it knew. */
@@ -38,6 +38,14 @@ function ReplyCard({ reply }) {
     <p class="log">${reply.speaker} · strategy ${reply.strategy} · ${plural(reply.context_tokens, "token")} of memory · knew ${plural(reply.known_session, "session")}
       ${reply.freshness?.at && html`, up to <${At} at=${reply.freshness.at} />`}</p>
     <p><${MadeBy} by=${reply.made_by} /></p></section>`;
+}
+
+/** The prompt's memory, row by row; the rows that the reply cites are marked. */
+function Context({ found }) {
+  const cited = found.lines.filter((one) => one.cited && one.line).map((one) => one.line.text);
+  const rows = (found.reply.context || "(none)").split("\n");
+  const isCited = (row) => cited.some((text) => row.endsWith(text));
+  return html`<pre class="context" tabindex="0">${rows.map((row, at) => html`<span key=${at} dir="auto" class=${isCited(row) ? "marked" : ""}>${`${row}\n`}</span>`)}</pre>`;
 }
 
 function Cited({ id, found }) {
@@ -56,21 +64,28 @@ function Behind({ id, found, brief }) {
   return html`<h3>${title}</h3>
     ${!behind.length && html`<p class="quiet">The reply was shown the utterances themselves; nothing of them became a memory of its own.</p>`}
     ${behind.map((one) => html`<article class="because" key=${one.memory.memory_id}>
-      <h4><a href=${link(["c", id, "memories"], { m: one.memory.memory_id, status: "all" })}><${Said} text=${one.memory.text} /></a> <${Status} status=${one.status} /></h4>
+      <h4><${MemoryLink} id=${id} memory=${one.memory} /> <${Status} status=${one.status} /></h4>
       <p><${MadeBy} by=${one.memory.made_by} /></p>
       ${!brief && html`<p class="log">rests on ${one.memory.evidence.map((line) => line.utterance_id).join(", ")}</p>`}
       <${History} changes=${one.changes} own=${one.memory.memory_id} />
     </article>`)}`;
 }
 
+/** What was in the prompt and is not cited, with the memories that rest on it; those that no longer hold come first. */
 function NotCited({ id, found }) {
   const rest = found.lines.filter((one) => !one.cited);
-  const ended = found.memories.filter((one) => one.status !== "current");
+  const memories = found.memories.filter((one) => !one.cited);
+  const ended = memories.filter((one) => one.status !== "current");
+  const ordered = [...ended, ...memories.filter((one) => one.status === "current")];
   return html`<details><summary>Shown, but not cited: ${plural(rest.length, "utterance")}</summary>
       <ul class="lines">${rest.map((one) => html`<li key=${one.utterance_id}>${one.line
         ? html`<b dir="auto">${one.line.speaker}</b><${Said} text=${one.line.text} /><span class="log"><${At} at=${one.line.at} time=${false} /></span>`
         : html`<code>${one.utterance_id}</code>`}</li>`)}</ul></details>
-    <details><summary>Superseded or ended among what was shown: ${plural(ended.length, "memory", "memories")}</summary>
-      ${ended.map((one) => html`<article class="because" key=${one.memory.memory_id}><h4><${Said} text=${one.memory.text} /> <${Status} status=${one.status} /></h4>
-        <${History} changes=${one.changes} own=${one.memory.memory_id} /></article>`)}</details>`;
+    <details><summary>Memories that rest on these: ${memories.length}${ended.length > 0 && `, of which ${ended.length} no longer hold`}</summary>
+      ${ordered.map((one) => html`<article class="because" key=${one.memory.memory_id}><h4><${MemoryLink} id=${id} memory=${one.memory} /> <${Status} status=${one.status} /></h4>
+        ${one.changes.length > 0 ? html`<${History} changes=${one.changes} own=${one.memory.memory_id} />` : html`<p><${Known} at=${one.memory.known_from} /></p>`}</article>`)}</details>`;
+}
+
+function MemoryLink({ id, memory }) {
+  return html`<a href=${link(["c", id, "memories"], { m: memory.memory_id, status: "all" })}><${Said} text=${memory.text} /></a>`;
 }

@@ -1,0 +1,179 @@
+"""Keys, faults, hostile texts, keyboard and refreshing, in a real browser."""
+
+from urllib.parse import quote
+
+import pytest
+
+from eunoe.deploy.gateway.keys import KeyScope
+from eunoe.schemas.events import SessionEnded, Utterance
+from tests.browser.conftest import Window
+from tests.support.page import DEMO, HOSTILE, LARGE, RIGHT_TO_LEFT, SCRIPT, START, TENANT
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
+
+STRANGE = f"/c/{quote(HOSTILE, safe='')}"
+
+
+# ---- keys
+
+
+async def test_the_key_leaves_the_address_and_stays_in_the_tab(window: Window) -> None:
+    await window.open(f"/c/{DEMO}/memories")
+    await window.sees("26 memories")
+    assert "eu_" not in window.page.url
+    await window.page.reload()
+    await window.sees("26 memories")
+    assert await window.page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
+    await window.page.get_by_role("button", name="Forget key").click()
+    await window.sees("A key, please")
+    await window.page.get_by_label("Key").fill(window.site.key)
+    await window.page.get_by_role("button", name="Open").click()
+    await window.sees("26 memories")
+
+
+async def test_a_wrong_key_is_asked_for_again(window: Window) -> None:
+    window.expects_faults = True
+    await window.open(key="eu_nobody_nothing")
+    await window.sees("The gateway does not know this key.")
+    await window.page.get_by_label("Key").fill(window.site.key)
+    await window.page.get_by_role("button", name="Open").click()
+    await window.sees(DEMO)
+
+
+async def test_a_view_beyond_the_key_names_the_scope(window: Window) -> None:
+    window.expects_faults = True
+    few = window.site.gateway.key(TENANT, frozenset({KeyScope.MEMORY_READ}))
+    for where, scope in (("/letters", "dead-letters:read"), (f"/c/{DEMO}/progress", "operate")):
+        await window.open(where, few)
+        await window.sees(f"this key lacks the scope '{scope}'")
+
+
+# ---- texts of strangers
+
+
+async def test_hostile_texts_are_shown_as_they_are(window: Window) -> None:
+    for view in ("sessions?s=1", "memories?status=all", "tree"):
+        await window.open(f"{STRANGE}/{view}")
+        await window.sees("<script>")
+        assert await window.page.title() == f"{HOSTILE} – eunoe"
+        assert await window.page.locator("#page b b, #page i, #page img").count() == 0
+        assert await window.page.locator("#page script").count() == 0
+    await window.open(f"{STRANGE}/sessions?s=1")
+    await window.sees(SCRIPT)
+    await window.sees(RIGHT_TO_LEFT)
+    said = window.page.get_by_text(RIGHT_TO_LEFT)
+    assert await said.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    await window.page.get_by_role("button", name="all 32,").click()
+    await window.page.get_by_role("button", name="less").wait_for()
+
+
+async def test_the_browser_refuses_markup_made_of_text(window: Window) -> None:
+    await window.open()
+    await window.sees(DEMO)
+    refused = "() => { try { document.body.innerHTML = '<b>x</b>' } catch (fault) { return fault.name } }"
+    assert await window.page.evaluate(refused) == "TypeError"
+    assert any("TrustedHTML" in fault for fault in window.faults)
+    window.faults.clear()
+
+
+# ---- faults
+
+
+async def test_a_server_that_is_away_leaves_what_was_shown_and_comes_back(window: Window) -> None:
+    window.expects_faults = True
+    await window.open(f"/c/{DEMO}/sessions?s=1")
+    await window.sees("You never answered on Friday")
+    states = window.site.gateway.states
+    states.away = True
+    try:
+        await window.page.locator(".opener").nth(1).click()
+        await window.sees("Trying again in")
+        assert await window.page.get_by_text("9 Nov 2025").count()
+    finally:
+        states.away = False
+    await window.page.get_by_text("Trying again in").first.wait_for(state="detached")
+    await window.page.locator(".segment").first.wait_for()
+
+
+# ---- keyboard
+
+
+async def test_all_is_reached_by_keyboard(window: Window) -> None:
+    page = window.page
+    await window.open(f"/c/{DEMO}/memories")
+    await window.sees("26 memories")
+    await page.get_by_role("tab", name="memories").focus()
+    await page.keyboard.press("ArrowRight")
+    await window.sees("No memories are linked")
+    await page.keyboard.press("ArrowLeft")
+    await window.sees("26 memories")
+    box = page.get_by_role("listbox", name="Memories")
+    await box.focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await window.sees("It rests on")
+    assert await box.evaluate("one => one === document.activeElement")
+    await page.keyboard.press("Escape")
+    await page.get_by_text("It rests on").wait_for(state="detached")
+
+
+async def test_arrows_open_and_close_the_tree(window: Window) -> None:
+    page = window.page
+    await window.open(f"/c/{LARGE}/tree")
+    await page.get_by_role("treeitem").first.wait_for()
+    await page.get_by_role("tree").focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowRight")
+    await page.locator("[aria-level='2']").first.wait_for()
+    assert "open=node-1-0" in page.url
+    await page.keyboard.press("ArrowLeft")
+    await page.locator("[aria-level='2']").first.wait_for(state="detached")
+
+
+async def test_arrows_go_along_a_lane(window: Window) -> None:
+    page = window.page
+    await window.open(f"/c/{LARGE}/timelines?t=00000001-0000-5000-8000-000000000000")
+    await page.locator(".mem").first.wait_for()
+    await page.locator(".mem").first.focus()
+    for number in (11, 21):
+        await page.keyboard.press("ArrowRight")
+        await page.wait_for_function(
+            "id => document.activeElement.dataset.id === id", arg=f"{number:08d}-0000-5000-8000-000000000000"
+        )
+    await page.keyboard.press("Enter")
+    await window.sees("It rests on")
+
+
+# ---- changes
+
+
+async def test_what_is_open_refreshes_itself(window: Window) -> None:
+    about = {"tenant": TENANT, "conversation_id": "fresh", "session_id": "s"}
+    gateway = window.site.gateway
+
+    async def tell(number: int, text: str) -> None:
+        said = Utterance(**about, utterance_id=f"f{number}", speaker="Ann", text=text, at=START)
+        await gateway.log.append([said, SessionEnded(**about, at=START)])
+
+    await tell(1, "I moved to Lyon in March.")
+    await window.open("/c/fresh/memories")
+    await window.sees("1 session closed")
+    await window.page.wait_for_timeout(300)  # the stream is open by then, or the first look was late enough
+    await tell(2, "I bought a red boat in Marseille.")
+    await window.sees("2 sessions closed")
+    await window.sees("red boat")
+
+
+async def test_a_dead_letter_is_discarded_only_after_a_question(window: Window) -> None:
+    page = window.page
+    await window.open("/letters")
+    await page.get_by_role("link", name="invalid at intake").click()
+    await page.get_by_role("button", name="Discard …").click()
+    await page.get_by_role("button", name="Cancel").click()
+    await page.locator("dialog").wait_for(state="detached")
+    assert await page.get_by_role("button", name="Discard …").is_enabled()
+    await page.get_by_role("button", name="Discard …").click()
+    await page.get_by_role("button", name="Discard", exact=True).click()
+    await page.get_by_role("button", name="Discard …").wait_for(state="detached")
+    await window.sees("discarded 20")

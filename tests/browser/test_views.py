@@ -1,0 +1,125 @@
+"""Every view on the demo's conversation and on a large one: what it shows, its looks, its accessibility."""
+
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import BrowserContext
+
+from tests.browser.chromium import AXE
+from tests.browser.conftest import Window
+from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, QUESTION
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+
+LONG = f"/c/{LARGE}/timelines?t=00000001-0000-5000-8000-000000000000"
+ASK = f"/c/{DEMO}/ask?q={quote(QUESTION)}&by=Jonas"
+VIEWS = {
+    "conversations": ("/", "mina-and-jonas"),
+    "sessions": (f"/c/{DEMO}/sessions?s=2", "Progress report: no surgery!"),
+    "memories": (f"/c/{DEMO}/memories", "26 memories"),
+    "timelines": (f"/c/{LARGE}/timelines", "3 timelines"),
+    "lanes": (f"{LONG}&m=00000011-0000-5000-8000-000000000000", "500 of 1,000 memories"),
+    "table": (f"{LONG}&as=table", "Goes on from"),
+    "no-timelines": (f"/c/{DEMO}/timelines", "No memories are linked"),
+    "tree": (f"/c/{LARGE}/tree?open=node-1-0,node-2-0,node-3-0", "Ann mentioned matter 0 of the garden."),
+    "ask": (ASK, "A question here leaves no trace"),
+    "why": (f"/c/{DEMO}/why", "Which reply?"),
+    "progress": (f"/c/{DEMO}/progress", "No work is unfinished."),
+    "dead-letters": ("/letters/intake:conversations:1:95", "Retry …"),
+    "large-memories": (f"/c/{LARGE}/memories?m=00009993-0000-5000-8000-000000000000", "Ben mentioned matter 9993"),
+    "large-sessions": (f"/c/{LARGE}/sessions", "sessions 951 and on"),
+    "hostile": (f"/c/{quote(HOSTILE, safe='')}/sessions?s=1", "and my sister Eva works in Oslo."),
+    "unknown": ("/c/nobody/memories", "there is no such conversation"),
+}
+SERIOUS = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations
+    .filter(one => ['serious', 'critical'].includes(one.impact))
+    .map(one => `${one.id}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(' | ')}`)"""
+
+
+async def show(window: Window, name: str) -> None:
+    where, text = VIEWS[name]
+    window.expects_faults = name == "unknown"
+    await window.open(where)
+    await window.sees(text)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", VIEWS)
+async def test_a_view_is_shown_and_has_no_serious_fault(window: Window, name: str, scheme: str) -> None:
+    await window.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    if AXE.exists():
+        await window.page.add_init_script(path=AXE)
+    await show(window, name)
+    await window.page.wait_for_load_state("networkidle") if name == "conversations" else None
+    await window.picture(f"{name}-{scheme}")
+    if AXE.exists():
+        assert await window.page.evaluate(SERIOUS) == []
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_a_view_fits_a_phone(context: BrowserContext, window: Window, name: str) -> None:
+    await window.page.set_viewport_size({"width": 360, "height": 740})
+    await show(window, name)
+    await window.picture(f"{name}-phone")
+    assert await window.page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("name", ["large-memories", "large-sessions", "tree", "lanes", "timelines"])
+async def test_a_large_conversation_draws_only_what_is_in_view(window: Window, name: str) -> None:
+    await show(window, name)
+    if name == "large-memories":
+        await window.page.get_by_text("older ones are loading").wait_for(state="detached", timeout=120_000)
+        await window.sees("8,573 memories")
+    assert await window.page.evaluate("document.querySelectorAll('*').length") < 1_500
+    rows = window.page.locator(".rows")
+    if await rows.count():
+        await rows.evaluate("box => { box.scrollTop = box.scrollHeight }")
+        await window.page.wait_for_function("document.querySelector('.row:last-child').getAttribute('aria-setsize')")
+        assert await window.page.evaluate("document.querySelectorAll('*').length") < 1_500
+
+
+async def test_the_slider_goes_back_to_what_was_known(window: Window) -> None:
+    await show(window, "memories")
+    slider = window.page.get_by_label("As known")
+    await slider.focus()
+    await slider.press("Home")
+    await window.sees("before the first session")
+    await slider.press("ArrowRight")
+    await window.sees("after session 1")
+    assert "at=1" in window.page.url
+    assert 0 < await window.page.get_by_role("option").count() < 26
+
+
+async def test_a_reply_in_a_transcript_leads_to_its_reasons(window: Window) -> None:
+    await window.open(f"/c/{ASKED}/sessions?s=6")
+    await window.page.get_by_role("link", name="a reply from memory: why?").click()
+    await window.sees("It cites")
+    assert "/why?reply=" in window.page.url
+    for folded in ("Shown, but not cited", "Memories that rest on these", "The memory as it stood in the prompt"):
+        await window.page.get_by_text(folded).click()
+    await window.page.locator(".context .marked").first.wait_for()
+    await window.picture("why-light")
+
+
+async def test_someone_new_finds_out_why_a_reply_is_what_it_is(window: Window) -> None:
+    """From the list to the utterance behind a reply, in six clicks."""
+    page = window.page
+    await window.open()
+    await page.get_by_role("link", name=DEMO).click()
+    await page.get_by_role("tab", name="ask").click()
+    await page.get_by_label("Question").fill("Where does Jonas work since August?")
+    await page.get_by_role("button", name="Ask", exact=True).click()
+    await window.sees("It cites")
+    await window.picture("asked-light")
+    await page.locator(".because a").first.click()
+    await window.sees("It rests on")
+    await window.sees("known since")
+    await window.picture("memory-light")
+    await page.locator(".panel blockquote a").first.click()
+    await page.locator(".lines .cited").wait_for()
+
+
+async def test_recall_only_shows_memory_and_asks_no_model(window: Window) -> None:
+    await show(window, "ask")
+    await window.page.get_by_role("button", name="Recall only").click()
+    await window.sees("What memory gives for a prompt")
