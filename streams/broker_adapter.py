@@ -18,6 +18,8 @@ class ConsumerLoad:
     """Current lag of the process's event loop, in seconds."""
     interactive: bool = True
     """Whether somebody waits for the outcome of the records."""
+    is_awaited: Callable[[], bool] = lambda: True
+    """Whether somebody waits now; a notification tells that somebody began to."""
     brief: bool = False
     """Whether the consumer lives for one look only and must never be delayed."""
 

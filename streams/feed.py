@@ -82,12 +82,14 @@ class Subscription:
 class Feed:
     """Follows those partitions of a topic that somebody reads, each from its end at the first subscription."""
 
-    def __init__(self, kafka: KafkaSettings, names: TopicNames, topic: str) -> None:
+    def __init__(self, kafka: KafkaSettings, names: TopicNames, topic: str, *, interactive: bool = True) -> None:
+        """Unless ``interactive``, readers do not mind a tenth of a second."""
         self._kafka = kafka
         self._names = names
         self._topic = topic
         self._subscriptions: dict[int, list[Subscription]] = {}
-        self._follower = Follower(kafka, self._take, self._lose)
+        self._follower = Follower(kafka, self._take, self._lose, self._is_awaited)
+        self._interactive = interactive
 
     async def stop(self) -> None:
         """Disconnect; all feeds are lost."""
@@ -114,6 +116,9 @@ class Feed:
         finally:
             for partition in begin:
                 self._subscriptions[partition].remove(subscription)
+
+    def _is_awaited(self) -> bool:
+        return self._interactive and any(self._subscriptions.values())
 
     def _place(self, partition: int) -> TopicPartition:
         return TopicPartition(self._names.name(self._topic), partition)

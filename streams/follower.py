@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from eunoe.streams.plain_consumer import end_offsets, open_consumer
+from eunoe.streams.broker_adapter import ConsumerLoad, Notify
+from eunoe.streams.plain_consumer import end_offsets, open_adapted_consumer, open_consumer
 from eunoe.streams.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -21,12 +22,21 @@ class Follower:
     """Reads each partition from its end at the first call of `follow`, as a member of no group."""
 
     def __init__(
-        self, kafka: KafkaSettings, take: Callable[[ConsumerRecord], None], fail: Callable[[str], None]
+        self,
+        kafka: KafkaSettings,
+        take: Callable[[ConsumerRecord], None],
+        fail: Callable[[str], None],
+        is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``take`` gets each record; ``fail`` gets the reason why reading failed, which then goes on."""
+        """``take`` gets each record; ``fail`` gets the reason why reading failed, which then goes on.
+
+        ``is_awaited`` says whether somebody waits for a record now. If nobody does, the broker may be asked less often.
+        """
         self._kafka = kafka
         self._take = take
         self._fail = fail
+        self._load = ConsumerLoad(is_awaited=is_awaited)
+        self._notify: Notify | None = None
         self.next: dict[TopicPartition, int] = {}
         """Partition → the offset of the next record that ``take`` gets."""
         self._resources = AsyncExitStack()
@@ -43,6 +53,8 @@ class Follower:
         async with self._lock:
             new = [partition for partition in partitions if partition not in self.next]
             if not new:
+                if self._notify is not None:
+                    self._notify()
                 return
             consumer = self._consumer or await self._connect()
             async with open_consumer(self._kafka, brief=True) as scout:
@@ -53,7 +65,8 @@ class Follower:
                 consumer.seek(followed, offset)
 
     async def _connect(self) -> AIOKafkaConsumer:
-        consumer = await self._resources.enter_async_context(open_consumer(self._kafka))
+        opening = open_adapted_consumer(self._kafka, self._load)
+        consumer, self._notify = await self._resources.enter_async_context(opening)
         reading = asyncio.create_task(self._read(consumer))
         self._resources.push_async_callback(_cancelled, reading)
         self._consumer = consumer

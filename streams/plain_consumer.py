@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.access import why_unavailable
 from eunoe.streams.batches import install_reader
-from eunoe.streams.broker_adapter import ConsumerLoad
+from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.record import Record
 from eunoe.streams.settings import LARGEST_RECORD, KafkaSettings, client_options
 
@@ -26,6 +26,15 @@ async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIt
     A ``brief`` one lives for one look at the log: its fetches are not delayed, and the broker answers an empty fetch
     after 20 ms, whatever the settings say.
     """
+    async with open_adapted_consumer(kafka, ConsumerLoad(brief=brief)) as (consumer, _):
+        yield consumer
+
+
+@asynccontextmanager
+async def open_adapted_consumer(
+    kafka: KafkaSettings, load: ConsumerLoad
+) -> AsyncIterator[tuple[AIOKafkaConsumer, Notify]]:
+    """A consumer as `open_consumer` gives it, paced by its load, and its notification."""
     install_reader()
     consumer = kafka.adapter.consumer_class(
         **client_options(kafka),
@@ -33,7 +42,7 @@ async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIt
         enable_auto_commit=False,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
-        fetch_max_wait_ms=_BRIEF_WAIT_MS if brief else kafka.fetch_wait_ms,
+        fetch_max_wait_ms=_BRIEF_WAIT_MS if load.brief else kafka.fetch_wait_ms,
         max_partition_fetch_bytes=_FETCH_BYTES,
         fetch_max_bytes=_FETCH_BYTES,
         max_poll_records=_BATCH_RECORDS,
@@ -41,8 +50,7 @@ async def open_consumer(kafka: KafkaSettings, *, brief: bool = False) -> AsyncIt
     try:
         with broker_faults(kafka):
             await _start(consumer, kafka)
-        kafka.adapter.attach(consumer, ConsumerLoad(brief=brief))
-        yield consumer
+        yield consumer, kafka.adapter.attach(consumer, load)
     finally:
         await _close(consumer)
 

@@ -30,7 +30,7 @@ class RepliesReader:
         self._partitions = partitions
         self._waiting: dict[tuple[bytes, str], asyncio.Future[Reply]] = {}
         self._keys: dict[bytes, int] = {}
-        self._follower = Follower(kafka, self._take, self._fail)
+        self._follower = Follower(kafka, self._take, self._fail, lambda: bool(self._waiting))
 
     async def stop(self) -> None:
         """Disconnect; pending waits raise `Unavailable`."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.credentials import Credentials
+from eunoe.deploy.gateway.feed_sharing import FeedSharing
 from eunoe.deploy.gateway.keys import Caller
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import Limiter, Rate
@@ -79,6 +80,15 @@ class Gateway:
     letters: LetterIndex
     streams: StreamCounter
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    feeds: FeedSharing = field(default_factory=FeedSharing)
+    later: set["asyncio.Future[None]"] = field(default_factory=set)
+    """Work that no answer waits for."""
+
+    def do_later(self, work: Coroutine[object, object, None]) -> None:
+        """Begin work that no answer waits for."""
+        task = asyncio.ensure_future(work)
+        self.later.add(task)
+        task.add_done_callback(self.later.discard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ class KafkaLog:
         """The records of partitions of a topic from an offset on; `None` means from now on."""
         feed = self._feeds.get(topic)
         if feed is None:
-            feed = self._feeds[topic] = Feed(self._kafka, self.names, topic)
+            replies = topic == Topic.REPLIES
+            feed = self._feeds[topic] = Feed(self._kafka, self.names, topic, interactive=replies)
         async with feed.subscribe(begin, takes) as subscription:
             yield subscription
 

@@ -1,6 +1,6 @@
 -- GCRA on the clock of the server.
 -- KEYS: 1 theoretical arrival time. ARGV: 1 microseconds per request, 2 microseconds of burst, 3 cost
--- Returns the microseconds to wait; 0 where the requests are admitted
+-- Returns the microseconds to wait; not over 0 where the requests are admitted: minus the burst that is left
 local now = redis.call('TIME')
 local at = tonumber(now[1]) * 1000000 + tonumber(now[2])
 local interval, tolerance, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -10,4 +10,4 @@ if early > 0 then
   return math.ceil(early)
 end
 redis.call('SET', KEYS[1], string.format('%.0f', arrival), 'PX', math.ceil((arrival - at) / 1000) + 1000)
-return 0
+return math.floor(early)

@@ -95,7 +95,13 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         if app.mcp is not None:
             closing.push_async_callback(app.mcp.stop)
         app.meter.watch_streams(lambda: gateway.streams.open)
+        closing.push_async_callback(_ended, gateway)
         yield app
+
+
+async def _ended(gateway: Gateway) -> None:
+    """Let the work end that no answer waits for."""
+    await asyncio.gather(*gateway.later, return_exceptions=True)
 
 
 async def _patiently(work: Callable[[], Awaitable[T]], settings: Settings) -> T:

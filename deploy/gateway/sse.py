@@ -26,11 +26,15 @@ _HEADERS: Final = (
 )
 
 
-def write_event(name: str, data: Value | Mapping[str, object], id_: str | None = None) -> bytes:
-    """An event as it is sent."""
-    body = data.to_json() if isinstance(data, Value) else orjson.dumps(data)
+def write_event(name: str, data: Value | Mapping[str, object] | bytes, id_: str | None = None) -> bytes:
+    """An event as it is sent; ``data`` in bytes is JSON already."""
+    body = data if isinstance(data, bytes) else _json(data)
     head = f"event: {name}\n" if id_ is None else f"id: {id_}\nevent: {name}\n"
     return head.encode() + b"data: " + body + b"\n\n"
+
+
+def _json(data: Value | Mapping[str, object]) -> bytes:
+    return data.to_json() if isinstance(data, Value) else orjson.dumps(data)
 
 
 def after(record: Record) -> str:

@@ -31,6 +31,21 @@ async def test_a_request_is_admitted_after_the_wait_that_was_named(redis: RedisC
     assert await limiter.wait_s(keys.generation, rate, 1) == 0
 
 
+async def test_requests_far_from_the_limit_are_counted_for_all_replicas_without_a_wait(
+    redis: RedisClient, keys: Keys
+) -> None:
+    one, other = (RedisLimiter(redis, keys.prefix) for _ in range(2))
+    rate = Rate(0.001, 200)
+    assert [await one.wait_s(keys.generation, rate, 1) for _ in range(120)] == [0] * 120
+    while (counting := one._counts[keys.generation].counting) is not None:
+        await counting
+    waits = [await other.wait_s(keys.generation, rate, 1) for _ in range(81)]
+    while (counting := other._counts[keys.generation].counting) is not None:
+        await counting
+    assert [wait > 0 for wait in waits] == [False] * 80 + [True]
+    assert await one.wait_s(keys.generation, rate, 1) > 0
+
+
 async def test_a_note_is_claimed_once(redis: RedisClient, keys: Keys) -> None:
     notes, name = RedisNotes(redis), note_key(keys.prefix, f"acme/{keys.generation}", "ask", "r:1")
     found = await asyncio.gather(*(notes.claim(name, str(n), 60) for n in range(10)))

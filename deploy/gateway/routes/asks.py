@@ -217,7 +217,7 @@ async def _answered(call: Call, sent: SentAsk, closing: AsyncExitStack) -> Respo
 
 
 async def _given(call: Call, reply: Reply | Recalled, record: Record) -> Response:
-    await note_reply(call, reply, record)
+    call.gateway.do_later(note_reply(call, reply, record))
     if reply.error is not None:
         raise failed(reply)
     return answer(reply)
@@ -236,7 +236,7 @@ async def _reply_events(call: Call, sent: SentAsk) -> AsyncGenerator[bytes]:
     except Unavailable as away:
         yield write_event("error", unavailable(away.server).document(call.id))
         return
-    await note_reply(call, reply, record)
+    call.gateway.do_later(note_reply(call, reply, record))
     if reply.error is not None:
         yield write_event("error", failed(reply).document(call.id), after(record))
     else:

@@ -1,11 +1,11 @@
 """Routes that stream what becomes memory."""
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -26,8 +26,6 @@ from eunoe.streams.record import Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 
-LOOK_S: Final = 2.0
-"""Seconds between two looks at the live generation."""
 _ID: Final = re.compile(FEED_PLACE)
 
 
@@ -100,45 +98,49 @@ async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | No
 async def _events(call: Call, feed: Subscription, place: FeedPlace, *, stale: bool) -> AsyncGenerator[bytes]:
     """The events of a stream; another generation ends it with ``reset``: read memory again, then connect again."""
     yield write_event("reset" if stale else "ready", {"generation": place.generation}, place.id())
-    coming = asyncio.ensure_future(feed.next())
+    shared = call.gateway.feeds
     try:
-        while True:
-            await asyncio.wait({coming}, timeout=LOOK_S)
-            live = await call.live()
-            if live.generation != place.generation:
-                yield write_event("reset", {"generation": live.generation})
-                return
-            if coming.done():
-                record = coming.result()
+        with shared.watched(call.gateway.states, feed, place.generation):
+            while True:
+                record = await feed.next()
                 place.offsets[record.partition] = record.offset + 1
-                found = await _remembered(call, record)
-                if found is not None:
-                    yield write_event("remembered", found, place.id())
-                coming = asyncio.ensure_future(feed.next())
+                where = place.generation, record.partition, record.offset
+                text = await shared.event(where, partial(_remembered, call, record))
+                if text is not None:
+                    yield write_event("remembered", text, place.id())
     except Unavailable as away:
-        yield write_event("error", unavailable(away.server).document(call.id))
-    finally:
-        coming.cancel()
+        yield await _ending(call, place, away)
 
 
-async def _remembered(call: Call, record: Record) -> RememberedSession | None:
+async def _ending(call: Call, place: FeedPlace, fault: Unavailable) -> bytes:
+    """The last event of a stream whose feed was lost."""
+    with suppress(Unavailable):
+        live = await call.live()
+        if live.generation != place.generation:
+            return write_event("reset", {"generation": live.generation})
+    return write_event("error", unavailable(fault.server).document(call.id))
+
+
+async def _remembered(call: Call, record: Record) -> bytes | None:
+    """The event of a record, as JSON; `None` where it tells of no session."""
     try:
         event = decode(record.value)
     except ContractError:
         return None
     if not isinstance(event, MemoriesChanged | SessionSkipped):
         return None
-    progress = await read_progress((await call.live()).store, event.key)
-    applied = progress.applied
+    applied = (await read_progress((await call.live()).store, event.key)).applied
     if isinstance(event, SessionSkipped):
-        return RememberedSession(
+        told = RememberedSession(
             conversation_id=event.conversation_id, session=event.session, changes={}, skipped=True, applied=applied
         )
-    return RememberedSession(
-        conversation_id=event.conversation_id,
-        session=event.session,
-        known_from=event.known_from,
-        changes=dict(Counter(change.kind for change in event.changes)),
-        partial=event.partial,
-        applied=applied,
-    )
+    else:
+        told = RememberedSession(
+            conversation_id=event.conversation_id,
+            session=event.session,
+            known_from=event.known_from,
+            changes=dict(Counter(change.kind for change in event.changes)),
+            partial=event.partial,
+            applied=applied,
+        )
+    return told.to_json()

@@ -23,7 +23,7 @@ class TansuAdapter:
 
     def attach(self, consumer: AIOKafkaConsumer, load: ConsumerLoad) -> Notify:
         """Pace the fetches of a consumer; a brief one is not delayed."""
-        pacing = Pacing(0.0 if load.brief else DELAY_S, load.loop_lag_s, interactive=load.interactive)
+        pacing = Pacing(0.0 if load.brief else DELAY_S, load.loop_lag_s, lambda: load.interactive and load.is_awaited())
         pacing.attach(consumer)
         return pacing.notify
 

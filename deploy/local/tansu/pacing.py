@@ -98,11 +98,14 @@ class Pacing:
     """Delays the fetches of one consumer; a notification ends a delay early."""
 
     def __init__(
-        self, least_s: float, loop_lag_s: Callable[[], float] = lambda: 0.0, *, interactive: bool = True
+        self,
+        least_s: float,
+        loop_lag_s: Callable[[], float] = lambda: 0.0,
+        is_interactive: Callable[[], bool] = lambda: True,
     ) -> None:
         self._least_s = least_s
         self._loop_lag_s = loop_lag_s
-        self._interactive = interactive
+        self._is_interactive = is_interactive
         self._since = 0.0
         self._notified = False
         self._fetch_wait = FetchWait()
@@ -131,7 +134,7 @@ class Pacing:
         self._notified = False
 
     def _left_s(self) -> float:
-        delay = delay_s(self._least_s, self._loop_lag_s(), interactive=self._interactive, notified=self._notified)
+        delay = delay_s(self._least_s, self._loop_lag_s(), interactive=self._is_interactive(), notified=self._notified)
         return self._since + delay - time.monotonic()
 
     def attach(self, consumer: AIOKafkaConsumer) -> None:
