@@ -18,7 +18,7 @@ from eunoe.deploy.gateway.keys import Caller
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import Limiter, Rate
 from eunoe.deploy.gateway.ports import GatewayLog, LiveState, LiveStates, Notes
-from eunoe.deploy.gateway.problems import Problem, invalid
+from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
 from eunoe.deploy.gateway.sse import EventStream, StreamLimits
 from eunoe.deploy.settings import GatewaySettings
 from eunoe.schemas.base import Value
@@ -136,7 +136,8 @@ class Call:
         try:
             return form.validate_json(raw)
         except ValidationError as error:
-            raise Problem(422, "the body does not match its schema", errors=invalid(error)) from None
+            text = "the body is no JSON text" if is_no_json(error) else "the body does not match its schema"
+            raise Problem(422, text, errors=invalid(error)) from None
         except (ValueError, RecursionError):
             raise Problem(422, "the body is no JSON text") from None
 

@@ -10,6 +10,7 @@ from importlib import resources
 from time import monotonic
 from typing import Final, Protocol
 
+from eunoe.deploy.gateway.redis_absence import AWAY_S, RedisAbsence
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import rate_key
@@ -21,8 +22,6 @@ _BELIEVED_S: Final = 1.0
 """Time for which the last answer of Redis about a caller is believed."""
 _LEAST_LEFT: Final = 50
 """Requests of a burst that are never admitted before Redis has counted them."""
-AWAY_S: Final = 2.0
-"""Time for which a Redis that was away is not asked again: each request would wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +108,9 @@ class RedisLimiter:
     they are handled. So a limit is exact but for the requests of the few milliseconds that Redis takes.
     """
 
-    def __init__(self, client: RedisClient, prefix: str) -> None:
+    def __init__(self, client: RedisClient, prefix: str, absence: RedisAbsence | None = None) -> None:
         self._redis = RedisConnection(client)
+        self._absence = absence or RedisAbsence()
         self._prefix = prefix
         self._script = _script()
         self._fallback = ProcessLimiter()
@@ -138,7 +138,8 @@ class RedisLimiter:
 
     async def _ask(self, caller: str, rate: Rate, cost: float) -> int:
         words: list[str | int] = [rate.interval_us, rate.tolerance_us, str(cost)]
-        return int(await self._redis.run(self._script, [rate_key(self._prefix, caller)], words))
+        with self._absence.noticed():
+            return int(await self._redis.run(self._script, [rate_key(self._prefix, caller)], words))
 
     async def _count(self, caller: str, rate: Rate, known: _Count) -> None:
         """Tell Redis of the requests that were admitted without it."""

@@ -6,12 +6,15 @@ from typing import Final
 
 import orjson
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Reply
 
 PROBLEM_TYPE: Final = "application/problem+json"
+_TYPES: Final = ("utterance", "session_ended")
+"""The forms of an event."""
 
 
 class FieldFault(Value):
@@ -94,7 +97,25 @@ def unavailable(server: str) -> Problem:
 
 def invalid(error: ValidationError, line: int | None = None) -> list[FieldFault]:
     """The wrong fields of a body or a query, at most ten, without their values."""
-    return [
-        FieldFault(line=line, field=".".join(map(str, fault["loc"])) or "body", message=fault["msg"][:300])
-        for fault in error.errors(include_url=False, include_context=False, include_input=False)[:10]
-    ]
+    return [_field_fault(fault, line) for fault in error.errors(include_url=False, include_input=False)[:10]]
+
+
+def is_no_json(error: ValidationError) -> bool:
+    """Whether the body cannot be read at all."""
+    return error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
+
+
+def _field_fault(fault: ErrorDetails, line: int | None) -> FieldFault:
+    loc, message = list(fault["loc"]), fault["msg"].removeprefix("Value error, ")
+    if loc and loc[0] in _TYPES:  # pydantic names the form of an event before the field
+        del loc[0]
+    match fault["type"]:
+        case "union_tag_not_found" | "union_tag_invalid":  # pydantic repeats the value
+            loc, message = ["type"], f"must be {' or '.join(map(repr, _TYPES))}"
+        case "extra_forbidden" if loc == ["tenant"]:
+            message = "is not given: the tenant is that of the key"
+        case "extra_forbidden":
+            message = "is unknown here; /v1/openapi.json lists the fields"
+        case "missing":
+            message = "is missing"
+    return FieldFault(line=line, field=".".join(map(str, loc)) or "body", message=message[:300])

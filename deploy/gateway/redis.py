@@ -9,6 +9,7 @@ from typing import Final
 from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.gateway.ports import LiveState
+from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.topics import TopicNames
@@ -31,6 +32,7 @@ class RedisLiveStates:
     moved: Callable[[TopicNames], Awaitable[None]]
     """Called with the names of another generation or log, before it is used."""
     qdrant: QdrantRest | None = None
+    absence: RedisAbsence = field(default_factory=RedisAbsence)
     _live: LiveState | None = None
     _names: TopicNames | None = None
     _read_at: float = float("-inf")
@@ -47,7 +49,8 @@ class RedisLiveStates:
         return self._live
 
     async def _refresh(self) -> None:
-        found = await settings_in(RedisGenerations(self.redis, self.settings.prefix), self.settings)
+        with self.absence.noticed():
+            found = await settings_in(RedisGenerations(self.redis, self.settings.prefix), self.settings)
         if found.names != self._names:
             await self.moved(found.names)
             keys = store_keys(found)
@@ -65,20 +68,24 @@ class RedisLiveStates:
 class RedisNotes:
     """`Notes`."""
 
-    def __init__(self, client: RedisClient) -> None:
+    def __init__(self, client: RedisClient, absence: RedisAbsence | None = None) -> None:
         self._redis = RedisConnection(client)
+        self._absence = absence or RedisAbsence()
 
     async def claim(self, name: str, text: str, seconds: int) -> str | None:
         """Note a text unless there is a note; returns the one that was there."""
-        if await self._redis.command("SET", name, text, "NX", "EX", seconds):
-            return None
+        with self._absence.noticed():
+            if await self._redis.command("SET", name, text, "NX", "EX", seconds):
+                return None
         return await self.read(name)
 
     async def write(self, name: str, text: str, seconds: int) -> None:
         """Note a text in place of any other."""
-        await self._redis.command("SET", name, text, "EX", seconds)
+        with self._absence.noticed():
+            await self._redis.command("SET", name, text, "EX", seconds)
 
     async def read(self, name: str) -> str | None:
         """The note; `None` where there is none."""
-        found = await self._redis.command("GET", name)
+        with self._absence.noticed():
+            found = await self._redis.command("GET", name)
         return None if found is None else as_text(found)

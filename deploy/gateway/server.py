@@ -25,6 +25,7 @@ from eunoe.deploy.gateway.keys import KeyFile
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import RedisLimiter
 from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
+from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.observability.metrics import CONTENT_TYPE
 from eunoe.deploy.observability.server import listen, parse_address
@@ -78,14 +79,15 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
         moving = MovingLog(settings)
         closing.push_async_callback(moving.stop)
-        states = RedisLiveStates(settings, redis, moving.move, qdrant)
+        absence = RedisAbsence()
+        states = RedisLiveStates(settings, redis, moving.move, qdrant, absence)
         gateway = Gateway(
             settings=settings.gateway,
             prefix=settings.prefix,
             log=lambda: moving.log,
             states=states,
-            notes=RedisNotes(redis),
-            limiter=RedisLimiter(redis, settings.prefix),
+            notes=RedisNotes(redis, absence),
+            limiter=RedisLimiter(redis, settings.prefix, absence),
             credentials=Credentials(KeyFile(settings.gateway.keys), tokens),
             letters=LetterIndex(lambda: moving.log),
             streams=StreamCounter(settings.gateway),
