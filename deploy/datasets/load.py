@@ -1,6 +1,6 @@
 """Reads conversations from files: JSON lines of events as clients produce them, or LoCoMo's format."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -89,7 +89,26 @@ def _one_conversation(
             raise Refused(f"{path}, line {number}: an erase cannot be played as part of a conversation")
         if event.conversation_id == chosen:
             played.append(event)
-    return chosen, tuple(played)
+    return chosen, tuple(with_ends(played))
+
+
+def with_ends(events: Sequence[Played]) -> Iterator[Played]:
+    """The events, with an end behind each session that is left open before another one goes on.
+
+    A product's session ends by silence, which a file that is played at once does not have.
+    """
+    ended = {event.session_id for event in events if isinstance(event, SessionEnded)}
+    last = {event.session_id: place for place, event in enumerate(events)}
+    for place, event in enumerate(events):
+        yield event
+        left_open = event.session_id is not None and event.session_id not in ended
+        if left_open and last[event.session_id] == place and place + 1 < len(events):
+            yield SessionEnded(
+                tenant=event.tenant,
+                conversation_id=event.conversation_id,
+                session_id=event.session_id,
+                at=event.at,
+            )
 
 
 def _questions(path: Path, conversation_id: str, known: set[str]) -> tuple[EvalQuestion, ...]:

@@ -28,12 +28,15 @@ def test_a_text_of_ordinary_length_is_one_passage():
 
 
 def test_pieces_are_sentences_items_headings_rows_and_lines_of_code():
-    text = "## Plan\nFirst this. Then that, e.g. a 3.5 m rope.\n- one item\n| a | b |\n```\nx = y.z. w\n```\nDone."
+    prose, items = "First this. Then that, e.g. a 3.5 m rope.", "- one item.\n2. more\n3. third"
+    text = f"## Plan\n{prose}\n{items}\n| a | b |\n```\nx = y.z. w\n```\nDone."
     assert [text[span.start : span.end] for span in cut_pieces(text)] == [
         "## Plan",
         "First this.",
         "Then that, e.g. a 3.5 m rope.",
-        "- one item",
+        "- one item.",
+        "2. more",
+        "3. third",
         "| a | b |",
         "```",
         "x = y.z. w",

@@ -1,6 +1,7 @@
 """Strategies `current`, `insight` and `fused`: which memories and utterances are shown, and which never."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -19,16 +20,16 @@ from eunoe.workers.compress.segments import STATS as SEGMENT_STATS
 from eunoe.workers.compress.segments import build_point as segment_point
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
-from eunoe.workers.respond.context import Context
+from eunoe.workers.respond.context import Context, fold
 from eunoe.workers.respond.feature_cache import FeatureCache
-from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_turns
+from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_passages
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.hints import MAX_TIMES, TimeHint, read_question, read_times, time_fit
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parse_cache import COPIES, ParseCache
+from eunoe.workers.respond.passages import WINDOW, add_neighbours, positions
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.respond.turns import SALIENCE, WINDOW, add_neighbours, positions
 from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
@@ -232,6 +233,48 @@ async def test_the_responder_s_own_words_are_not_shown():
     assert "(a reply from memory): the boat is in Rome" in context.text
 
 
+def long_answer() -> str:
+    steps = [
+        f"{number}. Check the valve number {number}, then write down what the gauge shows." for number in range(40)
+    ]
+    steps[20] = "20. Grease the rudder with tallow before the first frost comes."
+    return "\n".join(["Here is what I would do.", *steps])
+
+
+async def test_of_a_long_utterance_the_passages_that_fit_are_shown_with_their_gaps():
+    shelf = Shelf()
+    shelf.said(1, "How do I keep the boat?", long_answer())
+    await shelf.fill()
+    context = await shelf.ask(Strategy.FUSED, "when is the rudder greased with tallow?", 150)
+    (row,) = (row for row in context.rows if row.cites == ("u1.0.1",))
+    assert "Grease the rudder with tallow" in row.text
+    assert row.text == f"… {' … '.join(row.excerpts)} …"
+    assert all(part in long_answer() for part in row.excerpts)
+    whole = await shelf.ask(Strategy.FUSED, "when is the rudder greased with tallow?", 5000)
+    assert fold(long_answer()) in whole.text
+    assert all(row.excerpts == () for row in whole.rows)
+
+
+async def test_a_context_is_filled_where_candidates_are_left():
+    shelf = Shelf()
+    for session in range(1, 4):
+        shelf.said(session, "How do I keep the boat?", long_answer())
+    await shelf.fill()
+    for budget in (200, 500, 1000):
+        assert (await shelf.ask(Strategy.FUSED, "how is the boat kept?", budget)).tokens >= 0.8 * budget
+
+
+async def test_what_you_said_is_asked_of_the_other():
+    shelf = Shelf()
+    shelf.said(1, "I use tallow on my rudder.", "Tallow is best for a rudder, of all greases.")
+    for session in range(2, 8):
+        shelf.said(session, "I like my garden.", "A garden is a fine thing.")
+    await shelf.fill()
+    question = "What did you recommend for my rudder?"
+    assert texts(await shelf.ask(Strategy.FUSED, question, 18)) == ["Tallow is best for a rudder, of all greases."]
+    assert texts(await shelf.ask(Strategy.FUSED, "What do I use on my rudder?", 14)) == ["I use tallow on my rudder."]
+
+
 async def test_nothing_is_remembered_of_an_empty_conversation():
     shelf = Shelf()
     for kind in (Strategy.CURRENT, Strategy.INSIGHT, Strategy.FUSED):
@@ -264,11 +307,11 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     shelf.said(1, *told)
     (read,) = await FeatureCache(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
     alike = np.ones((3, 4), dtype=np.float32) / 2
-    material = ScoringInput(read.turns, positions(shelf.segments), alike, read.features, np.zeros(3))
+    material = ScoringInput([replace(read, vectors=alike, around=np.asarray([1.75, 2, 1.75], dtype=np.float32))], {})
     sought = QuestionFeatures(read_question("Soup?", SPEAKERS), {"soup": 1}, alike[0], 2)
-    assert score_turns(material, sought, FeatureWeights(length=0)).argmax() == 1
-    nothing = FeatureWeights(length=0, salience=0, particulars=0, reaction=0, question=0, answer=0)
-    assert score_turns(material, sought, nothing).tolist() == [0, 0, 0]
+    assert score_passages(material, sought, FeatureWeights(length=0)).argmax() == 1
+    nothing = FeatureWeights(length=0, states=0, particulars=0, reaction=0, question=0, answer=0)
+    assert score_passages(material, sought, nothing).tolist() == [0, 0, 0]
 
 
 @settings(max_examples=25)
@@ -293,6 +336,9 @@ def test_a_question_names_people_times_and_kinds():
     assert read_question("where do I live now?", SPEAKERS, "Ben").present
     assert not read_question("where was I before now?", SPEAKERS).present
     assert read_question("how many dogs?", SPEAKERS).count
+    asked = read_question("what did you tell me?", SPEAKERS, "Ben")
+    assert (asked.replies, asked.named, asked.asker, asked.is_own) == (True, frozenset(), "Ben", True)
+    assert not read_question("what would you recommend?", SPEAKERS, "Ben").replies
 
 
 @pytest.mark.parametrize(
@@ -336,7 +382,7 @@ def test_neighbours_count_within_touching_segments_only():
     shelf.said(1, "c", index=1)
     shelf.said(1, "d", index=3)
     shelf.said(2, "e")
-    where = positions(shelf.segments)
+    where = positions([(one.session, one.index, len(one.lines)) for one in shelf.segments])
     blended = add_neighbours(np.eye(5), where, (0.3, 0.6, 1.0, 0.4, 0.2))
     assert blended[2].tolist() == [0.3, 0.6, 1.0, 0.0, 0.0]
     assert blended[0].tolist() == [1.0, 0.4, 0.2, 0.0, 0.0]
@@ -355,11 +401,11 @@ async def test_a_text_is_embedded_once():
             return await super().embed(texts)
 
     cache = FeatureCache(Counting())
-    first = await cache.read_texts(["a boat", "a dog"], SPEAKERS)
-    again = await cache.read_texts(["a dog", "a cat"], SPEAKERS)
+    first = await cache.read_vectors(["a boat", "a dog"], SPEAKERS)
+    again = await cache.read_vectors(["a dog", "a cat"], SPEAKERS)
     assert counted == [2, 1]
-    assert again["a dog"][0] == first["a dog"][0]
-    await cache.read_texts(["a dog"], ("Dog",))
+    assert np.array_equal(again["a dog"], first["a dog"])
+    await cache.read_vectors(["a dog"], ("Dog",))
     assert counted == [2, 1, 1]
 
 
@@ -380,10 +426,11 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     assert cache.missing([reply, boat], SPEAKERS) == []
     assert await cache.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
     assert counted == [3]
-    assert [turn.tokens for turn in first[0].turns] == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
+    costs = [one.tokens + one.row_tokens for one in first[0].passages]
+    assert costs == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
     changed = boat.model_copy(update={"lines": boat.lines[:1]})
     assert cache.missing([changed, reply], SPEAKERS) == [changed]
-    assert [len(one.turns) for one in await cache.read_segments([changed], SPEAKERS, {})] == [1]
+    assert [len(one.passages) for one in await cache.read_segments([changed], SPEAKERS, {})] == [1]
 
 
 async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the_same():
@@ -410,8 +457,7 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
     for one, other in zip(again, fresh, strict=True):
         assert np.array_equal(one.vectors, other.vectors)
         assert np.array_equal(one.features, other.features)
-        assert one.turns == other.turns
-    assert fresh[0].features[0, SALIENCE] > 0 > fresh[-1].features[-1, SALIENCE]
+        assert one.passages == other.passages
     others = await FeatureCache(Counting()).read_segments(segments, ("Zoe",), stored)
     assert len(others) == len(segments)
     assert len(counted) == 2

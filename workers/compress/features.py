@@ -1,7 +1,8 @@
-"""Features of a segment's lines for retrieval, computed once when the segment is stored."""
+"""Vectors of a segment's passages for retrieval, computed once when the segment is stored."""
 
 import base64
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,48 +10,63 @@ from numpy.typing import NDArray
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
-from eunoe.workers.text.language import is_english
-from eunoe.workers.text.statements import line_salience
+from eunoe.workers.text.names import without_names
+from eunoe.workers.text.passages import cut_passages
 
-DIGITS = 2
-"""Digits to which a salience is rounded."""
+_LEVELS = 127.0
+"""Steps of a component to each side of zero; the largest component of a vector takes all of them."""
 
 
 class LineFeatures(Value):
-    """The features of a segment's lines, for one embedder and one set of names."""
+    """The vectors of the passages of a segment's lines, for one embedder and one set of names."""
 
     embedder: str
     speakers: tuple[str, ...]
     """Speakers, whose names were left out of the embedded texts."""
-    worth: tuple[float, ...]
-    """The salience of each line (`line_salience`); 0 for the responder's own lines."""
+    passages: int = 0
+    """Number of passages; 0 in rows written before lines were cut, which are not read."""
     vectors: str
-    """Base64 of little-endian 16-bit floats, shape (lines, dimensions)."""
+    """Base64 of signed bytes, shape (passages, dimensions); their direction counts, not their length."""
+    worth: tuple[float, ...] = ()
+    """Only in rows written before lines were cut."""
 
     def unpacked(self) -> NDArray[np.float32]:
-        """The vectors, shape (lines, dimensions)."""
-        flat = np.frombuffer(base64.b64decode(self.vectors), dtype="<f2").astype(np.float32)
-        return flat.reshape(len(self.worth), -1)
+        """The unit vectors, shape (passages, dimensions)."""
+        flat = np.frombuffer(base64.b64decode(self.vectors), dtype=np.int8)
+        return _unit(flat.astype(np.float32).reshape(self.passages, -1))
 
 
-def line_saliences(lines: Sequence[Line], speakers: Sequence[str]) -> list[float]:
-    """The salience of each line of a segment; 0 for the responder's own lines."""
-    english = is_english([line.text for line in lines if line.is_evidence])
-    return [round(line_salience(line, speakers, english), DIGITS) if line.is_evidence else 0.0 for line in lines]
+def passage_texts(lines: Sequence[Line], speakers: Sequence[str]) -> list[str]:
+    """The texts of the lines' passages in order, as they are embedded: without the speakers' names."""
+    cut = ((line.text, cut_passages(line.text)) for line in lines)
+    return list(
+        chain.from_iterable(
+            (without_names(text[span.start : span.end], speakers) for span in spans) for text, spans in cut
+        )
+    )
 
 
 def quantized(vectors: Vectors) -> NDArray[np.float32]:
     """The vectors in the precision of `LineFeatures`, so that stored and fresh features are equal."""
-    return vectors.astype("<f2").astype(np.float32)
+    return _unit(_levels(vectors).astype(np.float32))
 
 
-def build_features(
-    vectors: Vectors, saliences: Sequence[float], embedder: str, speakers: tuple[str, ...]
-) -> LineFeatures:
-    """The features of a segment; ``vectors`` has a row for each of its lines."""
+def build_features(vectors: Vectors, embedder: str, speakers: tuple[str, ...]) -> LineFeatures:
+    """The vectors of a segment; ``vectors`` has a row for each of its passages."""
     return LineFeatures(
         embedder=embedder,
         speakers=speakers,
-        worth=tuple(saliences),
-        vectors=base64.b64encode(vectors.astype("<f2").tobytes()).decode(),
+        passages=len(vectors),
+        vectors=base64.b64encode(_levels(vectors).tobytes()).decode(),
     )
+
+
+def _levels(vectors: Vectors) -> NDArray[np.int8]:
+    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), np.float32(1e-9))
+    levels: NDArray[np.int8] = np.rint(vectors / largest * np.float32(_LEVELS)).astype(np.int8)
+    return levels
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-9))
+    return unit

@@ -6,7 +6,7 @@ from itertools import chain
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
 from eunoe.schemas.ports import Compressor, Embedder, StateStore, Vectors
-from eunoe.workers.compress.features import LineFeatures, build_features, line_saliences
+from eunoe.workers.compress.features import LineFeatures, build_features, passage_texts
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (
     READINGS,
@@ -25,7 +25,6 @@ from eunoe.workers.compress.segments import (
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.models.offload import offload
 from eunoe.workers.stores.term_counts import frequency_writes
-from eunoe.workers.text.names import without_names
 
 CODE = "compress/1"
 
@@ -71,14 +70,13 @@ class CompressStage:
     async def _read(
         self, parts: Sequence[tuple[Line, ...]], texts: Sequence[str], speakers: tuple[str, ...]
     ) -> tuple[Vectors, list[LineFeatures]]:
-        """The vectors of ``texts`` and each part's line features, with one call for the whole session."""
-        said = [[without_names(line.text, speakers) for line in lines] for lines in parts]
+        """The vectors of ``texts`` and those of each part's passages, with one call for the whole session."""
+        said = await offload(sum(map(len, parts)), _passages, parts, speakers)
         vectors = await self._embedder.embed([*texts, *chain.from_iterable(said)])
-        saliences = await offload(sum(map(len, parts)), _saliences, parts, speakers)
         readings, start = [], len(texts)
-        for own, weights in zip(said, saliences, strict=True):
+        for own in said:
             rows = vectors[start : start + len(own)]
-            readings.append(build_features(rows, weights, self._embedder.name, speakers))
+            readings.append(build_features(rows, self._embedder.name, speakers))
             start += len(own)
         return vectors[: len(texts)], readings
 
@@ -92,5 +90,5 @@ class CompressStage:
         return [[next(compressed) for _ in lines] for lines in parts]
 
 
-def _saliences(parts: Sequence[tuple[Line, ...]], speakers: Sequence[str]) -> list[list[float]]:
-    return [line_saliences(lines, speakers) for lines in parts]
+def _passages(parts: Sequence[tuple[Line, ...]], speakers: Sequence[str]) -> list[list[str]]:
+    return [passage_texts(lines, speakers) for lines in parts]

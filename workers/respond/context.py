@@ -17,6 +17,8 @@ MIN_ROWS = 4
 """Lines below which a context or a dialogue is not halved."""
 REPLY_MARK = " (a reply from memory)"
 """Behind the speaker of an earlier reply of the responder."""
+GAP = "…"
+"""Printed where something of an utterance, or between two segments of a session, is left out."""
 NOTED = "Noted in this session"
 """Heading of the insights of the open session."""
 
@@ -41,6 +43,9 @@ class Row:
     """Whether it stands in a timeline."""
     is_noted: bool = False
     """Whether it is an insight of the open session."""
+    excerpts: tuple[str, ...] = ()
+    """The connected parts of a long utterance that the text shows; empty where it shows all of it. Only these are
+    quoted: what stands between two of them is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,21 @@ class Context:
 def line_row(number: int, line: Line) -> Row:
     """The row of an utterance."""
     return Row(number, line.speaker, line.text, line.at, (line.utterance_id,), line.reply_id)
+
+
+def excerpt_row(line: Line, spans: Sequence[tuple[int, int]]) -> Row:
+    """The row of parts of an utterance, not yet numbered; ``spans``: (start, end) in order, with gaps between them.
+
+    Without spans, or with one that is all of the utterance, the row shows the utterance whole.
+    """
+    row = line_row(0, line)
+    if not spans or (not line.text[: spans[0][0]].strip() and not line.text[spans[0][1] :].strip()):
+        return row
+    parts = tuple(line.text[start:end] for start, end in spans)
+    before = [GAP] if line.text[: spans[0][0]].strip() else []
+    behind = [GAP] if line.text[spans[-1][1] :].strip() else []
+    text = f" {GAP} ".join(parts)
+    return replace(row, text=" ".join([*before, text, *behind]), excerpts=parts)
 
 
 def memory_row(number: int, memory: Memory) -> Row:

@@ -1,6 +1,7 @@
 """Caches features and vectors of texts and segments, which do not depend on the question."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,33 +10,50 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.compress.reads import LineFeatures, line_saliences, quantized
-from eunoe.workers.respond.turns import CandidateTurn, TextFeatures, feature_matrix, line_turns, text_features
+from eunoe.workers.compress.reads import LineFeatures, quantized
+from eunoe.workers.respond.passages import (
+    SENSE_AROUND,
+    WINDOW,
+    CandidatePassage,
+    Floats,
+    TextFeatures,
+    add_neighbours,
+    feature_matrix,
+    segment_passages,
+    text_features,
+)
 from eunoe.workers.text.caches import CacheBySize, total_chars
 from eunoe.workers.text.names import without_names
+from eunoe.workers.text.passages import cut_passages
 
-MAX_TEXT_BYTES = 32 << 20
-"""Bytes of the readings of texts; about 16,000 utterances."""
+MAX_TEXT_BYTES = 8 << 20
+"""Bytes of the vectors of texts; about 5,000 texts."""
 MAX_SEGMENT_BYTES = 128 << 20
-"""Bytes of the features of segments, mostly vectors; about 4,000 segments."""
-_TERM_BYTES = 150
-"""Of a term and its count."""
+"""Bytes of the features of segments, vectors and terms; about 40,000 passages."""
+_TERM_BYTES = 60
+"""Of an occurrence of a term in a passage."""
 _OBJECT_BYTES = 400
-"""Of everything else of a text."""
+"""Of everything else of a passage or a text."""
 
-TextReading = tuple[TextFeatures, NDArray[np.float32]]
+Postings = Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+"""Term → the passages of a segment that contain it, and how often they do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFeatures:
-    """A segment with the features and vectors of its utterances."""
+    """A segment with the features and vectors of its passages."""
 
     segment: Segment
-    turns: tuple[CandidateTurn, ...]
+    passages: tuple[CandidatePassage, ...]
     vectors: NDArray[np.float32]
-    """Shape (turns, dimensions), unit rows."""
-    features: NDArray[np.float64]
-    """See `eunoe.workers.respond.turns.feature_matrix`."""
+    """Shape (passages, dimensions), unit rows."""
+    features: Floats
+    """See `eunoe.workers.respond.passages.feature_matrix`."""
+    postings: Postings
+    speakers: NDArray[np.str_]
+    """The speaker of each passage."""
+    around: NDArray[np.float32]
+    """Shape (passages,): length of each vector with its neighbours' added, see `SENSE_AROUND`."""
 
 
 @dataclass(slots=True)
@@ -43,7 +61,7 @@ class FeatureCache:
     """A least-recently-used cache, keyed by text and speakers' names."""
 
     embedder: Embedder
-    _texts: CacheBySize[bytes, TextReading] = field(default_factory=lambda: CacheBySize(MAX_TEXT_BYTES))
+    _texts: CacheBySize[bytes, NDArray[np.float32]] = field(default_factory=lambda: CacheBySize(MAX_TEXT_BYTES))
     _segments: CacheBySize[tuple[str, tuple[str, ...]], SegmentFeatures] = field(
         default_factory=lambda: CacheBySize(MAX_SEGMENT_BYTES)
     )
@@ -55,19 +73,17 @@ class FeatureCache:
     async def read_segments(
         self, segments: Sequence[Segment], speakers: tuple[str, ...], stored: Mapping[str, LineFeatures]
     ) -> list[SegmentFeatures]:
-        """The features of segments, in their order; ``stored`` has features computed when they were stored.
+        """The features of segments, in their order; ``stored`` has vectors computed when they were stored.
 
         Raises `Unavailable` if the embedder's endpoint is unavailable.
         """
         found = {segment.segment_id: self._known(segment, speakers) for segment in segments}
         fresh = [segment for segment in segments if found[segment.segment_id] is None]
-        fitting = {id_: one for id_, one in stored.items() if self._fits(one, speakers)}
-        alone = [segment for segment in fresh if segment.segment_id not in fitting]
-        texts = dict.fromkeys(line.text for segment in alone for line in segment.lines)
-        read = await self.read_texts(texts, speakers) if texts else {}
+        cut = {segment.segment_id: _cut(segment) for segment in fresh}
+        vectors = {id_: one.unpacked() for id_, one in stored.items() if self._fits(one, cut.get(id_, ()), speakers)}
+        vectors |= await self._embedded([one for one in fresh if one.segment_id not in vectors], cut, speakers)
         for segment in fresh:
-            known = fitting.get(segment.segment_id)
-            one = self._read(segment, speakers, read) if known is None else _from_stored(segment, speakers, known)
+            one = _read(segment, cut[segment.segment_id], vectors[segment.segment_id], speakers)
             found[segment.segment_id] = one
             self._segments.put((segment.segment_id, speakers), one, _size_of_segment(one))
         return [features for segment in segments if (features := found[segment.segment_id]) is not None]
@@ -76,20 +92,27 @@ class FeatureCache:
         found = self._segments.get((segment.segment_id, speakers))
         return found if found is not None and found.segment is segment else None
 
-    def _fits(self, stored: LineFeatures, speakers: tuple[str, ...]) -> bool:
-        return (stored.embedder, stored.speakers) == (self.embedder.name, speakers)
+    def _fits(self, stored: LineFeatures, passages: Sequence[CandidatePassage], speakers: tuple[str, ...]) -> bool:
+        return (stored.embedder, stored.speakers, stored.passages) == (self.embedder.name, speakers, len(passages))
 
-    def _read(self, segment: Segment, speakers: Sequence[str], read: Mapping[str, TextReading]) -> SegmentFeatures:
-        vectors = np.zeros((len(segment.lines), self.embedder.dimensions), dtype=np.float32)
-        for place, line in enumerate(segment.lines):
-            vectors[place] = read[line.text][1]
-        turns = line_turns(segment, {text: features for text, (features, _) in read.items()})
-        return SegmentFeatures(
-            segment, turns, quantized(vectors), feature_matrix(turns, line_saliences(segment.lines, speakers))
-        )
+    async def _embedded(
+        self,
+        segments: Sequence[Segment],
+        cut: Mapping[str, tuple[CandidatePassage, ...]],
+        speakers: Sequence[str],
+    ) -> dict[str, NDArray[np.float32]]:
+        """Segment id → the vectors of its passages, in the precision in which they are stored."""
+        texts = [without_names(one.text, speakers) for segment in segments for one in cut[segment.segment_id]]
+        vectors = await self.embedder.embed(texts) if texts else np.zeros((0, self.embedder.dimensions), np.float32)
+        found, start = {}, 0
+        for segment in segments:
+            end = start + len(cut[segment.segment_id])
+            found[segment.segment_id] = quantized(vectors[start:end])
+            start = end
+        return found
 
-    async def read_texts(self, texts: Iterable[str], speakers: Sequence[str]) -> dict[str, TextReading]:
-        """Text → its features and its vector of shape (dimensions,), both without the speakers' names.
+    async def read_vectors(self, texts: Iterable[str], speakers: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Text → its vector of shape (dimensions,) without the speakers' names.
 
         Raises `Unavailable` if the embedder's endpoint is unavailable.
         """
@@ -99,26 +122,46 @@ class FeatureCache:
         fresh = {digest: text for text, digest in digests.items() if digest not in known}
         if fresh:
             vectors = await self.embedder.embed([without_names(text, speakers) for text in fresh.values()])
-            for (digest, text), vector in zip(fresh.items(), vectors, strict=True):
-                features = text_features(text, speakers)
-                known[digest] = (features, vector.copy())  # a row of its own: a view would keep the whole batch
-                self._texts.put(digest, known[digest], _size_of_text(features) + vector.nbytes)
+            for digest, vector in zip(fresh, vectors, strict=True):
+                known[digest] = vector.copy()  # a row of its own: a view would keep the whole batch
+                self._texts.put(digest, known[digest], _OBJECT_BYTES + vector.nbytes)
         return {text: known[digest] for text, digest in digests.items()}
 
 
-def _size_of_text(features: TextFeatures) -> int:
-    return _OBJECT_BYTES + _TERM_BYTES * len(features.counts)
+def _cut(segment: Segment) -> tuple[CandidatePassage, ...]:
+    return segment_passages(segment, [cut_passages(line.text) for line in segment.lines])
+
+
+def _read(
+    segment: Segment, passages: tuple[CandidatePassage, ...], vectors: NDArray[np.float32], speakers: Sequence[str]
+) -> SegmentFeatures:
+    features = [text_features(one.text, speakers) for one in passages]
+    return SegmentFeatures(
+        segment,
+        passages,
+        vectors,
+        feature_matrix(passages, features),
+        _postings(features),
+        np.asarray([one.line.speaker for one in passages], dtype=np.str_),
+        np.linalg.norm(add_neighbours(vectors, np.arange(len(vectors)) + WINDOW, SENSE_AROUND), axis=1),
+    )
+
+
+def _postings(features: Sequence[TextFeatures]) -> Postings:
+    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for place, one in enumerate(features):
+        for term, count in one.counts.items():
+            found[term].append((place, count))
+    return {
+        term: (tuple(place for place, _ in rows), tuple(count for _, count in rows)) for term, rows in found.items()
+    }
 
 
 def _size_of_segment(read: SegmentFeatures) -> int:
-    chars = total_chars(turn.line.text for turn in read.turns)
-    return read.vectors.nbytes + read.features.nbytes + chars + sum(_size_of_text(turn.features) for turn in read.turns)
-
-
-def _from_stored(segment: Segment, speakers: Sequence[str], stored: LineFeatures) -> SegmentFeatures:
-    features = {line.text: text_features(line.text, speakers) for line in segment.lines}
-    turns = line_turns(segment, features)
-    return SegmentFeatures(segment, turns, stored.unpacked(), feature_matrix(turns, stored.worth))
+    chars = total_chars(line.text for line in read.segment.lines)
+    terms = sum(len(places) for places, _ in read.postings.values())
+    own = _OBJECT_BYTES * (len(read.passages) + len(read.postings)) + _TERM_BYTES * terms
+    return read.vectors.nbytes + read.features.nbytes + read.speakers.nbytes + chars + own
 
 
 def _digest(names: bytes, text: str) -> bytes:

@@ -56,9 +56,12 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 _REPLIES = re.compile(
-    r"\b(?:you (?:ever )?(?:said|say|told|tell|suggest(?:ed)?|recommend(?:ed)?|mention(?:ed)?|proposed?|gave|give"
-    r"|wrote|listed|explain(?:ed)?|promised?|called|meant)|your (?:last |own )?(?:advice|suggestions?|recommendations?"
-    r"|answers?|reply|replies|lists?|plan|ideas?|words)|empfohlen|vorgeschlagen)\b|你说|你建议|你推荐|추천",
+    r"\b(?:(?:did|had|have|has) you (?:ever |also |already )?(?:say|said|tell|told|suggest(?:ed)?|recommend(?:ed)?"
+    r"|mention(?:ed)?|proposed?|give|given|write|written|list(?:ed)?|explain(?:ed)?|promised?|call(?:ed)?|mean|advised?)"
+    r"|you (?:ever |just |also |already )?(?:said|told|suggested|recommended|mentioned|proposed|gave|wrote|listed"
+    r"|explained|promised|called|meant|advised)"
+    r"|your (?:last |own |earlier |previous )?(?:advice|suggestions?|recommendations?|answers?|reply|replies|lists?"
+    r"|words)|empfohlen|vorgeschlagen)\b|你说|你建议|你推荐|추천",
     re.IGNORECASE,
 )
 MAX_TIMES = 100
@@ -92,24 +95,33 @@ class QuestionHints:
     past: bool
     """Whether it asks for a past state."""
     replies: bool
-    """Whether it asks for what the responder said."""
+    """Whether it asks for what the one spoken to said."""
+    named: frozenset[str] = frozenset()
+    """Participants it names."""
+    asker: str = ""
+    """The participant who asks; empty if unknown."""
+    is_own: bool = False
+    """Whether it is in the first person."""
 
 
 def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
     """Read the hints of a question; one in the first person is about ``asker``."""
     words = {word.casefold() for word in _WORD.findall(text)}
     named = {name for name in speakers if any(part.casefold() in words for part in _WORD.findall(name))}
-    if asker in speakers and _FIRST_PERSON.search(text):
-        named.add(asker)
+    is_own = _FIRST_PERSON.search(text) is not None
+    about = named | ({asker} if asker in speakers and is_own else set())
     past = _PAST.search(text) is not None
     return QuestionHints(
-        speakers=frozenset(named),
+        speakers=frozenset(about),
         times=tuple(read_times(text)[:MAX_TIMES]),
         when=_WHEN.search(text) is not None,
         count=_COUNT.search(text) is not None,
         present=_PRESENT.search(text) is not None and not past,
         past=past,
         replies=_REPLIES.search(text) is not None,
+        named=frozenset(named),
+        asker=asker if asker in speakers else "",
+        is_own=is_own,
     )
 
 

@@ -8,13 +8,10 @@ from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
-from eunoe.workers.respond.context import Context, Row, line_row, make_context, pack, write_day, write_row
+from eunoe.workers.respond.context import GAP, Context, Row, line_row, make_context, pack, write_day, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector
 from eunoe.workers.text.tokens import count_tokens
-
-GAP = "…"
-"""Printed between two segments of a session that are not adjacent."""
 
 
 @dataclass(frozen=True, slots=True)

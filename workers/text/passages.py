@@ -15,8 +15,9 @@ MAX_TOKENS = 80
 """Tokens of a passage."""
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
-_HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*\n]{1,120}\*\*:?\s*\Z)")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
+_HEADING = re.compile(r"^[ \t]{0,16}(?:#{1,6}[ \t]|\*\*[^*\n]{1,120}\*\*:?[ \t]{0,16}$)")
+_ITEM = re.compile(r"^[ \t]{0,16}(?:[-*+•]|\d{1,3}[.)]|[a-z][.)])[ \t]{1,16}")
+_FENCE = re.compile(r"^[ \t]{0,16}(?:```|~~~)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,16 @@ def cut_pieces(text: str, max_tokens: int = MAX_TOKENS) -> Iterator[PassageSpan]
         fence = _FENCE.match(written) is not None
         code, in_code = in_code or fence, in_code != fence
         opens = not code and _HEADING.match(written) is not None
-        for start, end in [(0, len(written))] if code or opens else sentence_spans(written):
+        for start, end in [(0, len(written))] if code or opens else _sentences(written):
             yield from _fitting(text, line.start() + start, line.start() + end, max_tokens, opens)
+
+
+def _sentences(line: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each sentence of a line; the mark of a list item belongs to its first sentence."""
+    mark = _ITEM.match(line)
+    lead = mark.end() if mark else 0
+    for start, end in sentence_spans(line[lead:]):
+        yield (0 if start == 0 else start + lead), end + lead
 
 
 def _fitting(text: str, start: int, end: int, max_tokens: int, opens: bool) -> Iterator[PassageSpan]:

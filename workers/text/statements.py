@@ -43,10 +43,6 @@ _ASIDE = re.compile(r",? (?:but|so|and) (?:please )?(?:do not|don['’]t) (?:tel
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
-MIN_SALIENCE, MAX_SALIENCE = -4.0, 3.0
-"""Bounds of `line_salience`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One or a few sentences of a line that say one thing."""
@@ -82,12 +78,6 @@ def statements_of(number: int, line: Line, speakers: Collection[str], english: b
     """The statements of one line. ``english``: whether the session is English; a single line may differ."""
     groups, speaks_english = _groups_of(line.text, tuple(speakers), english)
     return [Statement(number, line, group.text, group.salience, group.is_change, speaks_english) for group in groups]
-
-
-def line_salience(line: Line, speakers: Collection[str], english: bool) -> float:
-    """The salience of the line's best statement, from `MIN_SALIENCE` (it states nothing) to `MAX_SALIENCE`."""
-    groups, _ = _groups_of(line.text, tuple(speakers), english)
-    return min(max([MIN_SALIENCE, *(group.salience for group in groups)]), MAX_SALIENCE)
 
 
 @cached_by_length(lambda text, speakers, english: len(text) + total_chars(speakers), (400, 4096), (70_000, 32))

@@ -10,56 +10,68 @@ import numpy as np
 from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.respond.context import Row, memory_row
-from eunoe.workers.respond.fused.packing import DIGITS, Order, PackedUnit, timeline_tokens, tokens_of
+from eunoe.workers.respond.fused.packing import (
+    DIGITS,
+    Order,
+    PackedUnit,
+    ScoredPassage,
+    timeline_tokens,
+    tokens_of,
+)
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated
 from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights
+from eunoe.workers.respond.passages import CandidatePassage, Floats
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.timelines import ShownTimeline, timeline_source
 from eunoe.workers.respond.trees import ShownNode, node_source
-from eunoe.workers.respond.turns import CandidateTurn, Floats
 
 INSIGHT_SCORE = 1e6
 """Score of the open session's insights, above all others."""
 HISTORY_BONUS = 3.0
 """Added to a history's score if the question asks for the past."""
-CANDIDATE_BUDGETS = 2
-"""Utterances considered, in multiples of the budget; lower-ranked ones are never shown."""
+CANDIDATE_BUDGETS = 3
+"""Passages considered, in multiples of the budget; lower-ranked ones are never shown."""
 BEHIND_UTTERANCE, END_OF_SESSION = 1, 10**6
 """Order of a memory: behind the utterance it rests on, or at the end of its session."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateScores:
-    """The scores of utterances, from which other candidates get theirs."""
+    """The scores of passages, from which other candidates get theirs."""
 
-    turns: Mapping[str, CandidateTurn]
-    """Utterance id → the utterance."""
-    scores: Mapping[str, float]
-    """Utterance id → its score, with its length subtracted."""
-    ranked: Sequence[str]
-    """Utterance ids by score, best first; ties in log order."""
+    passages: Sequence[CandidatePassage]
+    """In log order."""
+    scores: Floats
+    """Shape (n,), the passages' lengths subtracted."""
+    best: Mapping[str, float]
+    """Utterance id → the best score of its passages, without the passage's length."""
+    orders: Mapping[str, tuple[int, int, int]]
+    """Utterance id → its place."""
     length: float
     """Subtracted for each e-fold of tokens."""
 
     @classmethod
-    def of(cls, turns: Sequence[CandidateTurn], scores: Floats, length: float) -> Self:
-        """From scored utterances in log order; ``scores`` has shape (n,)."""
-        ids = [turn.line.utterance_id for turn in turns]
-        ranked = [ids[place] for place in np.argsort(-np.round(scores, DIGITS), kind="stable")]
-        return cls(dict(zip(ids, turns, strict=True)), dict(zip(ids, scores.tolist(), strict=True)), ranked, length)
+    def of(cls, passages: Sequence[CandidatePassage], scores: Floats, length: float) -> Self:
+        """From scored passages in log order; ``scores`` has shape (n,)."""
+        best: dict[str, float] = {}
+        for one, score in zip(passages, scores.tolist(), strict=True):
+            fit = score + length * math.log(max(one.tokens + one.row_tokens, 1))
+            id_ = one.line.utterance_id
+            best[id_] = max(best.get(id_, -math.inf), fit)
+        return cls(passages, scores, best, {one.line.utterance_id: one.order for one in passages}, length)
 
-    def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[PackedUnit]:
-        """The best utterances that fit the budget, up to a multiple of it, except those in ``left_out``."""
-        found: list[PackedUnit] = []
+    def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[ScoredPassage]:
+        """The best passages that fit the budget, up to a multiple of it, except those of utterances in ``left_out``."""
+        found: list[ScoredPassage] = []
         spent = 0
-        for id_ in self.ranked:
-            turn = self.turns[id_]
+        for place in np.argsort(-np.round(self.scores, DIGITS), kind="stable").tolist():
+            one = self.passages[place]
             if spent > CANDIDATE_BUDGETS * budget_tokens:
                 break
-            if id_ not in left_out and turn.tokens <= budget_tokens:
-                found.append(PackedUnit(self.scores[id_], (*turn.order, 0), (turn.row,), turn.source, turn.tokens))
-                spent += turn.tokens
+            if one.line.utterance_id not in left_out and one.tokens + one.row_tokens <= budget_tokens:
+                found.append(ScoredPassage(float(self.scores[place]), one))
+                spent += one.tokens
         return found
 
     def memories(self, memories: Sequence[Memory], replaced: Collection[str]) -> list[PackedUnit]:
@@ -91,8 +103,8 @@ class CandidateScores:
         found = []
         for node in nodes:
             tokens = tokens_of(node.rows)
-            ids = [id_ for row in node.rows for id_ in row.cites if id_ in self.turns]
-            fit = sum(map(self._fit, ids)) / len(ids) if ids else 0.0
+            ids = [id_ for row in node.rows for id_ in row.cites if id_ in self.best]
+            fit = sum(self.best[id_] for id_ in ids) / len(ids) if ids else 0.0
             score = fit - self.length * math.log(tokens)
             source = node_source(node).model_copy(update={"score": round(score, 6)})
             order = (*node.last_place, END_OF_SESSION, BEHIND_UTTERANCE)
@@ -131,17 +143,14 @@ class CandidateScores:
         return PackedUnit(score, self._order(memories[-1]), rows, scored, tokens, source.relations, notes, is_extract)
 
     def _score(self, memories: Sequence[Memory], tokens: int) -> float:
-        """The best score of the utterances behind it, with its own length subtracted instead of theirs."""
-        ids = [line.utterance_id for memory in memories for line in memory.evidence if line.utterance_id in self.turns]
-        return max(map(self._fit, ids), default=0.0) - self.length * math.log(tokens)
-
-    def _fit(self, id_: str) -> float:
-        """The score of an utterance without its length."""
-        return self.scores[id_] + self.length * math.log(max(self.turns[id_].tokens, 1))
+        """The best score of the passages behind it, with its own length subtracted instead of theirs."""
+        ids = (line.utterance_id for memory in memories for line in memory.evidence)
+        fit = max((self.best[id_] for id_ in ids if id_ in self.best), default=0.0)
+        return fit - self.length * math.log(tokens)
 
     def _order(self, memory: Memory) -> Order:
         """The order directly behind the last utterance it rests on."""
-        known = [self.turns[line.utterance_id].order for line in memory.evidence if line.utterance_id in self.turns]
+        known = [self.orders[line.utterance_id] for line in memory.evidence if line.utterance_id in self.orders]
         return (
             (*max(known), BEHIND_UTTERANCE)
             if known

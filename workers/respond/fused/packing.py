@@ -1,17 +1,22 @@
 """Packs the best candidates of all kinds into one budget, without repetition, for strategy `fused`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from itertools import zip_longest
 
 from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.relations import Relation
-from eunoe.workers.respond.context import Context, Row, heading_of, make_context, write_row
+from eunoe.workers.respond.context import GAP, Context, Row, excerpt_row, heading_of, make_context, write_row
+from eunoe.workers.respond.passages import CandidatePassage
 from eunoe.workers.respond.timelines import HEADING
 from eunoe.workers.text.tokens import count_tokens
 
 DIGITS = 4
 """Digits to which scores are rounded: a z-score amplifies rounding differences of engines."""
+FURTHER = 0.5
+"""Subtracted from a passage for each passage of its utterance that is chosen already."""
+GAP_TOKENS = count_tokens(GAP)
 
 Order = tuple[int, int, int, int]
 """Session, segment in it, place in the segment, and rank at one place."""
@@ -50,6 +55,19 @@ class PackedUnit:
         return frozenset() if self.is_extract else self.cites
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredPassage:
+    """A passage of an utterance, shown beside others of it in one row."""
+
+    score: float
+    passage: CandidatePassage
+
+    @property
+    def utterance_id(self) -> str:
+        """The id of its utterance."""
+        return self.passage.line.utterance_id
+
+
 def tokens_of(rows: Sequence[Row]) -> int:
     """Tokens of rows; a row number of any length is one token."""
     return sum(count_tokens(write_row(row)) for row in rows)
@@ -60,36 +78,132 @@ def timeline_tokens(rows: Sequence[Row], notes: Sequence[str], relations: Sequen
     return count_tokens("\n".join(_timeline_lines(rows, notes, relations)))
 
 
-def choose(units: Sequence[PackedUnit], budget_tokens: int) -> Context:
-    """Choose the best units that fit the budget, and print them in time order.
+Candidate = PackedUnit | ScoredPassage
 
-    A unit that does not fit is skipped; smaller ones after it may still fit. A unit that rests only on utterances
-    covered by better ones is left out.
+
+@dataclass(slots=True)
+class _Choice:
+    """The candidates chosen so far, and the tokens that are left."""
+
+    left: int
+    units: list[PackedUnit] = field(default_factory=list)
+    excerpts: dict[str, list[ScoredPassage]] = field(default_factory=dict)
+    """Utterance id → its chosen passages."""
+    order: list[Candidate] = field(default_factory=list)
+    covered: set[str] = field(default_factory=set)
+    """Utterances that another unit stands for, or that are shown whole."""
+    days: set[tuple[int, str]] = field(default_factory=set)
+
+    def add(self, one: Candidate) -> None:
+        """Take a candidate where it fits and says more than what is chosen already."""
+        if isinstance(one, PackedUnit):
+            heading = one.order[0], heading_of(one.rows[-1])
+            if one.cites <= self.covered or not self._pay(one.tokens, heading):
+                return
+            self.units.append(one)
+            self.covered |= one.covers
+        else:
+            line, chosen = one.passage.line, self.excerpts.get(one.utterance_id, [])
+            heading = one.passage.session, heading_of(excerpt_row(line, ()))
+            if one.utterance_id in self.covered or not self._pay(_cost(one, chosen), heading):
+                return
+            self.excerpts[one.utterance_id] = [*chosen, one]
+            if len(chosen) + 1 == len(one.passage.spans):
+                self.covered.add(one.utterance_id)
+        self.order.append(one)
+
+    def _pay(self, tokens: int, heading: tuple[int, str]) -> bool:
+        cost = tokens + (0 if heading in self.days else count_tokens(heading[1]))
+        if cost > self.left:
+            return False
+        self.left -= cost
+        self.days.add(heading)
+        return True
+
+    def drop_last(self) -> None:
+        """Take back what was chosen last."""
+        last = self.order.pop()
+        if isinstance(last, PackedUnit):
+            self.units.remove(last)
+        elif len(chosen := self.excerpts[last.utterance_id]) > 1:
+            self.excerpts[last.utterance_id] = chosen[:-1]
+        else:
+            del self.excerpts[last.utterance_id]
+
+    def context(self) -> Context:
+        """The chosen candidates as a context."""
+        return lay_out_units([*self.units, *map(_excerpt, self.excerpts.values())])
+
+
+def _cost(one: ScoredPassage, chosen: Sequence[ScoredPassage]) -> int:
+    """The tokens that a passage adds to the chosen ones of its utterance; a gap that closes gives one back."""
+    pieces = [other.passage.piece for other in chosen]
+    last = len(one.passage.spans) - 1
+    gaps = _gaps([*pieces, one.passage.piece], last)
+    if not pieces:
+        return one.passage.row_tokens + one.passage.tokens + GAP_TOKENS * gaps
+    return one.passage.tokens + GAP_TOKENS * (gaps - _gaps(pieces, last))
+
+
+def _gaps(pieces: Iterable[int], last: int) -> int:
+    """The gap marks of an excerpt: before, between and behind the runs of its pieces."""
+    runs = _runs(pieces)
+    return len(runs) - 1 + (runs[0][0] > 0) + (runs[-1][-1] < last)
+
+
+def _runs(pieces: Iterable[int]) -> list[list[int]]:
+    """The pieces in order, in runs of neighbours."""
+    runs: list[list[int]] = []
+    for piece in sorted(pieces):
+        if runs and runs[-1][-1] == piece - 1:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs
+
+
+def _excerpt(chosen: Sequence[ScoredPassage]) -> PackedUnit:
+    """The row of the chosen passages of one utterance."""
+    first = chosen[0].passage
+    spans = [
+        (first.spans[run[0]].start, first.spans[run[-1]].end) for run in _runs(one.passage.piece for one in chosen)
+    ]
+    row = excerpt_row(first.line, spans)
+    return PackedUnit(max(one.score for one in chosen), (*first.order, 0), (row,), first.source, 0)
+
+
+def choose(candidates: Iterable[Candidate], budget_tokens: int) -> Context:
+    """Choose the best candidates that fit the budget, and print them in time order.
+
+    One that does not fit is skipped; smaller ones after it may still fit. A unit that rests only on utterances covered
+    by better ones is left out. Further passages of an utterance count less, the more of it is shown.
     """
-    chosen: list[PackedUnit] = []
-    covered: set[str] = set()
-    days: set[tuple[int, str]] = set()
-    left = budget_tokens
-    for unit in sorted(units, key=lambda unit: (-round(unit.score, DIGITS), unit.order, unit.source.id)):
-        if unit.tokens > left:
-            continue
-        heading = _heading(unit)
-        cost = unit.tokens + (0 if heading in days else count_tokens(heading[1]))
-        if cost > left or unit.cites <= covered:
-            continue
-        chosen.append(unit)
-        covered |= unit.covers
-        days.add(heading)
-        left -= cost
-    context = lay_out_units(chosen)
+    choice = _Choice(budget_tokens)
+    queue = [_queued(one, 0) for one in candidates]
+    heapify(queue)
+    while queue and choice.left > 0:
+        *_, known, one = heappop(queue)
+        shown = len(choice.excerpts.get(one.utterance_id, ())) if isinstance(one, ScoredPassage) else 0
+        if shown > known:
+            heappush(queue, _queued(one, shown))
+        else:
+            choice.add(one)
+    context = choice.context()
     while context.tokens > budget_tokens:  # a timeline between two units repeats a day heading
-        chosen.pop()
-        context = lay_out_units(chosen)
+        choice.drop_last()
+        context = choice.context()
     return context
 
 
-def _heading(unit: PackedUnit) -> tuple[int, str]:
-    return unit.order[0], heading_of(unit.rows[-1])
+_Queued = tuple[float, Order, str, int, int, Candidate]
+
+
+def _queued(one: Candidate, shown: int) -> _Queued:
+    """An entry of the queue, best first; ties in log order."""
+    if isinstance(one, PackedUnit):
+        return -round(one.score, DIGITS), one.order, one.source.id, -1, shown, one
+    order = (*one.passage.order, 0)
+    return -round(one.score - FURTHER * shown, DIGITS), order, one.passage.segment_id, one.passage.piece, shown, one
 
 
 def lay_out_units(units: Sequence[PackedUnit]) -> Context:

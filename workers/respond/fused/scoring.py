@@ -1,42 +1,51 @@
-"""Scores utterances for a question by a weighted sum of features.
+"""Scores passages for a question by a weighted sum of features.
 
-Each feature is a z-score over the candidates or a flag. The weights are round numbers, not fitted to a data set.
+Each feature is a z-score over the candidates or a flag. The weights are round numbers, the same for chats with an
+assistant and for talks among people, and not fitted to a data set.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from datetime import date
+from functools import cached_property
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eunoe.workers.respond.feature_cache import SegmentFeatures
 from eunoe.workers.respond.hints import QuestionHints, time_fit
-from eunoe.workers.respond.turns import (
+from eunoe.workers.respond.passages import (
     ASKS,
+    COLUMNS,
+    DAY,
     LENGTH,
+    LINE_TOKENS,
     NAMES,
     NUMBER,
     OWN,
     REACTS,
-    SALIENCE,
+    REPLY,
+    SENSE_AROUND,
+    STATES,
     TIME,
     TOKENS,
-    AnyFloats,
-    CandidateTurn,
+    WINDOW,
+    WISHES,
+    CandidatePassage,
     Floats,
     add_neighbours,
+    positions,
 )
 from eunoe.workers.text.terms import K1, B, idf
 
 WORDS_AROUND = (0.3, 0.6, 1.0, 0.4, 0.2)
-"""Weights of the words of the two utterances before, the utterance itself and the two after."""
-SENSE_AROUND = (0.25, 0.5, 1.0, 0.5, 0.25)
-"""The same weights for vectors."""
+"""Weights of the words of the two passages before, the passage itself and the two after."""
 MAX_WORDS = 512
-"""Different words of a question that are looked for in every utterance."""
-FEEDBACK = 5
-"""Number of best utterances used as feedback."""
+"""Different words of a question that are looked for in every passage."""
+LONG_TOKENS = 64
+"""Tokens above which an utterance is long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +58,19 @@ class FeatureWeights:
     words: float = 0.6
     """BM25, neighbours' words included."""
     around: float = 0.5
-    """Cosine, neighbours' vectors included."""
+    """Cosine, neighbours' cosines included."""
+    own: float = 0.3
+    """Cosine of the passage itself."""
     session_words: float = 0.2
     """Best BM25 in the session."""
     session_near: float = 0.2
     """Best cosine in the session."""
     memory: float = 0.2
     """Best cosine of a memory that rests on the utterance."""
-    feedback: float = 0.3
-    """Cosine to the mean of the best utterances."""
-    speaker: float = 3.0
-    """The question names its speaker."""
+    named: float = 3.0
+    """The question names its speaker, or what "you" said is asked for and it is another's."""
+    asker: float = 1.0
+    """The question is in the first person, and its speaker asks."""
     date: float = 3.0
     """The question names its time."""
     time_words: float = 0.6
@@ -70,31 +81,82 @@ class FeatureWeights:
     """It follows another speaker's question."""
     question: float = 0.3
     """Subtracted if it is a question."""
-    salience: float = 0.15
-    """Per point of salience, independent of the question."""
     particulars: float = 0.2
     """For each name, for a time, and for the first person."""
     reaction: float = 0.3
     """Subtracted if it begins with a reaction."""
+    states: float = 0.6
+    """It states something of its speaker."""
+    wish: float = 0.6
+    """It is a standing wish of the asker, or of anybody if no asker is known."""
     reply: float = 2.0
     """Subtracted if it is an earlier reply of the responder, which repeats others, unless replies are asked for."""
+    long: float = 1.5
+    """Subtracted for each e-fold of the utterance's tokens above `LONG_TOKENS`: the longer, the less of it counts."""
     length: float = 0.5
-    """Subtracted for each e-fold of tokens."""
+    """Subtracted for each e-fold of tokens of the passage."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoringInput:
-    """The candidate utterances in log order, with their vectors and features."""
+    """The candidate passages in log order, with their features."""
 
-    turns: Sequence[CandidateTurn]
-    where: NDArray[np.int64]
-    """See `eunoe.workers.respond.turns.positions`."""
-    vectors: NDArray[np.float32]
-    """Shape (n, dimensions), unit rows."""
-    features: Floats
-    """Shape (n, 9): see `eunoe.workers.respond.turns.feature_matrix`."""
-    memory: Floats
-    """Shape (n,): best cosine to the question of the memories that rest on each utterance."""
+    segments: Sequence[SegmentFeatures]
+    memory: Mapping[str, float]
+    """Utterance id → best cosine to the question of the found memories that rest on it."""
+
+    @cached_property
+    def passages(self) -> list[CandidatePassage]:
+        """All passages."""
+        return list(chain.from_iterable(one.passages for one in self.segments))
+
+    @cached_property
+    def where(self) -> NDArray[np.int64]:
+        """See `eunoe.workers.respond.passages.positions`."""
+        return positions([(one.segment.session, one.segment.index, len(one.passages)) for one in self.segments])
+
+    @cached_property
+    def apart(self) -> NDArray[np.int64]:
+        """The same positions, with empty ones between all segments."""
+        sizes = [len(one.passages) for one in self.segments]
+        return np.arange(sum(sizes)) + WINDOW * np.repeat(np.arange(1, len(sizes) + 1), sizes)
+
+    @cached_property
+    def lengths_around(self) -> Floats:
+        """The length of each vector with its neighbours' added."""
+        return np.maximum(np.concatenate([one.around for one in self.segments]).astype(np.float64), 1e-9)
+
+    @cached_property
+    def features(self) -> Floats:
+        """Shape (n, 13): see `eunoe.workers.respond.passages.feature_matrix`."""
+        return np.concatenate([np.zeros((0, len(COLUMNS))), *(one.features for one in self.segments)])
+
+    @cached_property
+    def speakers(self) -> NDArray[np.str_]:
+        """The speaker of each passage."""
+        return np.concatenate([one.speakers for one in self.segments])
+
+    @cached_property
+    def sessions(self) -> NDArray[np.int64]:
+        """The session of each passage."""
+        sizes = [len(one.passages) for one in self.segments]
+        return np.repeat([one.segment.session for one in self.segments], sizes)
+
+    def cosines(self, vector: NDArray[np.float32]) -> Floats:
+        """The cosine of each passage to a unit vector, shape (n,)."""
+        found = [np.zeros(0, dtype=np.float32), *(one.vectors @ vector for one in self.segments)]
+        return np.concatenate(found).astype(np.float64)
+
+    def counts(self, words: Sequence[str]) -> Floats:
+        """Counts of the words in each passage, shape (n, words)."""
+        found = np.zeros((len(self.passages), len(words)))
+        start = 0
+        for one in self.segments:
+            for column, word in enumerate(words):
+                if (rows := one.postings.get(word)) is not None:
+                    found[[start + place for place in rows[0]], column] = rows[1]
+            start += len(one.passages)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,51 +172,37 @@ class QuestionFeatures:
     """Number of participants of the conversation."""
 
 
-def score_turns(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
-    """One score per utterance, shape (n,).
-
-    Raises ``ValueError`` if the parts of ``inputs`` have different lengths.
-    """
-    if not len(inputs.turns) == len(inputs.where) == len(inputs.vectors) == len(inputs.features) == len(inputs.memory):
-        raise ValueError("turns, places, vectors, features and memory scores must have one length")
-    if not inputs.turns:
+def score_passages(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
+    """One score per passage, shape (n,)."""
+    if not inputs.segments or not inputs.passages:
         return np.zeros(0)
-    sessions = np.asarray([turn.order[0] for turn in inputs.turns])
-    fit = _topic(inputs, query, sessions, weights) + _flags(inputs, query, sessions, weights)
-    best = np.argsort(-fit, kind="stable")[:FEEDBACK]
-    fit = fit + weights.feedback * _z(inputs.vectors @ _unit(inputs.vectors[best].mean(axis=0)))
-    return fit - weights.length * np.log(inputs.features[:, TOKENS])
+    return _topic(inputs, query, weights) + _speaker(inputs, query, weights) + _form(inputs, query, weights)
 
 
-def _topic(
-    inputs: ScoringInput, query: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
-) -> Floats:
-    """The topical similarity of each utterance and its session to the question."""
+def _topic(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
+    """The topical similarity of each passage and its session to the question."""
     words = word_scores(inputs, query.words)
-    near = inputs.vectors @ query.vector
-    around = _unit(add_neighbours(inputs.vectors, inputs.where, SENSE_AROUND)) @ query.vector
+    near = inputs.cosines(query.vector)
+    around = add_neighbours(near, inputs.apart, SENSE_AROUND) / inputs.lengths_around
     return (
         weights.words * _z(words)
         + weights.around * _z(around)
-        + weights.session_words * _z(_best_of_session(words, sessions))
-        + weights.session_near * _z(_best_of_session(np.maximum(near, around), sessions))
-        + weights.memory * _z(inputs.memory)
+        + weights.own * _z(near)
+        + weights.session_words * _z(_best_of_session(words, inputs.sessions))
+        + weights.session_near * _z(_best_of_session(np.maximum(near, around), inputs.sessions))
+        + weights.memory * _z(_memory_scores(inputs))
     )
 
 
 def word_scores(inputs: ScoringInput, words: Mapping[str, float]) -> Floats:
-    """BM25 of each utterance, neighbours' words included, shape (n,); the first `MAX_WORDS` different words count."""
+    """BM25 of each passage, neighbours' words included, shape (n,); the first `MAX_WORDS` different words count."""
     wanted = dict(islice(words.items(), MAX_WORDS))
     if not wanted:
-        return np.zeros(len(inputs.turns))
-    counts = np.zeros((len(inputs.turns), len(wanted)))
-    for place, turn in enumerate(inputs.turns):
-        if not wanted.keys().isdisjoint(turn.features.counts):
-            counts[place] = [turn.features.counts.get(word, 0) for word in wanted]
+        return np.zeros(len(inputs.passages))
+    counts = inputs.counts(list(wanted))
     rarity = _rarity(counts) * np.asarray(list(wanted.values()))
-    lengths = inputs.features[:, LENGTH]
     near = add_neighbours(counts, inputs.where, WORDS_AROUND)
-    long = add_neighbours(lengths, inputs.where, WORDS_AROUND)
+    long = add_neighbours(inputs.features[:, LENGTH], inputs.where, WORDS_AROUND)
     norm = K1 * (1 - B + B * long / max(float(long.mean()), 1.0))
     scores: Floats = (near * (K1 + 1) / (near + norm[:, None])) @ rarity
     return scores
@@ -165,34 +213,63 @@ def _rarity(counts: Floats) -> Floats:
     return np.asarray([idf(int(n), len(counts)) for n in (counts > 0).sum(axis=0)])
 
 
-def _flags(
-    inputs: ScoringInput, query: QuestionFeatures, sessions: NDArray[np.int64], weights: FeatureWeights
-) -> Floats:
-    """The features of speaker, time and form."""
+def _memory_scores(inputs: ScoringInput) -> Floats:
+    """For each passage the best cosine of the found memories that rest on its utterance; the least if none does."""
+    if not inputs.memory:
+        return np.zeros(len(inputs.passages))
+    least = min(inputs.memory.values())
+    return np.asarray([inputs.memory.get(one.line.utterance_id, least) for one in inputs.passages], dtype=np.float64)
+
+
+def _speaker(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
+    """The features of speaker and person, and of the length of the utterance."""
     hints, features = query.hints, inputs.features
-    lines = [turn.line for turn in inputs.turns]
-    speakers = np.asarray([line.speaker for line in lines])
-    flags = weights.answer * _answers(features[:, ASKS], sessions, speakers) - weights.question * features[:, ASKS]
+    named = _is_of(inputs.speakers, hints.named)
+    asker = _is_of(inputs.speakers, {hints.asker} if hints.asker else ())
+    if hints.replies:
+        # what the other one said is long, and states nothing of the asker
+        return weights.named * (named if hints.named else asker_others(asker, hints))
+    flags = -weights.reply * features[:, REPLY]
+    flags -= weights.long * np.log(np.maximum(features[:, LINE_TOKENS] / LONG_TOKENS, 1.0))
+    flags += weights.states * features[:, STATES]
+    flags += weights.wish * features[:, WISHES] * (asker if hints.asker else 1.0)
+    if 0 < len(hints.named) < query.speakers:
+        flags += weights.named * named
+    elif hints.is_own:
+        flags += weights.asker * asker
+    return flags
+
+
+def _is_of(speakers: NDArray[np.str_], names: object) -> Floats:
+    return np.isin(speakers, list(names)).astype(np.float64)  # type: ignore[call-overload]
+
+
+def asker_others(asker: Floats, hints: QuestionHints) -> Floats:
+    """1 for what others than the asker said; zeros where no asker is known."""
+    return 1.0 - asker if hints.asker else np.zeros(len(asker))
+
+
+def _form(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
+    """The features of time and form."""
+    hints, features = query.hints, inputs.features
+    asks = features[:, ASKS]
+    flags = weights.answer * _answers(asks, inputs.sessions, inputs.speakers) - weights.question * asks
     flags += weights.particulars * features[:, [NAMES, TIME, OWN]].sum(axis=1)
-    flags += weights.salience * features[:, SALIENCE] - weights.reaction * features[:, REACTS]
-    if not hints.replies:
-        flags -= weights.reply * np.asarray([not line.is_evidence for line in lines])
-    if 0 < len(hints.speakers) < query.speakers:
-        flags += weights.speaker * np.isin(speakers, list(hints.speakers))
+    flags -= weights.reaction * features[:, REACTS]
     if hints.times:
-        days = {day: time_fit(hints.times, day) for day in {line.at.date() for line in lines}}
-        flags += weights.date * np.asarray([days[line.at.date()] for line in lines])
+        days, inverse = np.unique(features[:, DAY], return_inverse=True)
+        flags += weights.date * np.asarray([time_fit(hints.times, date.fromordinal(int(day))) for day in days])[inverse]
     for is_asked, weight, column in (
         (hints.when, weights.time_words, TIME),
         (hints.count, weights.numbers, NUMBER),
     ):
         if is_asked:
             flags += weight * features[:, column]
-    return flags
+    return flags - weights.length * np.log(features[:, TOKENS])
 
 
 def _answers(asks: Floats, sessions: NDArray[np.int64], speakers: NDArray[np.str_]) -> Floats:
-    """1 for each utterance that follows another speaker's question, else 0."""
+    """1 for each passage that follows another speaker's question, else 0."""
     found = np.zeros(len(asks))
     found[1:] = asks[:-1] * (sessions[1:] == sessions[:-1]) * (speakers[1:] != speakers[:-1])
     return found
@@ -212,9 +289,3 @@ def _z(values: NDArray[np.floating]) -> Floats:
     spread = float(wide.std())
     scaled: Floats = (wide - wide.mean()) / spread if spread > 1e-9 else np.zeros(len(wide))
     return scaled
-
-
-def _unit(rows: AnyFloats) -> AnyFloats:
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    unit: AnyFloats = rows / np.maximum(norms, 1e-9)
-    return unit

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
@@ -14,8 +12,8 @@ from eunoe.workers.link.reads import TimelineSettings, read_timelines
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.candidates import CandidateScores
-from eunoe.workers.respond.fused.packing import choose
-from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_turns
+from eunoe.workers.respond.fused.packing import Candidate, choose
+from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_passages
 from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.histories import histories, only_outdated
 from eunoe.workers.respond.memories import MemorySearch
@@ -23,7 +21,6 @@ from eunoe.workers.respond.parse_cache import ParseCache
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
 from eunoe.workers.respond.trees import ShownNode, TreeSource
-from eunoe.workers.respond.turns import COLUMNS, Floats, positions
 from eunoe.workers.text.queries import mixed_vector
 from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories
@@ -34,6 +31,36 @@ MAX_SEGMENTS_PER_SESSION = 64
 """Segments read of each such session."""
 MAX_SUCCESSIONS = 4
 """Steps of supersession that are followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """All that may be shown for a question, not yet scored."""
+
+    inputs: ScoringInput
+    question: QuestionFeatures
+    memories: tuple[Memory, ...]
+    """The found memories."""
+    known: Mapping[str, Memory]
+    """Memory id → the found memories and their successors."""
+    linked: tuple[ShownTimeline, ...]
+    aggregates: tuple[ShownNode, ...]
+
+
+def context_of(material: Material, query: Query, weights: FeatureWeights) -> Context:
+    """The best of the material that fits the budget of the question, in time order."""
+    inputs = material.inputs
+    scored = CandidateScores.of(inputs.passages, score_passages(inputs, material.question, weights), weights.length)
+    replaced = {id_ for insight in query.insights for id_ in insight.replaces}
+    candidates: list[Candidate] = [
+        *scored.utterances(only_outdated(material.known.values(), replaced), query.budget_tokens),
+        *scored.memories(material.memories, replaced),
+        *scored.histories(histories(material.memories, material.known), material.question.hints),
+        *scored.timelines(material.linked),
+        *scored.aggregates(material.aggregates),
+        *scored.insights(query),
+    ]
+    return choose(candidates, query.budget_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +79,13 @@ class FusedSource:
     parse_memory: ParseCache[Memory] = field(default_factory=lambda: ParseCache(Memory.from_json))
 
     async def recall(self, query: Query) -> Context:
-        """The best utterances, memories, histories and insights that fit the budget, in time order."""
-        read = await self.cache.read_texts(query.texts, query.speakers)
-        query = replace(query, vector=mixed_vector([read[text][1] for text in query.texts], query.weights))
+        """The best passages, memories, histories and insights that fit the budget, in time order."""
+        return context_of(await self.gather(query), query, self.weights)
+
+    async def gather(self, query: Query) -> Material:
+        """All that may be shown, not yet scored. Raises `Unavailable`."""
+        read = await self.cache.read_vectors(query.texts, query.speakers)
+        query = replace(query, vector=mixed_vector([read[text] for text in query.texts], query.weights))
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
         found, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
         memories = await self._with_looked_up(query, [memory for memory, _ in hits])
@@ -63,17 +94,7 @@ class FusedSource:
             self._with_successors(query.key, memories), self._linked(query.key, memories), self._aggregates(query)
         )
         inputs, question = await self._scoring_input(query, segments, memories)
-        scores = CandidateScores.of(inputs.turns, score_turns(inputs, question, self.weights), self.weights.length)
-        replaced = {id_ for insight in query.insights for id_ in insight.replaces}
-        units = [
-            *scores.utterances(only_outdated(known.values(), replaced), query.budget_tokens),
-            *scores.memories(memories, replaced),
-            *scores.histories(histories(memories, known), question.hints),
-            *scores.timelines(linked),
-            *scores.aggregates(aggregates),
-            *scores.insights(query),
-        ]
-        return choose(units, query.budget_tokens)
+        return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
 
     async def _segments(self, query: Query) -> list[Segment]:
         """The found segments, best first, then their neighbours, within the bound on lines."""
@@ -131,21 +152,15 @@ class FusedSource:
         missing = [segment.segment_id for segment in self.cache.missing(segments, query.speakers)]
         stored = await read_line_features(self.store, query.key, missing)
         found = await self.cache.read_segments(segments, query.speakers, stored)
-        texts = dict.fromkeys([*query.texts, *(m.text for m in memories)])
-        read = await self.cache.read_texts(texts, query.speakers)
-        vector = mixed_vector([read[text][1] for text in query.texts], query.weights)
-        cosines = {memory.memory_id: float(read[memory.text][1] @ vector) for memory in memories}
-        turns = [turn for one in found for turn in one.turns]
-        nothing = np.zeros((0, len(vector)), dtype=np.float32)
-        inputs = ScoringInput(
-            turns=turns,
-            where=positions(segments),
-            vectors=np.concatenate([nothing, *(one.vectors for one in found)]),
-            features=np.concatenate([np.zeros((0, len(COLUMNS))), *(one.features for one in found)]),
-            memory=_memory_scores([turn.line.utterance_id for turn in turns], memories, cosines),
-        )
+        read = await self.cache.read_vectors([*query.texts, *(m.text for m in memories)], query.speakers)
+        vector = mixed_vector([read[text] for text in query.texts], query.weights)
+        cosines: dict[str, float] = {}
+        for memory in memories:
+            near = float(read[memory.text] @ vector)
+            for line in memory.evidence:
+                cosines[line.utterance_id] = max(cosines.get(line.utterance_id, -1.0), near)
         hints = read_question(query.text, query.speakers, query.asker)
-        return inputs, QuestionFeatures(hints, query.terms, vector, len(query.speakers))
+        return ScoringInput(found, cosines), QuestionFeatures(hints, query.terms, vector, len(query.speakers))
 
 
 def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:
@@ -162,13 +177,3 @@ def _bounded(segments: Iterable[Segment], max_lines: int) -> list[Segment]:
             kept[segment.segment_id] = segment
             lines += len(segment.lines)
     return list(kept.values())
-
-
-def _memory_scores(ids: Sequence[str], memories: Sequence[Memory], cosines: Mapping[str, float]) -> Floats:
-    """For each utterance the best cosine of the found memories that rest on it; the least of all if none does."""
-    best: dict[str, float] = {}
-    for memory in memories:
-        for line in memory.evidence:
-            best[line.utterance_id] = max(best.get(line.utterance_id, -1.0), cosines[memory.memory_id])
-    least = min(cosines.values(), default=0.0)
-    return np.asarray([best.get(id_, least) for id_ in ids], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Candidate utterances, their features, and the features of their neighbours."""
+"""Candidate passages, their features, and the features of their neighbours."""
 
 import re
 from collections import Counter
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.memory import Segment
-from eunoe.workers.respond.context import REPLY_MARK, Row, line_row
+from eunoe.workers.respond.context import REPLY_MARK
+from eunoe.workers.text.intent import states_self, wishes
+from eunoe.workers.text.passages import PassageSpan
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 
@@ -19,7 +21,9 @@ Floats = NDArray[np.float64]
 AnyFloats = TypeVar("AnyFloats", NDArray[np.float32], NDArray[np.float64])
 
 WINDOW = 2
-"""Utterances before and after one whose features are added to it."""
+"""Passages before and after one whose features are added to it."""
+SENSE_AROUND = (0.25, 0.5, 1.0, 0.5, 0.25)
+"""Weights of the vectors of the two passages before in the segment, the passage itself and the two after."""
 
 NUMBER_AND_COLON = 2
 """Tokens of a row besides its speaker and text."""
@@ -46,7 +50,7 @@ _REACTION = re.compile(
     re.IGNORECASE,
 )
 MAX_NAMES = 3
-"""Maximum of names counted in one utterance."""
+"""Maximum of names counted in one passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,6 @@ class TextFeatures:
     """Term → count."""
     length: int
     """Number of terms."""
-    tokens: int
     asks: bool
     has_number: bool
     has_time: bool
@@ -67,6 +70,10 @@ class TextFeatures:
     """Whether it is in the first person."""
     reacts: bool
     """Whether it begins with a reaction to the previous utterance."""
+    states: bool
+    """Whether it states something of its speaker."""
+    wishes: bool
+    """Whether it says what its speaker always or never wants."""
 
 
 def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
@@ -78,32 +85,46 @@ def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
     return TextFeatures(
         counts=counts,
         length=counts.total(),
-        tokens=count_tokens(text),
         asks=text.rstrip().endswith("?"),
         has_number=has_digit or not words.isdisjoint(_NUMBERS),
         has_time=has_digit or not words.isdisjoint(_TIMES),
         names=min(len(names), MAX_NAMES),
         is_own=_OWN.search(text) is not None,
         reacts=_REACTION.match(text) is not None,
+        states=states_self(text),
+        wishes=wishes(text),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateTurn:
-    """An utterance of a segment, with all that does not depend on the question."""
+class CandidatePassage:
+    """A passage of an utterance of a segment, with its place."""
 
     line: Line
     segment_id: str
     order: tuple[int, int, int]
-    """Session, index of the segment in it, index in the segment."""
-    features: TextFeatures
+    """Session, index of the segment in it, index of the utterance in the segment."""
+    spans: tuple[PassageSpan, ...]
+    """All passages of the utterance."""
+    piece: int
+    """Its index among them."""
     tokens: int
-    """Tokens of its row."""
+    """Tokens of its text."""
+    line_tokens: int
+    """Tokens of the utterance's text."""
+    row_tokens: int
+    """Tokens of the utterance's row besides its text."""
 
     @property
-    def row(self) -> Row:
-        """Its row in a prompt, not yet numbered."""
-        return line_row(0, self.line)
+    def is_whole(self) -> bool:
+        """Whether it is all of its utterance."""
+        return len(self.spans) == 1
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        span = self.spans[self.piece]
+        return self.line.text[span.start : span.end]
 
     @property
     def source(self) -> Source:
@@ -124,18 +145,28 @@ class CandidateTurn:
         return self.order[0]
 
 
-def line_turns(segment: Segment, features: Mapping[str, TextFeatures]) -> tuple[CandidateTurn, ...]:
-    """The utterances of a segment; ``features`` has an entry for each of their texts."""
-    return tuple(_turn(line, segment, place, features[line.text]) for place, line in enumerate(segment.lines))
+def segment_passages(segment: Segment, spans: Sequence[Sequence[PassageSpan]]) -> tuple[CandidatePassage, ...]:
+    """The passages of a segment in order; ``spans`` has those of each of its utterances."""
+    found: list[CandidatePassage] = []
+    for place, (line, own) in enumerate(zip(segment.lines, spans, strict=True)):
+        mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
+        row = count_tokens(line.speaker) + NUMBER_AND_COLON + mark
+        order, whole = (segment.session, segment.index, place), sum(span.tokens for span in own)
+        found += (
+            CandidatePassage(line, segment.segment_id, order, tuple(own), piece, span.tokens, whole, row)
+            for piece, span in enumerate(own)
+        )
+    return tuple(found)
 
 
-ASKS, TIME, NUMBER, NAMES, OWN, REACTS, SALIENCE, TOKENS, LENGTH = COLUMNS = range(9)
-"""Columns of `feature_matrix`: is a question, has a time, has a number, number of names, first person, reacts,
-salience, tokens of the row, number of terms."""
+(ASKS, TIME, NUMBER, NAMES, OWN, REACTS, STATES, WISHES, TOKENS, LINE_TOKENS, LENGTH, REPLY, DAY) = COLUMNS = range(13)
+"""Columns of `feature_matrix`: is a question, has a time, has a number, number of names, first person, reacts, states
+something of its speaker, is a standing wish, tokens of its row if it stands alone, tokens of the utterance, number of
+terms, is the responder's own, ordinal of the day."""
 
 
-def feature_matrix(turns: Sequence[CandidateTurn], salience: Sequence[float]) -> Floats:
-    """The features of each utterance, shape (n, 9); see `ASKS` and the others."""
+def feature_matrix(passages: Sequence[CandidatePassage], features: Sequence[TextFeatures]) -> Floats:
+    """The features of each passage, shape (n, 13); see `ASKS` and the others."""
     rows = [
         (
             one.asks,
@@ -144,38 +175,35 @@ def feature_matrix(turns: Sequence[CandidateTurn], salience: Sequence[float]) ->
             one.names,
             one.is_own,
             one.reacts,
-            line_salience,
-            max(turn.tokens, 1),
+            one.states,
+            one.wishes,
+            max(passage.tokens + passage.row_tokens, 1),
+            max(passage.line_tokens, 1),
             one.length,
+            not passage.line.is_evidence,
+            passage.line.at.date().toordinal(),
         )
-        for turn, line_salience in zip(turns, salience, strict=True)
-        for one in (turn.features,)
+        for passage, one in zip(passages, features, strict=True)
     ]
     return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
 
 
-def _turn(line: Line, segment: Segment, place: int, features: TextFeatures) -> CandidateTurn:
-    mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
-    tokens = features.tokens + count_tokens(line.speaker) + NUMBER_AND_COLON + mark
-    return CandidateTurn(line, segment.segment_id, (segment.session, segment.index, place), features, tokens)
+def positions(places: Sequence[tuple[int, int, int]]) -> NDArray[np.int64]:
+    """The positions of the segments' passages on one axis; ``places``: session, index and passages of each segment.
 
-
-def positions(segments: Sequence[Segment]) -> NDArray[np.int64]:
-    """The positions of the segments' utterances on one axis; the segments come in log order.
-
-    Adjacent segments of a session are contiguous; between others `WINDOW` positions stay empty, so that unrelated
-    utterances are not neighbours.
+    The segments come in log order. Adjacent segments of a session are contiguous; between others `WINDOW` positions
+    stay empty, so that unrelated passages are not neighbours.
     """
-    found: list[int] = []
+    found: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
     free = WINDOW
     before: tuple[int, int] | None = None
-    for segment in segments:
-        if before is not None and before != (segment.session, segment.index - 1):
+    for session, index, length in places:
+        if before is not None and before != (session, index - 1):
             free += WINDOW
-        found += range(free, free + len(segment.lines))
-        free += len(segment.lines)
-        before = (segment.session, segment.index)
-    return np.asarray(found, dtype=np.int64)
+        found.append(np.arange(free, free + length))
+        free += length
+        before = (session, index)
+    return np.concatenate(found)
 
 
 def add_neighbours(values: AnyFloats, where: NDArray[np.int64], weights: Sequence[float]) -> AnyFloats:
