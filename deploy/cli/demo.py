@@ -1,6 +1,7 @@
 """`eunoe demo`."""
 
 import asyncio
+import signal
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from eunoe.deploy.cli.model_check import refuse_wrong_model
-from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.cli.output import Json, console, errors, note, print_json
+from eunoe.deploy.cli.page_address import page_opened
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.load import load_conversation
@@ -65,6 +67,10 @@ def demo(
     timeout: Annotated[
         float, typer.Option(help="Time without progress after which the demo fails, in seconds.")
     ] = 120.0,
+    page: Annotated[
+        bool,
+        typer.Option("--page", help="Serve the page on what is remembered then, and print its address, until Ctrl-C."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Play a conversation through the whole pipeline, then ask questions about it.
@@ -77,7 +83,7 @@ def demo(
     loaded = load_conversation(conversation, sample)
     chosen = loaded.questions if questions == "all" else loaded.questions[: _whole_number(questions)]
     loaded = LoadedConversation(loaded.conversation_id, loaded.events, chosen)
-    options = DemoOptions(strategy, budget, attach, workers, timeout, quiet=as_json, verbose=verbose)
+    options = DemoOptions(strategy, budget, attach, workers, timeout, quiet=as_json, verbose=verbose, page=page)
     report = asyncio.run(_demo(loaded, options))
     if as_json:
         print_json(report)
@@ -104,6 +110,8 @@ class DemoOptions:
     """Seconds."""
     quiet: bool
     verbose: bool
+    page: bool
+    """Whether the page is served when all is remembered, until Ctrl-C."""
 
 
 async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, Any]:
@@ -130,7 +138,19 @@ async def _demo(loaded: LoadedConversation, options: DemoOptions) -> dict[str, A
         report = _report(counts, asked, remembered, time.perf_counter() - started)
         if not options.quiet:
             _summary(report, options)
+        if options.page:
+            await _serve_page(settings, loaded.conversation_id)
         return report
+
+
+async def _serve_page(settings: Settings, conversation_id: str) -> None:
+    """Print the page's address, and serve it until Ctrl-C."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with page_opened(settings, DEFAULT_TENANT, conversation_id) as address:
+        errors.print(f"the page, until Ctrl-C: {address}", highlight=False, soft_wrap=True)
+        await stop.wait()
 
 
 async def _remember(

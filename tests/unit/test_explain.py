@@ -1,8 +1,12 @@
 """The reasons of a reply, over the pipeline in memory and over drawn parts."""
 
-import pytest
+from io import StringIO
 
-from eunoe.deploy.inspect.explain import Reasons, behind, explain, shown_ids
+import pytest
+from rich.console import Console
+
+from eunoe.deploy.inspect.explain import Explanation, Reasons, behind, explain, shown_ids
+from eunoe.deploy.inspect.explained import explanation_tree, holds
 from eunoe.schemas.events import Line, Provenance, Reply, Source, Strategy
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus
 from tests.support.gateway import LATER, SESSION, TestGateway, make_gateway, told
@@ -109,3 +113,30 @@ async def test_a_long_gone_reply_is_found_by_its_time(gateway):
         gateway.notes.texts.clear()
         near = await client.get(f"{C}/replies/{given['reply_id']}/why", params={"at": "2020-01-01T00:00:00Z"})
     assert near.status_code == 200
+
+
+async def test_the_reasons_are_drawn_for_the_terminal(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        body = {"text": "When did Ann move to Lyon?", "speaker": "Ben", "record": False}
+        given = (await client.post(f"{C}/asks", json=body)).json()
+        found = await client.get(f"{C}/replies/{given['reply_id']}/why")
+    console = Console(width=200, file=StringIO())
+    console.print(explanation_tree(Explanation.model_validate_json(found.content)))
+    drawn = console.file.getvalue()
+    for part in (
+        "cites",
+        "behind these",
+        "formed",
+        "offline rules",
+        "I moved to Lyon in March.",
+        "shown, but not cited",
+    ):
+        assert part in drawn
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"), [('{"text": "Ann said \\"yes\\"."}', True), ('{"text": "Ann said no."}', False), ("", False)]
+)
+def test_a_recorded_answer_that_holds_a_memory_is_found(answer, found):
+    assert holds(answer, ['Ann said "yes".']) is found
