@@ -1,7 +1,8 @@
 """Measures operations on contradictions and on labelled pairs, offline and by a language model.
 
 Contradictions are lines in DECODE's format, ``{"turns": [{"text", "agent_id"}], "is_contradiction"}``: whether the last
-turn contradicts an earlier one of its speaker. Pairs are lines ``{"memory", "summary", "label"}``. The length of a
+turn contradicts an earlier one of its speaker. Pairs are lines ``{"memory", "summary", "label"}``, with the ``speaker``
+where the sentences name one; `tests/papers/pairs` holds 120. The length of a
 dialogue is not used as a feature.
 """
 
@@ -75,10 +76,10 @@ async def evaluate_file(path: Path, operator: Operator | None = None) -> dict[st
     if dialogues:
         found["contradictions"] = score_dialogues(dialogues)
     if pairs:
-        texts = [(str(row["memory"]), str(row["summary"])) for row in pairs]
-        found["pairs"] = score_pairs(pairs, [operate(old, new) for old, new in texts])
+        texts = [(str(row["memory"]), str(row["summary"]), str(row.get("speaker") or _SPEAKER)) for row in pairs]
+        found["pairs"] = score_pairs(pairs, [operate(*one) for one in texts])
         if operator is not None:
-            verdicts = [await _judged(operator, old, new) for old, new in texts]
+            verdicts = [await _judged(operator, *one) for one in texts]
             found[MODEL_PAIRS] = score_pairs(pairs, verdicts)
     if len(dialogues) + len(pairs) < len(rows) or not found:
         raise Refused(f"{path}: every line needs 'turns' and 'is_contradiction', or 'memory', 'summary' and 'label'")
@@ -171,26 +172,26 @@ def score_pairs(rows: Sequence[Row], answered: Sequence[OperationVerdict]) -> Pa
     )
 
 
-def operate(memory: str, summary: str) -> OperationVerdict:
-    """The strict rules' verdict on two sentences about the same person."""
-    found = decide(parse_sentence(memory, _SPEAKER), parse_sentence(summary, _SPEAKER))
+def operate(memory: str, summary: str, speaker: str = _SPEAKER) -> OperationVerdict:
+    """The strict rules' verdict on two sentences about the same person, ``speaker``."""
+    found = decide(parse_sentence(memory, speaker), parse_sentence(summary, speaker))
     return found or OperationVerdict(Operation.APPEND, "nothing says otherwise")
 
 
-async def _judged(operator: Operator, memory: str, summary: str) -> OperationVerdict:
+async def _judged(operator: Operator, memory: str, summary: str, speaker: str) -> OperationVerdict:
     """The verdict of stage update on one pair."""
-    old, new = (_memory(text, session) for session, text in enumerate((memory, summary), 1))
+    old, new = (_memory(text, session, speaker) for session, text in enumerate((memory, summary), 1))
     return (await operator.operate([OperationPair(old, new)])).verdicts[0]
 
 
-def _memory(text: str, session: int) -> Memory:
+def _memory(text: str, session: int, speaker: str) -> Memory:
     at = _DAY + timedelta(days=session)
-    line = Line(utterance_id=f"u{session}", speaker=_SPEAKER, text=text, at=at)
+    line = Line(utterance_id=f"u{session}", speaker=speaker, text=text, at=at)
     return Memory(
         memory_id=f"m{session}",
         session=session,
         index=0,
-        speaker=_SPEAKER,
+        speaker=speaker,
         text=text,
         evidence=(line,),
         at=at,

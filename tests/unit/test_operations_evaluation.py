@@ -17,6 +17,8 @@ from tests.papers.replay import replay_file
 from tests.papers.roc import Scored, at_threshold, auc, auc_within, best_at_rate
 from tests.support.in_memory import HashEmbedder
 
+PAIRS = Path(__file__).parents[1] / "papers" / "pairs"
+
 
 def dialogue(first: str, last: str, contradicts: bool) -> dict[str, object]:
     turns = [{"text": first, "agent_id": 1}, {"text": "And you?", "agent_id": 0}, {"text": last, "agent_id": 1}]
@@ -45,6 +47,15 @@ def test_dialogues_and_pairs_are_scored(tmp_path: Path):
     assert pairs.by_label == {"REPLACE": "0/1", "APPEND": "1/1", "DELETE": "1/1"}
     assert pairs.set_f1 == pytest.approx(2 * 3 / (3 + 4))
     assert [row["label"] for row in pairs.wrong] == ["REPLACE"]
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_the_rules_find_most_changes_and_end_hardly_anything_wrongly(part: int):
+    """The rules were written with part 1 in sight; part 2 was written after them."""
+    pairs = asyncio.run(evaluate_file(PAIRS / f"part-{part}.jsonl"))["pairs"]
+    assert pairs.pairs == 60
+    assert pairs.accuracy >= 0.75
+    assert pairs.destructive_right >= 0.95
 
 
 class Deleting:

@@ -38,7 +38,9 @@ PLANNED = re.compile(
     r"\b(?:plan(?:s|ning|ned)? (?:to|on|for)|wants? to|would like to|hopes? to|hoping to|going to|intends? to|will|"
     r"considering|thinking (?:about|of)|about to|looking forward to|wish(?:es)? to|dreams? of|aims? to|decided to)\b"
 )
-WISHED = re.compile(r"\b(?:would|could|should|might|may|maybe|perhaps|if|hopefully|almost|nearly)\b")
+WISHED = re.compile(
+    r"\b(?:would|could|should|might|(?<!in )(?<!of )(?<!since )may|maybe|perhaps|if|hopefully|almost|nearly)\b"
+)
 DATED = re.compile(
     r"\b(?:\d{4}|\d{1,2}(?:st|nd|rd|th)|yesterday|today|tonight|last (?:night|week|weekend|month|year|summer|winter|"
     r"spring|fall|autumn|\w+day)|(?:this|the other) (?:morning|day|week|weekend)|\w+ (?:days?|weeks?|months?) ago|"
@@ -141,6 +143,7 @@ rich | poor
 city | country countryside
 awake | asleep
 pass passed passes | fail failed fails
+full | part
 gained gain | lost lose
 won win | lost lose
 start started begins | quit stopped finished ended

@@ -1,5 +1,6 @@
 """The offline operator's rules for English sentences: strict, APPEND in doubt."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from eunoe.workers.text.words import weight
@@ -17,11 +18,23 @@ from eunoe.workers.update.lexicon import (
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
 from eunoe.workers.update.slots import changed_slot
+from eunoe.workers.update.transitions import (
+    changed_measure,
+    first_time,
+    habit_ended,
+    last_word,
+    matter_settled,
+    older,
+    state_changed,
+)
 
 NEAR = 5
 MIN_WEIGHT = 3
 COVERED = 0.8
 SHORT = 7
+FEW = 3
+"""Most telling words of an old sentence that the denial of its last one ends, where it is said to be over."""
+OVER = re.compile(r"\b(?:any ?more|no longer)\b")
 Rule = Callable[[ParsedSentence, ParsedSentence], OperationVerdict | None]
 
 
@@ -45,7 +58,7 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
         return completed
     if old.other != new.other or new.looks_back or not (old.stems and new.stems):
         return None
-    rules: Sequence[Rule] = (_contained,) if _closed(old) else (_done, _contained, _healthy, _negated, _antonym, _slot)
+    rules: Sequence[Rule] = (_settled, _contained) if _closed(old) else _OPEN
     return next((verdict for rule in rules if (verdict := rule(old, new)) is not None), None)
 
 
@@ -153,6 +166,8 @@ def _negated(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
     denied = affirmed & new.negated
     if denied and not old.negated and len(denied) >= max(0.5 * len(affirmed), min(2, len(affirmed))):
         return OperationVerdict(Operation.REPLACE, f"it is no longer so: {_list(denied)}")
+    if denied and not old.negated and len(affirmed) <= FEW and OVER.search(new.plain) and last_word(old) in denied:
+        return OperationVerdict(Operation.REPLACE, f"it is over: {_list(denied)}")
     restored = old.negated & (new.stems - new.negated)
     if restored and not new.negated and len(restored) >= max(0.5 * len(old.stems), min(2, len(old.stems))):
         return OperationVerdict(Operation.REPLACE, f"it is so now: {_list(restored)}")
@@ -177,6 +192,27 @@ def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
         return None
     change = changed_slot(old, new)
     return OperationVerdict(Operation.REPLACE, change) if change else None
+
+
+def _settled(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
+    """DELETE if a search, a wait or a preparation of a short old sentence is over."""
+    if len(old.stems) > SHORT or new.planned or new.wished:
+        return None
+    because = matter_settled(old, new)
+    return OperationVerdict(Operation.DELETE, because) if because else None
+
+
+def _changed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
+    """REPLACE if a state of a short old sentence has ended in its usual way, or somebody is older now."""
+    if len(old.stems) > SHORT or new.planned or new.wished:
+        return None
+    reasons = (state_changed, older, changed_measure, habit_ended, first_time)
+    because = next((reason for find in reasons if (reason := find(old, new))), "")
+    return OperationVerdict(Operation.REPLACE, because) if because else None
+
+
+_OPEN: Sequence[Rule] = (_settled, _done, _changed, _contained, _healthy, _negated, _antonym, _slot)
+"""The rules for an old sentence that may cease to hold, in the order of their application."""
 
 
 def _list(stems: frozenset[str]) -> str:

@@ -1,0 +1,305 @@
+"""States that end in a known way: learning and having passed, owning and having sold, searching and having found.
+
+Each rule needs a cue in both sentences, and the same object wherever a person may have several.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from eunoe.workers.text.terms import terms
+from eunoe.workers.text.words import weight
+from eunoe.workers.update.parsing import ParsedSentence
+
+_WORDS = r"[\w'-]{1,30}"
+_OBJECT = rf"({_WORDS}(?: {_WORDS}){{0,4}} ?)"
+MIN_WEIGHT = 3
+"""Weight of a word that names an object."""
+
+
+class Same(Enum):
+    """Ways in which the objects of two sentences agree."""
+
+    HEAD = "head"
+    """Their heads are one noun."""
+    ANY = "any"
+    """The head of one is anywhere in the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A state and the end of it."""
+
+    state: re.Pattern[str]
+    end: re.Pattern[str]
+    because: str
+    object: Same | None = None
+    """The agreement of the captured objects; `None` where a person has one such state at a time."""
+
+
+_CHANGES = (
+    Transition(
+        re.compile(r"\bpregnant\b|\bexpect(?:s|ing) (?:an? |(?:my|his|her|their) )?(?:first |second |third )?"
+                   r"(?:baby|child|twins)\b"),
+        re.compile(r"\b(?:gave|given) birth\b|\bhad (?:an?|(?:my|her|his|their)) (?:baby|babies|son|daughter|twins)\b|"
+                   r"\bbaby (?:was|is) born\b|\bmiscarriage\b"),
+        "the child is born",
+    ),
+    Transition(
+        re.compile(r"\b(?:learn(?:s|ing)? (?:how )?to drive|taking driving lessons|takes driving lessons|"
+                   r"(?:has|have) a learner)\b"),
+        re.compile(r"\bpassed (?:\w+ )?(?:driving |road )?test\b|\bdriv(?:ing|er's) licen[cs]e\b"),
+        "the driving test is passed",
+    ),
+    Transition(
+        re.compile(r"\bstud(?:y|ies|ying)\b|\b(?:at|in) (?:university|college|law school|med(?:ical)? school)\b|"
+                   r"\b(?:is|am|'m) (?:an? )?(?:\w+ )?student\b"),
+        re.compile(r"\bgraduated\b|\bdropped out of (?:university|college|\w+ school)\b|"
+                   r"\b(?:finished|completed|got|earned) (?:my|her|his|their|an?) (?:\w+ ){0,2}degree\b"),
+        "the studies are over",
+    ),
+    Transition(
+        re.compile(r"\bvegetarian\b|\bvegan\b"),
+        re.compile(r"\b(?:eat(?:s|ing)?|started eating|went back to eating) (?:\w+ )?"
+                   r"(?:meat|chicken|beef|pork|bacon|steak)\b"),
+        "meat is eaten again",
+    ),
+    Transition(
+        re.compile(r"\b(?:unemployed|out of work|jobless|between jobs|(?:looking|searching|hunting) for "
+                   r"(?:an? )?(?:new )?(?:\w+ )?(?:job|work|position))\b"),
+        re.compile(r"\b(?:started|began) (?:working|work|(?:an? |my|her|his|their) ?(?:new )?job|at)\b|"
+                   r"\b(?:got|found|landed|took|accepted) (?:an? |the )?(?:new )?(?:\w+ ){0,2}(?:job|position)\b|"
+                   r"\b(?:got|was) hired\b"),
+        "there is a job",
+    ),
+    Transition(
+        re.compile(r"\b(?:lives?|living|stay(?:s|ing)?) with (?:my|his|her|their|[a-z]+'s) (?:parents|mother|father|"
+                   r"mom|mum|dad|family|sister|brother|grandmother|grandparents|flatmates?|roommates?)\b"),
+        re.compile(r"\bmoved out\b|\bmoved into (?:my|his|her|their|an?) own\b|\b(?:got|found|rented|bought) "
+                   r"(?:my|his|her|their|an?) (?:own )?(?:place|flat|apartment|house|home)\b"),
+        "another home",
+    ),
+    Transition(
+        re.compile(r"\b(?:rents?|renting|(?:has|have) a room|shares? an? (?:flat|apartment)|(?:lives?|living) in an? "
+                   r"(?:[\w-]+ ){0,2}(?:room|flat|apartment|studio|dorm|house))\b"),
+        re.compile(r"\bbought (?:an?|my|his|her|their) (?:[\w-]+ ){0,3}(?:house|flat|apartment|condo|home|place)\b|"
+                   r"\bmoved (?:out|into (?:an?|my|his|her|their) (?:[\w-]+ ){0,3}(?:house|flat|apartment|place|home))"
+                   r"\b"),
+        "another home",
+    ),
+    Transition(
+        re.compile(r"\b(?:look|search|hunt|apply|wait)ing for " + _OBJECT),
+        re.compile(r"\b(?:found|got|bought|landed|adopted|rented|chose|picked) " + _OBJECT),
+        "what was looked for is found",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\b(?:owns?|drives?|rides?|(?:has|have)|keeps?|bought|got) " + _OBJECT),
+        re.compile(r"\b(?:sold|gave away|given away|got rid of|scrapped|traded in) " + _OBJECT),
+        "it is not owned any more",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|(?:is|am|'m) an? \w+) (?:as|at|for|in|with) "
+                   + _OBJECT),
+        re.compile(r"\b(?:quit|left|resigned from|retired from|(?:was|got) (?:fired|laid off|let go) (?:from|by)) "
+                   + _OBJECT),
+        "the job is over",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\bplan(?:s|ned|ning)? (?:to|on|for|an?) " + _OBJECT + r"|\b(?:going|wants|hopes) to " + _OBJECT),
+        re.compile(r"\b(?:cancell?ed|called off|postponed|gave up on|decided against|dropped) " + _OBJECT),
+        "the plan is off",
+        Same.ANY,
+    ),
+)  # fmt: skip
+_SETTLED = (
+    Transition(
+        re.compile(r"\b(?:lost|misplaced|can't find|cannot find|is missing) " + _OBJECT + r"|\b" + _OBJECT
+                   + r"(?:is|are|has gone|went|got) (?:missing|lost)\b"),
+        re.compile(r"\b(?:found|got back|recovered|tracked down) " + _OBJECT + r"|\b" + _OBJECT
+                   + r"(?:turned up|was found|were found|is back|came back|has been found)\b"),
+        "what was lost is back",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\b(?:waiting|waits) (?:for|on) " + _OBJECT),
+        re.compile(r"\b" + _OBJECT + r"(?:(?:finally|has|have|been|was|were) ){0,3}(?:arrived|came|come|delivered)\b"
+                   r"|\b(?:received|got|heard back about) " + _OBJECT),
+        "the wait is over",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\b(?:preparing|studying|revising|cramming|practising|practicing|training) for " + _OBJECT),
+        re.compile(r"\b(?:passed|failed|aced|finished|sat|took|completed) " + _OBJECT),
+        "it is behind them",
+        Same.HEAD,
+    ),
+    Transition(
+        re.compile(r"\bin (?:the )?(?:hospital|intensive care|rehab)\b|\bhospitali[sz]ed\b"),
+        re.compile(r"\b(?:home|back|released|discharged|out|sent home) (?:again )?(?:from|of) (?:the )?"
+                   r"(?:hospital|intensive care|rehab)\b|\bdischarged\b"),
+        "the stay is over",
+    ),
+)  # fmt: skip
+
+
+def state_changed(old: ParsedSentence, new: ParsedSentence) -> str:
+    """The reason why the new sentence says what holds instead of the old one; empty if none is known."""
+    return _ended(_CHANGES, old, new)
+
+
+def matter_settled(old: ParsedSentence, new: ParsedSentence) -> str:
+    """The reason why the matter of the old sentence is over with the new one; empty if none is known."""
+    return _ended(_SETTLED, old, new)
+
+
+def _ended(transitions: tuple[Transition, ...], old: ParsedSentence, new: ParsedSentence) -> str:
+    return next((one.because for one in transitions if _applies(one, old, new)), "")
+
+
+def _applies(one: Transition, old: ParsedSentence, new: ParsedSentence) -> bool:
+    ends = _objects(one.end, new)
+    states = _objects(one.state, old) if ends else []
+    if one.object is None:
+        return bool(states)
+    return any(_agree(state, end, one.object) for state in states for end in ends)
+
+
+def _objects(pattern: re.Pattern[str], text: ParsedSentence) -> list[str]:
+    """The captured object of each affirmed match; empty where the pattern captures none."""
+    return [
+        next((group for group in found.groups() if group), "")
+        for found in pattern.finditer(text.plain)
+        if not _DENIED.search(text.plain[max(0, found.start() - 16) : found.start()])
+    ]
+
+
+_DENIED = re.compile(r"\b(?:not|never|no longer|n't|almost|nearly|without)(?: \w+)?\s*$|n't(?: \w+)?\s*$")
+
+
+def _agree(state: str, end: str, how: Same) -> bool:
+    if how is Same.HEAD:
+        return bool(_head(state) & _head(end))
+    return bool(_head(state) & _telling(end) or _telling(state) & _head(end))
+
+
+_STOP = re.compile(r"\b(?:and|but|with|at|in|on|for|from|to|because|so|since|after|by|near|of|who|which|that|when)\b")
+
+
+def _head(phrase: str) -> frozenset[str]:
+    """The stem of the last telling word before a preposition or conjunction."""
+    words = _telling_words(_STOP.split(f"{phrase} ")[0])
+    return frozenset(terms(words[-1])) if words else frozenset()
+
+
+def _telling(phrase: str) -> frozenset[str]:
+    return frozenset(stem for word in _telling_words(phrase) for stem in terms(word))
+
+
+def _telling_words(phrase: str) -> list[str]:
+    return [word for word in phrase.split() if weight(word.strip("'-")) >= MIN_WEIGHT and terms(word)]
+
+
+_YEARS = re.compile(r"\b(\w+)[ -]years?[ -]olds?\b")
+_IS = re.compile(r"(?:\b(?:is|am)|'m) (?:now |just |only |already )?(\w+(?:-\w+)?)(?= ?(?:$|[.,;!]| (?:now|today)\b))")
+_TURNED = re.compile(r"\bturn(?:ed|s|ing) (\w+)\b(?! (?:miles|kilomet\w+|pages|hours|minutes))")
+_LOW = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_FIGURES = {word: number for number, word in enumerate(_LOW.split())} | {
+    word: 10 * number for number, word in enumerate(_TENS.split(), 2)
+}
+_ORDINALS = {word: number for number, word in enumerate(["first", "second", "third", "fourth", "fifth", "sixth"], 1)}
+_MEASURED = re.compile(r"\b(weigh|earn|pay|cost|measure)s? (?:about |around |over |only |just )?(\w+(?:-\w+)?)")
+_OWNED = re.compile(r"\b(?:has|have|owns?|keeps?) (\w+) (\w+)")
+_GAINED = re.compile(r"\b(?:got|adopted|bought|had|gave birth to) (?:a|an|her|his|their|my) (\w{1,10}) (\w{1,30})")
+_STOPPED = re.compile(r"\b(?:stopped|quit|quits|gave up|given up) (\w+ing)\b([^.,;!?]*)")
+_FIRST = re.compile(r"\bfirst\b|\bfinally\b|\bfor the first time\b")
+_NEVER = re.compile(r"\bnever\b")
+
+
+def older(old: ParsedSentence, new: ParsedSentence) -> str:
+    """The reason, where both tell an age and the new one is higher; the subjects are the caller's matter."""
+    before, after = _stated_ages(old), _turned_ages(new) or _stated_ages(new)
+    if len(before) == len(after) == 1 and before < after:
+        return f"{after[0]} years old now"
+    return ""
+
+
+def _stated_ages(text: ParsedSentence) -> list[int]:
+    return list(_figures(_YEARS, text)) or list(_figures(_IS, text))
+
+
+def _turned_ages(text: ParsedSentence) -> list[int]:
+    return list(_figures(_TURNED, text))
+
+
+def _figures(pattern: re.Pattern[str], text: ParsedSentence) -> Iterator[int]:
+    for found in pattern.finditer(text.plain):
+        number = _number(found[1])
+        if number is not None:
+            yield number
+
+
+def _number(word: str) -> int | None:
+    if word.isdecimal() and len(word) <= 3:
+        return int(word)
+    tens, _, unit = word.partition("-")
+    if tens in _FIGURES and (not unit or unit in _FIGURES):
+        return _FIGURES[tens] + _FIGURES.get(unit, 0)
+    return None
+
+
+def last_word(text: ParsedSentence) -> str:
+    """The stem of the last telling word; empty if there is none."""
+    return next((word.stem for word in reversed(text.words) if word.stem), "")
+
+
+def changed_measure(old: ParsedSentence, new: ParsedSentence) -> str:
+    """The reason, where both give one measure of a person, or a number of owned things, and the later differs."""
+    after = {found[1]: _number(found[2]) for found in _MEASURED.finditer(new.plain)}
+    for found in _MEASURED.finditer(old.plain):
+        before = _number(found[2])
+        if before is not None and after.get(found[1]) not in {None, before}:
+            return f"{found[1]}s {after[found[1]]} now"
+    return _more(old, new)
+
+
+def _more(old: ParsedSentence, new: ParsedSentence) -> str:
+    gained = [(found[1], _stems_of(found[2])) for found in _GAINED.finditer(new.plain)]
+    for found in _OWNED.finditer(old.plain):
+        count = _number(found[1])
+        for word, thing in gained:
+            total = _ORDINALS.get(word)
+            if count and total and total > count and thing and thing == _stems_of(found[2]):
+                return f"{total} of them now"
+    return ""
+
+
+def _stems_of(word: str) -> frozenset[str]:
+    return frozenset(terms(word))
+
+
+def habit_ended(old: ParsedSentence, new: ParsedSentence) -> str:
+    """The reason, where somebody has stopped doing what the old sentence says they do."""
+    if not old.words or old.negated:
+        return ""
+    verb = next((word.stem for word in old.words if word.stem), "")
+    for found in _STOPPED.finditer(new.plain):
+        of = frozenset(terms(found[2])) & new.stems
+        if verb and _stems_of(found[1]) == {verb} and (of & old.stems or not of or new.dated or old.stems == {verb}):
+            return f"no {found[1]} any more"
+    return ""
+
+
+def first_time(old: ParsedSentence, new: ParsedSentence) -> str:
+    """The reason, where something never done has been done."""
+    noun = last_word(old)
+    if noun and _NEVER.search(old.plain) and _FIRST.search(new.plain) and noun in new.stems - new.negated:
+        return f"the first {noun}"
+    return ""
