@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import Ask, Line, Provenance
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Hit
-from eunoe.workers.respond.context import latest, pack
+from eunoe.workers.respond.context import GAP, latest, pack
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
-from eunoe.workers.respond.segments import GAP, Excerpt, lay_out_excerpts, least_tokens, shorter
+from eunoe.workers.respond.segments import MAX_TOKENS, Excerpt, lay_out_excerpts, least_tokens, shorter, shown_lines
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import START, ended, make_pipeline, utterance
@@ -36,7 +36,7 @@ def segment(session: int, index: int, texts: list[str]) -> Segment:
 
 
 def excerpts(*segments: Segment) -> list[Excerpt]:
-    return [Excerpt(one, 1.0, len(one.lines)) for one in segments]
+    return [Excerpt(one, 1.0, shown_lines(one, {})) for one in segments]
 
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=6), max_size=6), st.integers(1, 120))
@@ -60,6 +60,19 @@ def test_the_day_stands_once_a_session_and_a_gap_is_marked():
         "3 January 2026",
         "3 Ann: later",
     ]
+
+
+def test_a_long_segment_is_shown_in_excerpts():
+    told = [f"Step {number}: tighten the bolt, oil the hinge, and note the day in the book." for number in range(60)]
+    told[30] = "Step 30: the lantern wants paraffin, never petrol."
+    long = segment(1, 0, ["what now?", "\n".join(told), "thanks"])
+    shown = shown_lines(long, {"paraffin": 2.0, "lantern": 1.0})
+    (answer,) = (one.row for one in shown if one.line.utterance_id == "1.0.1")
+    assert "the lantern wants paraffin" in answer.text
+    assert answer.text.startswith(f"{GAP} ") or answer.text.endswith(f" {GAP}")
+    assert all(part in long.lines[1].text for part in answer.excerpts)
+    assert sum(count_tokens(one.row.text) for one in shown) <= MAX_TOKENS + 10
+    assert [one.line.utterance_id for one in shown] == sorted(one.line.utterance_id for one in shown)
 
 
 def test_what_does_not_fit_is_passed_over_and_smaller_ones_still_come():

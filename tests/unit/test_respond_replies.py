@@ -48,6 +48,15 @@ def task(*rows: Row, asked: str = "where is my boat?", kind: Strategy = Strategy
     return ReplyTask("Ben", line(asked), (), context(*rows, kind=kind), SPEAKERS)
 
 
+async def test_a_quotation_never_goes_over_a_gap():
+    parts = ("The hull is blue.", "My boat is in Oslo.")
+    cut = row(1, f"… {parts[0]} … {parts[1]} …", excerpts=parts)
+    reply = await OfflineReplier(HashEmbedder()).reply(task(cut))
+    assert "“My boat is in Oslo.”" in reply.text
+    assert "…" not in reply.text
+    assert {one.cites for one in reply.cited} == {("u1",)}
+
+
 class Scripted:
     """Answers as it was told to, in order; the last one for ever."""
 

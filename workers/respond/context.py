@@ -47,6 +47,11 @@ class Row:
     """The connected parts of a long utterance that the text shows; empty where it shows all of it. Only these are
     quoted: what stands between two of them is left out."""
 
+    @property
+    def quotable(self) -> "tuple[Row, ...]":
+        """The row as parts that may be quoted: one for each excerpt, or the row itself."""
+        return tuple(replace(self, text=part, excerpts=()) for part in self.excerpts) or (self,)
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

@@ -52,6 +52,8 @@ class SegmentFeatures:
     postings: Postings
     speakers: NDArray[np.str_]
     """The speaker of each passage."""
+    pieces: NDArray[np.int64]
+    """Number of passages of each utterance."""
     around: NDArray[np.float32]
     """Shape (passages,): length of each vector with its neighbours' added, see `SENSE_AROUND`."""
 
@@ -143,6 +145,7 @@ def _read(
         feature_matrix(passages, features),
         _postings(features),
         np.asarray([one.line.speaker for one in passages], dtype=np.str_),
+        np.asarray([len(one.spans) for one in passages if one.piece == 0], dtype=np.int64),
         np.linalg.norm(add_neighbours(vectors, np.arange(len(vectors)) + WINDOW, SENSE_AROUND), axis=1),
     )
 

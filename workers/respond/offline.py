@@ -36,7 +36,7 @@ class OfflineReplier:
 
     async def reply(self, task: ReplyTask) -> DraftReply:
         """Quotations with speaker and day, or a statement that nothing is remembered. Raises `Unavailable`."""
-        rows = [row for row in task.rows.values() if row.reply_id is None]
+        rows = [part for row in task.rows.values() if row.reply_id is None for part in row.quotable]
         made_by = Provenance(code=CODE, model=f"quotation + {self.embedder.name}")
         if not rows:
             return DraftReply(NOTHING, (), made_by)

@@ -1,26 +1,59 @@
-"""Strategy `segment`: topic segments within a token budget, in time order (SeCom, sections 2.1 and 2.3)."""
+"""Strategy `segment`: topic segments within a token budget, in time order (SeCom, sections 2.1 and 2.3).
 
-from collections.abc import Callable, Sequence
+A long segment is shown in excerpts: its passages that share most with the question.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
-from eunoe.workers.respond.context import GAP, Context, Row, line_row, make_context, pack, write_day, write_row
+from eunoe.workers.respond.context import (
+    GAP,
+    Context,
+    Row,
+    excerpt_row,
+    make_context,
+    pack,
+    write_day,
+    write_row,
+)
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.text.terms import query_vector
+from eunoe.workers.text.passages import PassageSpan, cut_passages
+from eunoe.workers.text.terms import idf, query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
+
+MAX_TOKENS = 400
+"""Tokens of a segment that is shown whole; of a longer one so much is shown in excerpts."""
+
+Spans = tuple[tuple[int, int], ...]
+"""(start, end) of the connected parts of an utterance that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    """A line of a segment, whole or in excerpts."""
+
+    line: Line
+    spans: Spans = ()
+    """Empty where it is shown whole."""
+
+    @property
+    def row(self) -> Row:
+        """Its row, not yet numbered."""
+        return excerpt_row(self.line, self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The first ``lines`` lines of a segment, and its score."""
+    """Lines of a segment, and its score."""
 
     segment: Segment
     score: float
-    lines: int
+    lines: tuple[ShownLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +76,59 @@ class SegmentSource:
         )
         scores = {hit.id: hit.score for hit in hits}
         found = await read_segments(self.store, query.key, list(scores), self.parse)
-        ranked = [Excerpt(segment, scores[segment.segment_id], len(segment.lines)) for segment in found]
+        most = max(stats.segments, *frequencies.values(), 1)
+        weights = {term: n * idf(frequencies.get(term, 0), most) for term, n in query.terms.items()}
+        ranked = [Excerpt(one, scores[one.segment_id], shown_lines(one, weights)) for one in found]
         return pack(ranked, query.budget_tokens, lay_out_excerpts, shorter, least_tokens)
+
+
+def shown_lines(segment: Segment, weights: Mapping[str, float], max_tokens: int = MAX_TOKENS) -> tuple[ShownLine, ...]:
+    """The lines of a segment; of a long one the passages with the most of the terms that ``weights`` has.
+
+    Among equal passages the first ones are shown.
+    """
+    if sum(count_tokens(line.text) for line in segment.lines) <= max_tokens:
+        return tuple(map(ShownLine, segment.lines))
+    cut = [
+        (place, piece, span)
+        for place, line in enumerate(segment.lines)
+        for piece, span in enumerate(cut_passages(line.text))
+    ]
+    fits = [_fit(segment.lines[place].text[span.start : span.end], weights) for place, _, span in cut]
+    chosen: dict[int, dict[int, PassageSpan]] = {}
+    left = max_tokens
+    for index in sorted(range(len(cut)), key=lambda index: (-round(fits[index], 6), index)):
+        place, piece, span = cut[index]
+        if span.tokens <= left:
+            chosen.setdefault(place, {})[piece] = span
+            left -= span.tokens
+    return tuple(ShownLine(segment.lines[place], _joined(chosen[place])) for place in sorted(chosen))
+
+
+def _fit(text: str, weights: Mapping[str, float]) -> float:
+    return sum(weights.get(term, 0.0) for term in set(terms(text)))
+
+
+def _joined(pieces: Mapping[int, PassageSpan]) -> Spans:
+    """The spans of pieces by their numbers, neighbours joined."""
+    found: list[tuple[int, int]] = []
+    for piece in sorted(pieces):
+        span = pieces[piece]
+        if piece - 1 in pieces:
+            found[-1] = (found[-1][0], span.end)
+        else:
+            found.append((span.start, span.end))
+    return tuple(found)
 
 
 def shorter(excerpt: Excerpt) -> Excerpt | None:
     """The excerpt without its last line; `None` if it has only one."""
-    return replace(excerpt, lines=excerpt.lines - 1) if excerpt.lines > 1 else None
+    return replace(excerpt, lines=excerpt.lines[:-1]) if len(excerpt.lines) > 1 else None
 
 
 def least_tokens(excerpt: Excerpt) -> int:
     """A lower bound on its tokens in a context: its rows, less a gap mark that it may close."""
-    rows = (line_row(0, line) for line in excerpt.segment.lines[: excerpt.lines])
-    return sum(count_tokens(write_row(row)) for row in rows) - 1
+    return sum(count_tokens(write_row(one.row)) for one in excerpt.lines) - 1
 
 
 def lay_out_excerpts(excerpts: Sequence[Excerpt]) -> Context:
@@ -66,9 +139,7 @@ def lay_out_excerpts(excerpts: Sequence[Excerpt]) -> Context:
     before: Segment | None = None
     for excerpt in ordered:
         printed += _heading(before, excerpt.segment)
-        fresh = [
-            line_row(number, line) for number, line in enumerate(excerpt.segment.lines[: excerpt.lines], len(rows) + 1)
-        ]
+        fresh = [replace(one.row, number=number) for number, one in enumerate(excerpt.lines, len(rows) + 1)]
         rows += fresh
         printed += map(write_row, fresh)
         before = excerpt.segment
@@ -88,6 +159,6 @@ def _source(excerpt: Excerpt) -> Source:
         id=segment.segment_id,
         session=segment.session,
         at=segment.lines[0].at,
-        utterance_ids=segment.utterance_ids[: excerpt.lines],
+        utterance_ids=tuple(one.line.utterance_id for one in excerpt.lines),
         score=excerpt.score,
     )

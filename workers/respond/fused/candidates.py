@@ -18,10 +18,11 @@ from eunoe.workers.respond.fused.packing import (
     timeline_tokens,
     tokens_of,
 )
+from eunoe.workers.respond.fused.scoring import ScoringInput
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated
 from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights
-from eunoe.workers.respond.passages import CandidatePassage, Floats
+from eunoe.workers.respond.passages import TOKENS, CandidatePassage, Floats
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.timelines import ShownTimeline, timeline_source
 from eunoe.workers.respond.trees import ShownNode, node_source
@@ -52,14 +53,21 @@ class CandidateScores:
     """Subtracted for each e-fold of tokens."""
 
     @classmethod
-    def of(cls, passages: Sequence[CandidatePassage], scores: Floats, length: float) -> Self:
+    def of(cls, inputs: ScoringInput, scores: Floats, length: float) -> Self:
         """From scored passages in log order; ``scores`` has shape (n,)."""
-        best: dict[str, float] = {}
-        for one, score in zip(passages, scores.tolist(), strict=True):
-            fit = score + length * math.log(max(one.tokens + one.row_tokens, 1))
-            id_ = one.line.utterance_id
-            best[id_] = max(best.get(id_, -math.inf), fit)
-        return cls(passages, scores, best, {one.line.utterance_id: one.order for one in passages}, length)
+        if not len(scores):
+            return cls((), scores, {}, {}, length)
+        starts = np.cumsum(inputs.pieces) - inputs.pieces
+        fits = np.maximum.reduceat(scores + length * np.log(inputs.features[:, TOKENS]), starts).tolist()
+        orders = [inputs.passages[start].order for start in starts.tolist()]
+        ids = inputs.utterance_ids
+        return cls(
+            inputs.passages,
+            scores,
+            dict(zip(ids, fits, strict=True)),
+            dict(zip(ids, orders, strict=True)),
+            length,
+        )
 
     def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[ScoredPassage]:
         """The best passages that fit the budget, up to a multiple of it, except those of utterances in ``left_out``."""

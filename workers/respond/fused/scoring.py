@@ -111,6 +111,16 @@ class ScoringInput:
         return list(chain.from_iterable(one.passages for one in self.segments))
 
     @cached_property
+    def utterance_ids(self) -> list[str]:
+        """The ids of the utterances in log order."""
+        return [line.utterance_id for one in self.segments for line in one.segment.lines]
+
+    @cached_property
+    def pieces(self) -> NDArray[np.int64]:
+        """The number of passages of each utterance."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(one.pieces for one in self.segments)])
+
+    @cached_property
     def where(self) -> NDArray[np.int64]:
         """See `eunoe.workers.respond.passages.positions`."""
         return positions([(one.segment.session, one.segment.index, len(one.passages)) for one in self.segments])
@@ -218,7 +228,7 @@ def _memory_scores(inputs: ScoringInput) -> Floats:
     if not inputs.memory:
         return np.zeros(len(inputs.passages))
     least = min(inputs.memory.values())
-    return np.asarray([inputs.memory.get(one.line.utterance_id, least) for one in inputs.passages], dtype=np.float64)
+    return np.repeat([inputs.memory.get(id_, least) for id_ in inputs.utterance_ids], inputs.pieces)
 
 
 def _speaker(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:

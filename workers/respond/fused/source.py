@@ -50,7 +50,7 @@ class Material:
 def context_of(material: Material, query: Query, weights: FeatureWeights) -> Context:
     """The best of the material that fits the budget of the question, in time order."""
     inputs = material.inputs
-    scored = CandidateScores.of(inputs.passages, score_passages(inputs, material.question, weights), weights.length)
+    scored = CandidateScores.of(inputs, score_passages(inputs, material.question, weights), weights.length)
     replaced = {id_ for insight in query.insights for id_ in insight.replaces}
     candidates: list[Candidate] = [
         *scored.utterances(only_outdated(material.known.values(), replaced), query.budget_tokens),
