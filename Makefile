@@ -61,7 +61,7 @@ bench-gateway: install  ## measure what the gateway adds to an event and to an a
 	$(BIN)/python -m tests.bench.bench_gateway $(ARGS)
 
 .PHONY: load-gateway
-load-gateway: install  ## load on two gateways beside an import, while servers fail (three brokers of Apache Kafka)
+load-gateway: install  ## load on two gateways beside an import, while servers fail (three brokers of Apache Kafka; ARGS=--brief: half a minute)
 	$(BIN)/python -m tests.faults.gateway $(ARGS)
 
 .PHONY: bench-timelines

@@ -16,11 +16,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.imports.imported import ImportSession
@@ -36,6 +37,11 @@ from tests.faults.replicas import Replicas, open_replicas
 
 CONVERSATIONS = 40
 IMPORTED = 20
+BRIEF: dict[str, Any] = {
+    "asks": 20.0, "events": 20.0, "streams": 500, "seconds": 10.0, "brokers": 0, "faults": False, "imports": False,
+    "echo": True,
+}  # fmt: skip
+"""A load of less than a minute, of the gateways alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,12 @@ class Options:
     brokers: int
     faults: bool
     imports: bool
+    echo: bool
+
+    @property
+    def stages(self) -> bool:
+        """Whether there are workers."""
+        return self.imports or not self.echo
 
 
 def main() -> int:
@@ -63,7 +75,13 @@ def main() -> int:
     )
     parser.add_argument("--no-faults", dest="faults", action="store_false", help="nothing fails")
     parser.add_argument("--no-import", dest="imports", action="store_false", help="no import beside it")
-    options = Options(**vars(parser.parse_args()))
+    parser.add_argument(
+        "--echo", action="store_true", help="a stand-in replies at no cost; with --no-import there are no workers"
+    )
+    parser.add_argument("--brief", action="store_true", help="a minute at most: --echo and so on, with few clients")
+    given = vars(parser.parse_args())
+    brief = given.pop("brief")
+    options = replace(Options(**given), **BRIEF) if brief else Options(**given)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     report = asyncio.run(run(options))
@@ -74,12 +92,15 @@ def main() -> int:
 async def run(options: Options) -> dict[str, Any]:
     """The report of one load."""
     with tempfile.TemporaryDirectory(prefix="eunoe-load-", ignore_cleanup_errors=True) as directory:
-        async with open_replicas(Path(directory), options.brokers) as replicas:
+        async with open_replicas(
+            Path(directory), options.brokers, echo=options.echo, stages=options.stages
+        ) as replicas:
             load = Load(replicas.urls, replicas.key)
             timeout = aiohttp.ClientTimeout(total=TRY_S)
             connector = aiohttp.TCPConnector(limit=0)
             async with aiohttp.ClientSession(headers=load.headers, timeout=timeout, connector=connector) as session:
-                await _prepare(load, session)
+                if options.stages:
+                    await _prepare(load, session)
                 return await _loaded(options, replicas, load, session)
 
 
@@ -100,14 +121,16 @@ async def _prepare(load: Load, session: aiohttp.ClientSession) -> None:
 async def _loaded(options: Options, replicas: Replicas, load: Load, session: aiohttp.ClientSession) -> dict[str, Any]:
     imported = [0]
     plan = LoadPlan(IMPORTED, 2000, 6)
+    sessions = [_session(events) for events in rounds(plan)] if options.imports else []  # takes ten seconds
     streams = [Stream(load, plan.conversation_id(number % IMPORTED)) for number in range(options.streams)]
     behind = [asyncio.create_task(stream.run()) for stream in streams]
     while sum(stream.open for stream in streams) < len(streams):  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.2)
     sys.stderr.write(f"{len(streams)} streams are open, {time.monotonic() - load.begun:.0f} s after the first event\n")
     if options.imports:
-        behind.append(asyncio.create_task(_import_on(replicas, plan, imported)))
+        behind.append(asyncio.create_task(_import_on(replicas, sessions, imported)))
     load.begun = time.monotonic()
+    before = _used(replicas)
     sending = [
         *([asyncio.create_task(_faults(options, replicas))] if options.faults else []),
         asyncio.create_task(_at_rate(options.asks, options.seconds, lambda number: ask(load, session, _talk(number)))),
@@ -118,6 +141,7 @@ async def _loaded(options: Options, replicas: Replicas, load: Load, session: aio
     for sent in sending:
         await sent
     seconds = time.monotonic() - load.begun
+    used = _used(replicas)
     sys.stderr.write(f"all was sent after {seconds:.0f} s; {len(load.answered)} of {len(load.asked)} are answered\n")
     in_time = len(load.answered)
     await fetch_late(load, session)
@@ -140,6 +164,8 @@ async def _loaded(options: Options, replicas: Replicas, load: Load, session: aio
         "ask_ms": _percentiles([ms for _, ms in load.ask_ms]),
         "events": len(load.event_ms),
         "event_ms": _percentiles([ms for _, ms in load.event_ms]),
+        "gateway_cores": None if options.faults else round((used[0] - before[0]) / seconds, 2),
+        "gateway_mb": round(used[1]),
         "refused": {str(status): times for status, times in sorted(load.refused.items())},
         "imported_sessions": imported[0],
         "stream_events": sum(len(stream.sessions) for stream in streams),
@@ -176,9 +202,8 @@ async def _faults(options: Options, replicas: Replicas) -> None:
         await fault()
 
 
-async def _import_on(replicas: Replicas, plan: LoadPlan, imported: list[int]) -> None:
+async def _import_on(replicas: Replicas, sessions: list[ImportSession], imported: list[int]) -> None:
     """An import that goes on, begun again where a server fails, as a person does."""
-    sessions = [_session(events) for events in rounds(plan)]
     while True:
         with suppress(Unavailable):
             async with open_store(replicas.settings) as store, open_publisher(replicas.settings) as publisher:
@@ -204,6 +229,13 @@ async def _in_the_log(replicas: Replicas) -> tuple[Counter[str], Counter[str]]:
         Counter(event.utterance_id for event in said if isinstance(event, Utterance)),
         Counter(event.request_id for event in answers if isinstance(event, Reply | Recalled)),
     )
+
+
+def _used(replicas: Replicas) -> tuple[float, float]:
+    """Processor seconds of the gateways since they started, and their memory now, in MB."""
+    processes = [psutil.Process(one.process.pid) for one in replicas.gateways if one.process is not None]
+    times, memory = ([process.cpu_times() for process in processes], [process.memory_info() for process in processes])
+    return sum(one.user + one.system for one in times), sum(one.rss for one in memory) / 1_000_000
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:

@@ -29,19 +29,20 @@ START_S = 120.0
 
 @dataclass
 class Child:
-    """A command of eunoe in a process of its own, which is ready when its log or its address says so."""
+    """A command, of eunoe unless named, in a process of its own, which is ready when its log or its address says so."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
     log: Path
     url: str | None = None
+    command: tuple[str, ...] = tuple(COMMAND)
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
     async def start(self) -> None:
         """Start it; returns when it is ready."""
         with self.log.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
-                *dies_with_parent([*COMMAND, *self.words]),
+                *dies_with_parent([*self.command, *self.words]),
                 env=environment({"PYTHONUNBUFFERED": "1", **self.variables}),
                 stdout=output,
                 stderr=output,
@@ -110,10 +111,11 @@ class Replicas:
 
 
 @asynccontextmanager
-async def open_replicas(directory: Path, brokers: int, gateways: int = 2) -> AsyncIterator[Replicas]:
-    """Servers, a worker that replies, one that builds the memory, and gateways; everything ends with the block.
+async def open_replicas(directory: Path, brokers: int, *, echo: bool, stages: bool = True) -> AsyncIterator[Replicas]:
+    """Servers, a worker that replies, one that builds the memory, and two gateways; everything ends with the block.
 
-    ``brokers``: 0 for the embedded broker, else so many of Apache Kafka.
+    ``brokers``: 0 for the embedded broker, else so many of Apache Kafka. With ``echo`` a stand-in replies; without
+    ``stages`` there is no worker at all.
     """
     async with AsyncExitStack() as closing:
         kafka = await closing.enter_async_context(KafkaCluster(brokers)) if brokers else None
@@ -137,19 +139,24 @@ async def open_replicas(directory: Path, brokers: int, gateways: int = 2) -> Asy
             "EUNOE_GATEWAY__RATE": "100000",
             "EUNOE_GATEWAY__BURST": "100000",
         }
-        replying, building = (
-            ("intake", "blend", "respond"),
-            tuple(stage for stage in STAGES if stage not in ("intake", "blend", "respond")),
-        )
-        children = [
-            Child(("worker", *stages), own, directory / f"worker-{stages[0]}.log") for stages in (replying, building)
+        replying = ("intake",) if echo else ("intake", "blend", "respond")
+        building = tuple(stage for stage in STAGES if stage not in ("intake", "blend", "respond"))
+        workers = [
+            Child(("worker", *some), own, directory / f"worker-{some[0]}.log")
+            for some in (replying, building)
+            if stages
         ]
-        for number in range(gateways):
+        if echo:
+            stand_in = (sys.executable, "-m", "tests.faults.echo")
+            workers.append(Child((), own, directory / "echo.log", command=stand_in))
+        gateways = []
+        for number in range(2):
             address = f"127.0.0.1:{free_port()}"
             log = directory / f"gateway-{number}.log"
-            children.append(Child(("gateway", "--address", address), own, log, f"http://{address}"))
+            gateways.append(Child(("gateway", "--address", address), own, log, f"http://{address}"))
+        children = [*workers, *gateways]
         for child in children:
             closing.push_async_callback(child.stop)
         await asyncio.gather(*(child.start() for child in children))
         sys.stderr.write("servers, worker and gateways are ready\n")
-        yield Replicas(settings, children[2:], redis, kafka, secret)
+        yield Replicas(settings, gateways, redis, kafka, secret)
