@@ -172,7 +172,7 @@ async def _loaded(options: Options, replicas: Replicas, load: Load, session: aio
         "stream_connects": sum(stream.connects for stream in streams),
         "accepted": len(load.accepted),
         "lost": len(lost),
-        "accepted_twice_in_the_log": sum(times > 1 for times in logged.values()),
+        "accepted_twice_in_the_log": sum(logged[id_] > 1 for id_ in load.accepted),
         "unanswered": len(unanswered),
         "answered_twice": len(twice),
         "missed_by_streams": missed,
