@@ -16,6 +16,8 @@ from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.gateway.page.bundle import page_file
+from eunoe.deploy.gateway.page.export import read_snapshot
 from eunoe.deploy.inspect.drawing import (
     history_tree,
     memories_tree,
@@ -71,6 +73,9 @@ def show(
         Path | None,
         typer.Option(help="Draw the memory graph into this SVG file; with --tree, the tree. Needs Graphviz."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the conversation as a page of its own, which needs no server.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the memory of a conversation: segments, memories, graph or tree.
@@ -80,6 +85,10 @@ def show(
     if (all_ or at is not None) and not memories:
         raise Refused("--all and --at need --memories")
     key = conversation_key(tenant, conversation)
+    if html is not None:
+        snapshot = _read(lambda store: read_snapshot(store, key), conversation, tenant)
+        _write_page(html, conversation, snapshot)
+        return
     if history is not None:
         entries = _read(lambda store: view_history(store, key, history), conversation, tenant)
         _show_history(entries, as_json)
@@ -101,11 +110,7 @@ def show(
         _show_graph(conversation, graph, as_json)
         _draw(lambda: memory_graph(graph.memories, graph.edges), dot, svg)
         return
-    known = _read(lambda store: view_conversation(store, key), conversation, tenant)
-    if as_json:
-        print_json(_document(known))
-    else:
-        console.print(_tree(known, denoised), highlight=False)
+    _show_segments(_read(lambda store: view_conversation(store, key), conversation, tenant), denoised, as_json)
 
 
 def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, tenant: str) -> V:
@@ -117,6 +122,21 @@ def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, 
     if view is None:
         raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}")
     return view
+
+
+def _show_segments(known: ConversationView, denoised: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(_document(known))
+    else:
+        console.print(_tree(known, denoised), highlight=False)
+
+
+def _write_page(path: Path, conversation: str, snapshot: bytes) -> None:
+    try:
+        path.write_text(page_file(conversation, snapshot), encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from None
+    note(f"{path}: open it in a browser")
 
 
 def parse_time(text: str) -> datetime:

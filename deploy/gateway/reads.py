@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from eunoe.deploy.gateway.answers import SessionStatus
+from eunoe.deploy.gateway.answers import SessionItem, SessionStatus
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.events import Line
-from eunoe.schemas.memory import ChangeKind, Memory
+from eunoe.schemas.memory import ChangeKind, Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.intake.head import Head, OpenSession, rows_of
 from eunoe.workers.intake.sessions import CLOSED, HEAD, LINES, NAMES, ClosedSession, SessionName
@@ -86,6 +86,22 @@ def status_of(session: int, progress: Progress) -> SessionStatus:
     if not progress.missing(session):
         return "remembered"
     return "segmented" if progress.applied["segment"] >= session else "closed"
+
+
+def session_item(
+    session: int, session_id: str | None, status: SessionStatus, segments: Sequence[Segment]
+) -> SessionItem:
+    """A closed session as lists show it, with its days and sizes."""
+    times = [line.at for segment in segments for line in segment.lines]
+    return SessionItem(
+        session=session,
+        session_id=session_id,
+        status=status,
+        first_at=min(times, default=None),
+        last_at=max(times, default=None),
+        lines=len(times),
+        segments=len(segments),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
 """Keys, faults, hostile texts, keyboard and refreshing, in a real browser."""
 
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from eunoe.deploy.gateway.keys import KeyScope
+from eunoe.deploy.gateway.page.bundle import page_file
+from eunoe.deploy.gateway.page.export import read_snapshot
 from eunoe.schemas.events import SessionEnded, Utterance
+from eunoe.schemas.identity import conversation_key
 from tests.browser.conftest import Window
 from tests.support.page import DEMO, HOSTILE, LARGE, RIGHT_TO_LEFT, SCRIPT, START, TENANT
 
@@ -177,3 +181,25 @@ async def test_a_dead_letter_is_discarded_only_after_a_question(window: Window) 
     await page.get_by_role("button", name="Discard", exact=True).click()
     await page.get_by_role("button", name="Discard …").wait_for(state="detached")
     await window.sees("discarded 20")
+
+
+# ---- a file of its own
+
+
+async def test_a_conversation_is_read_from_a_file_without_a_server(window: Window, tmp_path: Path) -> None:
+    page = window.page
+    window.on_file = True
+    for conversation in (DEMO, HOSTILE):
+        snapshot = await read_snapshot(window.site.gateway.pipeline.store, conversation_key(TENANT, conversation))
+        assert snapshot is not None
+        file = tmp_path / "page.html"
+        file.write_text(page_file(conversation, snapshot), encoding="utf-8")
+        await page.goto("about:blank")
+        await page.goto(file.as_uri())
+        await page.locator(".row").first.click()
+        await window.sees("It rests on")
+        assert await page.get_by_role("tab").all_inner_texts() == ["sessions", "memories", "timelines", "tree"]
+        for tab in ("sessions", "timelines", "tree"):
+            await page.get_by_role("tab", name=tab).click()
+            await page.locator("[role=tabpanel] > *").first.wait_for()
+        assert await page.get_by_role("alert").count() == 0

@@ -41,7 +41,8 @@ export function withQuery(path, params) {
 
 export async function get(path, signal) {
   if (snapshot) {
-    if (path in snapshot.answers) return snapshot.answers[path];
+    const found = snapshot.answers[path];
+    if (found !== undefined) return typeof found === "string" ? snapshot.answers[found] : found; // a text names another
     throw new Problem(404, { title: "Not in this file", detail: "this file holds one conversation as it was written" });
   }
   return send(path, { signal, headers: headers() });

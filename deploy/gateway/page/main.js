@@ -36,6 +36,7 @@ function Page() {
 }
 
 function view({ parts: [kind, id, name], params }) {
+  if (snapshot) return html`<${Conversation} id=${snapshot.conversation} view=${name} params=${params} />`;
   if (kind === "c" && id) return html`<${Conversation} key=${id} id=${id} view=${name} params=${params} />`;
   if (kind === "letters") return html`<${Letters} id=${id} params=${params} />`;
   return html`<${Conversations} params=${params} />`;

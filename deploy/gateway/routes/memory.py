@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final, cast
@@ -21,9 +20,7 @@ from eunoe.deploy.gateway.answers import (
     MemoryItem,
     MemoryPage,
     OpenSessionItem,
-    SessionItem,
     SessionPage,
-    SessionStatus,
     SessionView,
     StageState,
     StateView,
@@ -52,12 +49,12 @@ from eunoe.deploy.gateway.reads import (
     read_head,
     read_progress,
     session_ids,
+    session_item,
     status_of,
 )
 from eunoe.deploy.inspect.decisions import decision_shares
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.deploy.inspect.state import read_states
-from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import ActiveConversation
 from eunoe.streams.position import position, split_position
 from eunoe.streams.settings import partition_of
@@ -169,26 +166,11 @@ async def list_sessions(call: Call) -> Response:
         asyncio.gather(*(read_session_segments(live.store, call.key, number) for number in numbers)),
     )
     items = tuple(
-        _session_item(number, names.get(number), status_of(number, progress), found)
+        session_item(number, names.get(number), status_of(number, progress), found)
         for number, found in zip(numbers, segments, strict=True)
     )
     more = bool(numbers) and numbers[-1] < head.closed
     return answer(SessionPage(sessions=items, next=numbers[-1] if more else None))
-
-
-def _session_item(
-    number: int, session_id: str | None, status: SessionStatus, segments: Sequence[Segment]
-) -> SessionItem:
-    times = [line.at for segment in segments for line in segment.lines]
-    return SessionItem(
-        session=number,
-        session_id=session_id,
-        status=status,
-        first_at=min(times, default=None),
-        last_at=max(times, default=None),
-        lines=len(times),
-        segments=len(segments),
-    )
 
 
 async def show_session(call: Call) -> Response:
