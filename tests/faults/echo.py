@@ -32,10 +32,13 @@ async def run() -> None:
         for place, end in ends.items():
             consumer.seek(place, end)
         sys.stderr.write("ready\n")
+        answered: set[str] = set()
         while True:
             found = await consumer.getmany(timeout_ms=1_000)
-            said = [decode(record.value) for records in found.values() for record in records]
-            replies = [reply_to(one) for one in said if isinstance(one, Utterance) and one.ask is not None]
+            said: list[object] = [decode(record.value) for records in found.values() for record in records]
+            asked = {one.ask.request_id: one for one in said if isinstance(one, Utterance) and one.ask is not None}
+            replies = [reply_to(one) for id_, one in asked.items() if id_ not in answered]
+            answered |= asked.keys()  # as the responder does: an ask sent again is answered once
             if replies:
                 made = [Message(Topic.REPLIES, reply.key.encode(), encode(reply)) for reply in replies]
                 await publisher.publish(made)
