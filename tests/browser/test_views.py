@@ -111,6 +111,8 @@ async def test_someone_new_finds_out_why_a_reply_is_what_it_is(window: Window) -
     await page.get_by_role("button", name="Ask", exact=True).click()
     await window.sees("It cites")
     await window.picture("asked-light")
+    await page.emulate_media(color_scheme="dark")
+    await window.picture("asked-dark")
     await page.locator(".because a").first.click()
     await window.sees("It rests on")
     await window.sees("known since")

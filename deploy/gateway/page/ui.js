@@ -12,7 +12,7 @@ export const plural = (number, word, more = `${word}s`) => `${number.toLocaleStr
 export const short = (id) => id.slice(0, 8);
 
 /** The days of an interval, as short as they can be said. */
-export const days = (first, last) => (day(first) === day(last) ? day(first) : `${day(first)} – ${day(last)}`);
+export const days = (first, last) => DAY.formatRange(new Date(first), new Date(last));
 
 /** Event time: when it was said. */
 export function At({ at, time = true }) {
