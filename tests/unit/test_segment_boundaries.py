@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.models.embedding import WordLlamaEmbedder
-from eunoe.workers.segment.boundaries import CUES, boundaries, gap_scores
+from eunoe.workers.segment.boundaries import CUES, boundaries, gap_scores, long_turns
 from eunoe.workers.segment.cohesion import adjacent, margins, standardize
 from eunoe.workers.segment.content_words import content_words, novelty, shared
 from eunoe.workers.segment.cues import read_cues
@@ -185,6 +185,7 @@ def test_new_words_tell_a_change_and_shared_ones_deny_it():
         ("greeting", "Hey Sam, long day?"),
         ("opener", "By the way, the shop is closed."),
         ("errand", "Find me a hotel nearby"),
+        ("new_question", "Do you have a bicycle?"),
         ("request", "Can you check my calendar"),
         ("thanks", "Thank you so much."),
         ("farewell", "Have a great day!"),
@@ -192,7 +193,6 @@ def test_new_words_tell_a_change_and_shared_ones_deny_it():
         ("done", "It is booked."),
         ("answer", "Yes please."),
         ("personal", "Do you have pets?"),
-        ("new_question", "Do you have a bicycle?"),
         ("backward", "I really love that one."),
         ("asks", "Really? Great."),
         ("ends_asking", 'He said "why?"'),
@@ -209,6 +209,16 @@ def test_a_cue_is_seen_where_it_is_and_not_in_a_plain_line(cue, text):
 
 def test_every_weighed_cue_is_read():
     assert {cue.name for cue in CUES} <= read_cues(["Hello"], content_words(["Hello"], ()), ()).keys()
+
+
+def test_long_turns_raise_the_threshold_unless_a_main_speaker_is_terse():
+    long, short = "word " * 120, "two words"
+    assert long_turns([short] * 4, ["A", "B"] * 2) == 0
+    assert long_turns([long] * 4, ["A", "B"] * 2) == pytest.approx(20)
+    assert long_turns([long, short] * 2, ["A", "B"] * 2) == 0
+    assert long_turns([*[long] * 7, short], [*["A"] * 7, "B"]) == pytest.approx(20)
+    assert long_turns([long], ()) == pytest.approx(20)
+    assert long_turns([], ()) == 0
 
 
 def test_one_line_has_no_gap():

@@ -5,7 +5,9 @@ weights are round numbers, the same for every kind of dialogue. Lexical cohesion
 per kind of dialogue were tried and did not help.
 """
 
+import math
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,10 @@ _FLOOR, _POWER, _PRICE = 0.2, 0.5, 2.0
 """See `eunoe.workers.segment.cohesion.margins`."""
 _LEVEL_WITH_CUES, _LEVEL_ALONE = -6.0, -2.0
 """Offsets that bring both kinds of score to one threshold."""
+_TURN_WORDS, _LONG_TURNS = 30, 10.0
+"""Words of a line up to which the threshold stays, and its rise with every doubling of them."""
+_MAIN_SHARE = 0.25
+"""Least share of the lines of a speaker whose lines' length counts."""
 _WINDOW_LINES, _OVERLAP_LINES = 400, 40
 """Lines of one window (time grows with their square), and lines that two windows share."""
 
@@ -72,14 +78,17 @@ def boundaries(
     vectors: Vectors,
     threshold: float,
     *,
-    names: Collection[str] = (),
+    speakers: Sequence[str] = (),
     units: Sequence[Span] | None = None,
 ) -> tuple[Span, ...]:
     """Topic segments that tile the lines ``texts``.
 
-    ``vectors`` has shape (n, dimensions), unit rows; ``names`` (the speakers) carry no topic. Segments begin only where
-    one of ``units`` does; `None` allows any line. A long session is split into windows.
+    ``vectors`` has shape (n, dimensions), unit rows; ``speakers`` has the speaker of each line, whose name carries no
+    topic, or is empty. Segments begin only where one of ``units`` does; `None` allows any line. A long session is split
+    into windows.
     """
+    names = sorted(set(speakers))
+    threshold += long_turns(texts, speakers)
     allowed = {unit.first for unit in units} if units is not None else set(range(len(texts)))
     parts = []
     for window in windows([1] * len(texts), _WINDOW_LINES, _OVERLAP_LINES):
@@ -90,6 +99,19 @@ def boundaries(
         spans = spans_from(starts, window.last - window.first + 1)
         parts.append([Span(first=window.first + s.first, last=window.first + s.last) for s in spans])
     return stitch(parts)
+
+
+def long_turns(texts: Sequence[str], speakers: Sequence[str]) -> float:
+    """The rise of the threshold where lines are long, as in meetings and chats with an assistant; else 0.
+
+    A long line shows cues in passing, and words that are new. The tersest of the main speakers counts.
+    """
+    words: dict[str, list[int]] = {}
+    for text, speaker in zip_longest(texts, speakers, fillvalue=""):
+        words.setdefault(speaker, []).append(len(text.split()))
+    means = [sum(own) / len(own) for own in words.values() if len(own) >= _MAIN_SHARE * len(texts)]
+    mean = min(means, default=sum(map(sum, words.values())) / max(len(texts), 1))
+    return _LONG_TURNS * math.log2(max(mean / _TURN_WORDS, 1.0))
 
 
 def gap_scores(texts: Sequence[str], vectors: Vectors, names: Collection[str] = ()) -> Gaps:

@@ -25,8 +25,8 @@ class OfflineSegmenter:
             return Segmentation((), made_by)
         texts = [line.text for line in lines]
         vectors = await self._embedder.embed(texts)
-        names = sorted({line.speaker for line in lines})
+        speakers = [line.speaker for line in lines]
         units = units_of(lines, self._settings.unit)
         threshold = self._settings.threshold
-        spans = await offload(len(lines), boundaries, texts, vectors, threshold, names=names, units=units)
+        spans = await offload(len(lines), boundaries, texts, vectors, threshold, speakers=speakers, units=units)
         return Segmentation(spans, made_by)
