@@ -198,7 +198,7 @@ def _faults_of(route: Route) -> Iterator[str]:
         yield "404"
     if route.body is not None:
         yield from ("408", "409", "413", "415")
-    if route.handle.__name__ in ("retry_letter", "discard_letter"):
+    if route.handle.__name__ in ("retry_letter", "discard_letter", "resume_ask"):
         yield "409"
     yield from ("422", "429")
     if route.waits:
