@@ -195,11 +195,12 @@ def _show(loaded: LoadedConversation, asked: AnsweredQuestion, reply: Reply, opt
 
 
 def first_line(loaded: LoadedConversation, asked: AnsweredQuestion) -> str:
-    """The utterance that a reply cites first, with its day and its speaker."""
+    """The utterance that a reply cites first, with its day; its text too where the reply does not quote it."""
     said = next((one for one in loaded.utterances if one.utterance_id in asked.cited[:1]), None)
-    return (
-        "cites nothing" if said is None else f"{said.utterance_id}, {write_day(said.at)}, {said.speaker}: {said.text}"
-    )
+    if said is None:
+        return "cites nothing"
+    line = f"cites {said.utterance_id} of {write_day(said.at)}"
+    return line if said.text in asked.reply else f"{line}, {said.speaker}: {said.text}"
 
 
 def _sources(reply: Reply) -> list[str]:

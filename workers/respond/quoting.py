@@ -108,7 +108,7 @@ class QuoteWeights:
     """It holds a number, where one is asked for."""
     date: float = 2.3
     """It was said about the day in the question."""
-    denies: float = 4.0
+    denies: float = 5.0
     """It denies what the question denies."""
     reason: float = 0.8
     """It gives a reason or a wish, where one is asked for."""
