@@ -35,6 +35,8 @@ UNSAID = {
     "resume_ask": "the place is one of the conversation's partition",
     "follow_conversation": "the place is one of the conversation's partition",
     "follow_all": "the place names all partitions",
+    "show_reply": "the time lies between 1900 and tomorrow",
+    "explain_reply": "the time lies between 1900 and tomorrow",
 }
 """The operations with a parameter of which a schema cannot say all: valid requests may be 422."""
 WAITS = 5

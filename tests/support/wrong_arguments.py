@@ -16,6 +16,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "show its graph": (["show", "nobody", "--timelines"], "no conversation 'nobody'"),
     "show its tree": (["show", "nobody", "--tree"], "no conversation 'nobody'"),
     "show a memory of it": (["show", "nobody", "--history", "ab12"], "nobody"),
+    "explain an unknown reply": (["explain", "nothing"], "no reply 'nothing'"),
     "state of an unknown one": (["state", "nobody"], "nobody"),
     "state of an unknown tenant": (["state", "c", "--tenant", "nobody"], "nobody"),
     "an unknown letter": (["dead-letters", "show", "abcdef"], "abcdef"),

@@ -144,13 +144,14 @@ async def test_features_are_kept_by_their_size(monkeypatch: pytest.MonkeyPatch):
             counted.append(len(texts))
             return await super().embed(texts)
 
-    monkeypatch.setattr(feature_cache, "MAX_TEXT_BYTES", 200_000)
     cache = FeatureCache(Counting())
-    long = " ".join(f"word{number}" for number in range(1_500))
-    await cache.read_texts(["short", long, f"{long} other"], ("Ann",))
-    await cache.read_texts(["short"], ("Ann",))
-    await cache.read_texts([long], ("Ann",))
-    assert counted == [3, 1], "the short text is kept, the long ones are not"
-    row = (await cache.read_texts(["short"], ("Ann",)))["short"][1]
+    row_bytes = 4 * cache.embedder.dimensions + 400
+    monkeypatch.setattr(feature_cache, "MAX_TEXT_BYTES", 2 * row_bytes)
+    cache = FeatureCache(Counting())
+    await cache.read_vectors(["first", "second", "third"], ("Ann",))
+    await cache.read_vectors(["third", "second"], ("Ann",))
+    await cache.read_vectors(["first"], ("Ann",))
+    assert counted == [3, 1], "two of them have room"
+    row = (await cache.read_vectors(["first"], ("Ann",)))["first"]
     assert isinstance(row, np.ndarray)
     assert row.base is None, "a view keeps the vectors of all texts"

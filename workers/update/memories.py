@@ -1,6 +1,6 @@
 """Builds memories, their documents and their index entries from a session's input."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from eunoe.schemas.base import Time, Value
@@ -172,6 +172,17 @@ def normalized(text: str) -> str:
 def text_digest(memory: Memory) -> str:
     """A digest that is equal for memories of the same speaker with the same words."""
     return content_digest(f"{memory.speaker}\n{normalized(memory.text)}".encode())
+
+
+def names_left_out(before: SessionSteps | None, speakers: Sequence[str], own: Iterable[Memory]) -> int:
+    """Number of the first ``speakers`` that are known to a session whose new memories are ``own``.
+
+    ``before``: its changes so far, for a late session; then as many as these knew, and up to the last of its own.
+    """
+    if before is None:
+        return len(speakers)
+    told = speakers_of(MemoryStats(), own)
+    return max([before.speakers, *(speakers.index(one) + 1 for one in told if one in speakers)])
 
 
 def speakers_of(stats: MemoryStats, memories: Iterable[Memory]) -> tuple[str, ...]:

@@ -47,13 +47,20 @@ from eunoe.workers.update.memories import (
     build_point,
     insights_of,
     memory_writes,
+    names_left_out,
     session_row,
     speakers_of,
     step_of,
     summary_memories,
 )
 from eunoe.workers.update.operator import OperationPair, OperationVerdict, Operator
-from eunoe.workers.update.reads import read_holding, read_memory_frequencies, read_memory_stats, read_steps
+from eunoe.workers.update.reads import (
+    read_holding,
+    read_memories,
+    read_memory_frequencies,
+    read_memory_stats,
+    read_steps,
+)
 from eunoe.workers.update.settings import UpdateSettings
 
 
@@ -68,6 +75,8 @@ class _SessionMemories:
     steps: SessionSteps | None
     """Changes that a late session has made already."""
     speakers: tuple[str, ...]
+    named: int
+    """Number of these speakers whose names are left out of the vectors of the session's memories."""
     holding: Mapping[str, int]
     """Speaker → number of current memories before the session."""
 
@@ -130,13 +139,16 @@ class UpdateStage:
             proposed = [without_claims(insight) for insight in proposed]
         there = sum(step.kind is ChangeKind.ADDED for row in steps.values() for step in row.steps)
         sentences = [] if arranged.formed is None else summary_memories(arranged.formed, there + len(insights))
+        own = [*(memory for memory, _ in insights), *sentences]
+        speakers = speakers_of(before, own)
         return _SessionMemories(
             proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, proposed, strict=True)),
             sentences=tuple(sentences),
             known_from=known_from,
             before=before,
             steps=steps.get(work.number),
-            speakers=speakers_of(before, [*(memory for memory, _ in insights), *sentences]),
+            speakers=speakers,
+            named=names_left_out(steps.get(work.number), speakers, own),
             holding=await read_holding(self._store, work.key, before),
         )
 
@@ -235,10 +247,10 @@ class UpdateStage:
             session=work.number,
             known_from=new.known_from,
             steps=(*(new.steps.steps if new.steps else ()), *map(step_of, life.changes)),
-            speakers=new.steps.speakers if new.steps else len(new.speakers),
+            speakers=new.named,
             made_by=made_by,
         )
-        points, counted = await self._index_all(work, life, new.speakers)
+        points, counted = await self._index_all(work, life, new)
         writes = (
             *memory_writes(life.touched),
             *counted,
@@ -249,18 +261,19 @@ class UpdateStage:
         return Decision(writes=writes, points=points, events=(changed,), skipped=summary is None)
 
     async def _index_all(
-        self, work: Work[Gathered], life: Lifecycle, speakers: Sequence[str]
+        self, work: Work[Gathered], life: Lifecycle, new: _SessionMemories
     ) -> tuple[tuple[Point, ...], list[Write]]:
         """The points of all changed memories, and the writes that count the terms of new ones.
 
         A memory keeps the vector of its creation: the names known then are left out, so that no later session changes
-        it.
+        it. A late session may make more names known in it: then all its memories are indexed again.
         """
-        touched = life.touched
+        touched = [*life.touched, *await self._renamed(work, life, new)]
         if not touched:
             return (), []
         older = await read_steps(self._store, work.key, sorted({memory.session for memory in touched}))
-        names = [speakers[: older[m.session].speakers] if m.session in older else speakers for m in touched]
+        known = {session: steps.speakers for session, steps in older.items()} | {work.number: new.named}
+        names = [new.speakers[: known.get(memory.session)] for memory in touched]
         listed = [terms(memory.text, drop=known) for memory, known in zip(touched, names, strict=True)]
         texts = [without_names(memory.text, known) for memory, known in zip(touched, names, strict=True)]
         vectors = await self._embedder.embed(texts)
@@ -271,6 +284,14 @@ class UpdateStage:
         fresh = [words for memory, words in zip(touched, listed, strict=True) if life.was_added(memory.memory_id)]
         known_terms = await read_memory_frequencies(self._store, work.key, set(chain.from_iterable(fresh)))
         return points, frequency_writes(TERMS, MemoryFrequency, fresh, known_terms)
+
+    async def _renamed(self, work: Work[Gathered], life: Lifecycle, new: _SessionMemories) -> list[Memory]:
+        """The unchanged memories of a late session of which more names are left out than before."""
+        if new.steps is None or new.named <= new.steps.speakers:
+            return []
+        changed = {memory.memory_id for memory in life.touched}
+        there = [step.memory_id for step in new.steps.steps if step.kind is ChangeKind.ADDED]
+        return await read_memories(self._store, work.key, [id_ for id_ in there if id_ not in changed])
 
 
 def _known_from(arranged: SessionInput, before: MemoryStats, log_time: datetime) -> datetime:
