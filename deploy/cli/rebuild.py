@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from eunoe.deploy.cli.model_check import model_fault_named
 from eunoe.deploy.cli.output import Json, console, errors, note, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
@@ -100,8 +99,7 @@ async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
 async def _run(plan: RebuildPlan, *, following: bool, as_json: bool) -> None:
     settings = await live_settings(connected_settings())
     with ProgressBars(quiet=as_json) as bars:
-        async with model_fault_named(settings):
-            done = await run.rebuild(settings, plan, shown_on(bars))
+        done = await run.rebuild(settings, plan, shown_on(bars))
     _print(done, as_json=as_json)
     if following:
         await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
