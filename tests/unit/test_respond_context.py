@@ -183,6 +183,15 @@ def test_the_day_stands_once_while_it_stays_the_same():
     ]
 
 
+def test_candidates_that_tie_in_everything_are_taken_as_they_came():
+    """Two histories may end in one memory, with one score."""
+    rows = [line_row(0, line(number, "hello there")) for number in (1, 2)]
+    found = [PackedUnit(1.0, (1, 0, 0, 0), (row,), _source(rows[0], 1), tokens_of([row])) for row in rows]
+    assert [row.cites for row in choose(found, 100).rows] == [row.cites for row in rows]
+    enough_for_one = choose(found[:1], 100).tokens
+    assert [row.cites for row in choose(found, enough_for_one).rows] == [rows[0].cites]
+
+
 def _source(row: Row, session: int) -> Source:
     return Source(kind=Strategy.SEGMENT, id="s", session=session, at=row.at, utterance_ids=row.cites, score=1)
 

@@ -179,13 +179,13 @@ def choose(candidates: Iterable[Candidate], budget_tokens: int) -> Context:
     by better ones is left out. Further passages of an utterance count less, the more of it is shown.
     """
     choice = _Choice(budget_tokens)
-    queue = [_queued(one, 0) for one in candidates]
+    queue = [_queued(one, 0, place) for place, one in enumerate(candidates)]
     heapify(queue)
     while queue and choice.left > 0:
-        *_, known, one = heappop(queue)
+        *_, known, place, one = heappop(queue)
         shown = len(choice.excerpts.get(one.utterance_id, ())) if isinstance(one, ScoredPassage) else 0
         if shown > known:
-            heappush(queue, _queued(one, shown))
+            heappush(queue, _queued(one, shown, place))
         else:
             choice.add(one)
     context = choice.context()
@@ -195,15 +195,16 @@ def choose(candidates: Iterable[Candidate], budget_tokens: int) -> Context:
     return context
 
 
-_Queued = tuple[float, Order, str, int, int, Candidate]
+_Queued = tuple[float, Order, tuple[str, ...], int, int, int, Candidate]
 
 
-def _queued(one: Candidate, shown: int) -> _Queued:
-    """An entry of the queue, best first; ties in log order."""
+def _queued(one: Candidate, shown: int, place: int) -> _Queued:
+    """An entry of the queue, best first; ties in log order, then by the memories behind it, then by ``place``."""
     if isinstance(one, PackedUnit):
-        return -round(one.score, DIGITS), one.order, one.source.id, -1, shown, one
-    order = (*one.passage.order, 0)
-    return -round(one.score - FURTHER * shown, DIGITS), order, one.passage.segment_id, one.passage.piece, shown, one
+        ids = (one.source.id, *one.source.memory_ids)
+        return -round(one.score, DIGITS), one.order, ids, -1, shown, place, one
+    score, order = one.score - FURTHER * shown, (*one.passage.order, 0)
+    return -round(score, DIGITS), order, (one.passage.segment_id,), one.passage.piece, shown, place, one
 
 
 def lay_out_units(units: Sequence[PackedUnit]) -> Context:
