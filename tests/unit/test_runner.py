@@ -194,6 +194,14 @@ async def test_state_that_never_comes_holds_the_conversation_until_the_true_even
     assert (await bench.applied(), bench.letters()) == (1, [DeadLetterReason.HELD] * 2)
 
 
+async def test_a_conversation_held_for_a_gap_is_still_waited_for_when_it_is_read_again():
+    not_yet = Wait("update has applied 0, not yet 1", holds=True)
+    stage = Script(not_yet, not_yet, Decision())
+    bench = Bench(stage, settings=replace(QUICK, retry_limit_s=10))
+    await bench.handle(closed(2), closed(1), closed(2))
+    assert (await bench.applied(), bench.letters()) == (2, [DeadLetterReason.HELD])
+
+
 async def test_a_server_that_is_away_is_waited_for_and_never_makes_a_dead_letter():
     stage = Script(Unavailable("away"), Unavailable("away"), Unavailable("away"), Decision())
     bench = Bench(stage)

@@ -81,12 +81,12 @@ class Decider:
         self._passed = False
 
     async def decide(
-        self, work: Work[Any], lease: Lease, recorded: RecordedOutcome, *, is_held: bool = False
+        self, work: Work[Any], lease: Lease, recorded: RecordedOutcome, *, hopeless: bool = False
     ) -> DecisionResult | Park | Hold:
         """The stage's decision, or the decision of its failure; ``recorded`` is the outcome to repeat.
 
-        `Hold` where a `Wait` that holds lasted for as long as a server is waited for; at once where the conversation
-        ``is_held``: what did not come for one event is not waited for again with each that follows.
+        `Hold` where a `Wait` that holds lasted for as long as a server is waited for; at once where that is
+        ``hopeless``: what did not come for one event of a conversation is not waited for again with each that follows.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
         stage fails more often than its limit allows: then this event is not dead-lettered.
@@ -95,7 +95,7 @@ class Decider:
             return DecisionResult(Decision(events=work.events, skipped=True))
         if recorded.failed is not None:
             return self._given_up(work, recorded.failed, recorded.attempts)
-        waited, patience_s = 0.0, 0.0 if is_held else self._settings.retry_limit_s
+        waited, patience_s = 0.0, 0.0 if hopeless else self._settings.retry_limit_s
         while isinstance(outcome := await self._tried(work, lease), Wait):
             if outcome.holds and waited >= patience_s:
                 return Hold(f"{outcome.reason}, after {waited:.0f} s: it was lost, or the event is forged")

@@ -287,12 +287,13 @@ class Runner:
             recorded=None if outcome is None else outcome.recorded,
             late_after=ledger.applied if late else None,
         )
-        is_held = self._standing.is_held(work.key)
-        result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), is_held=is_held)
+        hopeless = self._standing.waited_in_vain(work.key)
+        result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
         if isinstance(result, Park):
             self._standing.park(ordered, record)
             return False
         if isinstance(result, Hold):
+            self._standing.wait_in_vain(work.key)
             await self._hold_because(result.reason, ordered, record)
             return False
         stamp = DecisionStamp(

@@ -73,6 +73,7 @@ class StandingConversations:
         self._now = now
         self._kinds = {kind: _Standing() for kind in StandingKind}
         self._last: dict[str, tuple[OrderedEvent, Record]] = {}
+        self._in_vain: set[str] = set()
 
     def park(self, ordered: OrderedEvent, record: Record) -> None:
         """Note that events of a conversation wait."""
@@ -85,13 +86,19 @@ class StandingConversations:
         """Note that a conversation is held."""
         self._kinds[StandingKind.HELD].begin(key, self._now())
 
-    def is_held(self, key: str) -> bool:
-        """Whether a conversation is held, as far as this process knows."""
-        return key in self._kinds[StandingKind.HELD].all
+    def wait_in_vain(self, key: str) -> None:
+        """Note that state that an event of a conversation needs did not come; of `MAX_RECORDS` conversations."""
+        if len(self._in_vain) < MAX_RECORDS:
+            self._in_vain.add(key)
+
+    def waited_in_vain(self, key: str) -> bool:
+        """Whether this process has waited in vain for a conversation, which has committed nothing since."""
+        return key in self._in_vain
 
     def go_on(self, key: str) -> None:
         """Note that a decision of a conversation was committed."""
         self._last.pop(key, None)
+        self._in_vain.discard(key)
         for standing in self._kinds.values():
             standing.end(key)
 
