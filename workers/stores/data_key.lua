@@ -1,0 +1,23 @@
+-- Makes, replaces or destroys a data key atomically; its fields: subject, state, version, sealed, created, destroyed, why.
+-- KEYS: 1 the key, 2 ids of the keys of its subject by number, 3 the subject's current id, 4 counter of tombstones
+-- ARGV: 1 'make', 'replace' or 'destroy', 2 id, 3 time; to make: 4 subject, 5 version, 6 sealed; to destroy: 4 reason
+if ARGV[1] == 'destroy' then
+  if redis.call('HEXISTS', KEYS[1], 'destroyed') == 1 then
+    return ARGV[2]
+  end
+  redis.call('HDEL', KEYS[1], 'version', 'sealed')
+  redis.call('HSET', KEYS[1], 'destroyed', ARGV[3], 'why', ARGV[4])
+  redis.call('INCR', KEYS[4])
+  if redis.call('GET', KEYS[3]) == ARGV[2] then
+    redis.call('DEL', KEYS[3])
+  end
+  return ARGV[2]
+end
+local current = redis.call('GET', KEYS[3])
+if ARGV[1] == 'make' and current then
+  return current
+end
+redis.call('HSET', KEYS[1], 'subject', ARGV[4], 'version', ARGV[5], 'sealed', ARGV[6], 'created', ARGV[3])
+redis.call('RPUSH', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[3], ARGV[2])
+return ARGV[2]

@@ -1,0 +1,123 @@
+"""Wrapping of data keys: a key store holds them sealed with a key of the operator's, which it does not hold."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.keys import KEY_BYTES, DataKey
+
+NONCE_BYTES: Final = 12
+ROOT: Final = "root"
+"""The name under which a store keeps its own secret."""
+_ENTRY: Final = re.compile(r"(?:([1-9][0-9]{0,5}):)?([A-Za-z0-9+/_-]{43}=?)")
+
+
+def new_data_key() -> DataKey:
+    """A random key under a random id."""
+    return DataKey(secrets.token_hex(16), secrets.token_bytes(KEY_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """A secret as a store holds it."""
+
+    version: int
+    """Version of the operator's key."""
+    sealed: bytes
+    """Nonce, ciphertext and tag of AES-256-GCM."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorKeys:
+    """The operator's keys by version; the highest one wraps new keys."""
+
+    by_version: Mapping[int, bytes] = field(repr=False)
+    """Version → `KEY_BYTES` bytes; never empty."""
+
+    @classmethod
+    def parse(cls, text: str, source: str) -> Self:
+        """Read keys from text: ``VERSION:KEY`` each, or one ``KEY`` alone (version 1), with spaces or commas.
+
+        ``KEY`` is 32 bytes in base64. Raises `Refused`, which names ``source`` and never quotes the text.
+        """
+        found: dict[int, bytes] = {}
+        for word in re.split(r"[\s,]+", text.strip()):
+            match = _ENTRY.fullmatch(word)
+            if match is None:
+                raise Refused(f"{source}: no key of 32 bytes in base64: make one with `openssl rand -base64 32`")
+            version = int(match[1] or 1)
+            if version in found:
+                raise Refused(f"{source}: version {version} is there twice")
+            found[version] = _decoded(match[2], source)
+        return cls(found)
+
+    @property
+    def version(self) -> int:
+        """The version that wraps new keys."""
+        return max(self.by_version)
+
+    def wrap(self, name: str, secret: bytes) -> WrappedKey:
+        """Seal a secret under its name with the newest key."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = AESGCM(self.by_version[self.version]).encrypt(nonce, secret, name.encode())
+        return WrappedKey(self.version, nonce + sealed)
+
+    def unwrap(self, name: str, wrapped: WrappedKey, store: str) -> bytes:
+        """The secret; raises `Refused` where the operator's key is missing or another one."""
+        key = self.by_version.get(wrapped.version)
+        if key is None:
+            raise Refused(
+                f"{store} needs version {wrapped.version} of the operator's key, which EUNOE_KEYS__KEK lacks: add it"
+            )
+        try:
+            return AESGCM(key).decrypt(wrapped.sealed[:NONCE_BYTES], wrapped.sealed[NONCE_BYTES:], name.encode())
+        except InvalidTag:
+            raise Refused(
+                f"{store} was not made with this operator's key (version {wrapped.version}): set EUNOE_KEYS__KEK to"
+                " the key that it was made with"
+            ) from None
+
+
+def _decoded(text: str, source: str) -> bytes:
+    standard = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        key = base64.b64decode(standard + "=", validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise Refused(f"{source}: no key of 32 bytes in base64: make one with `openssl rand -base64 32`")
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSecrets:
+    """Names and secrets of one opened store."""
+
+    keks: OperatorKeys
+    store: str
+    """The store in words, for messages."""
+    root: bytes = field(repr=False)
+    """The store's own secret, by which it names conversations."""
+
+    def subject(self, conversation: str) -> str:
+        """The name of a conversation in the store: an HMAC, so that tombstones name nobody."""
+        return hmac.new(self.root, conversation.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def wrap(self, key: DataKey) -> WrappedKey:
+        """A data key as the store holds it."""
+        return self.keks.wrap(key.id, key.secret)
+
+    def unwrap(self, key_id: str, wrapped: WrappedKey) -> DataKey:
+        """The data key; raises `Refused` where the operator's key is another one."""
+        return DataKey(key_id, self.keks.unwrap(key_id, wrapped, self.store))
