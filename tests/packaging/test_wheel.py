@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("schemas", "streams", "workers", "deploy")
+UV = Path(sys.executable).with_name("uv")
+"""It does what pip does with a lock file, in a quarter of the time; `make install` has put it there."""
 PACKAGED = {".py", ".lua", ".json", ".jsonl", ".typed", ".xml", ".html", ".css", ".js", ".mjs", ".txt"}
 NOT_PACKAGED = ("deploy/docs/",)
 
@@ -52,7 +54,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("empty")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     binaries = folder / "venv" / "bin"
-    pip = (binaries / "python", "-m", "pip", "install", "--quiet")
+    pip = (UV, "pip", "install", "--quiet", "--python", binaries / "python")
     locked = ("--require-hashes", "--only-binary", ":all:", "--requirement", ROOT / "deploy" / "runtime.lock")
     run(*pip, *locked, cwd=folder)
     run(*pip, "--no-deps", wheel, cwd=folder)
