@@ -244,6 +244,8 @@ class Ledger:
     """Number of late sessions decided. They do not change ``applied``, so the fence counts them too."""
     server: str = field(default="", compare=False)
     """Id of the server's process that showed it; '' where that is not known."""
+    key: str = field(default="", compare=False)
+    """Id of the data key that the stage's state is sealed with; '' where it is plain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +266,5 @@ class Commit:
     """Number of a late session: it must be among the skipped ones, is removed from them, and ``lates`` grows by one."""
     server: str = ""
     """``Ledger.server`` at the time of reading: another process may have lost what the decision has read of others."""
+    key: str = ""
+    """``Ledger.key`` at the time of reading: state that was sealed anew meanwhile refuses the commit."""

@@ -27,7 +27,7 @@ from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.standing import StandingKind
-from eunoe.workers.stores.redis import RedisTransplants
+from eunoe.workers.stores.redis_transplants import RedisTransplants
 from eunoe.workers.stores.standing import RedisStanding
 
 TRIES = 20

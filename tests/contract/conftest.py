@@ -9,6 +9,7 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.ports import ActivityList, LogPositions
 from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
@@ -23,6 +24,7 @@ SEVERAL = [pytest.mark.broker, pytest.mark.embedded("starts a cluster and a sent
 REDIS = [
     "memory",
     pytest.param("redis", marks=pytest.mark.broker),
+    pytest.param("sealed", marks=pytest.mark.broker),
     pytest.param("cluster", marks=SEVERAL),
     pytest.param("sentinel", marks=SEVERAL),
 ]
@@ -62,20 +64,29 @@ async def redis(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[Red
     if request.param == "memory":
         yield None
         return
-    async with open_redis_url(request.getfixturevalue(f"{request.param}_url")) as client:
+    kind = "redis" if request.param == "sealed" else request.param
+    async with open_redis_url(request.getfixturevalue(f"{kind}_url")) as client:
         yield client
         await forget_generation(client, keys)
 
 
 @pytest.fixture
-def store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisStore:
-    return MemoryStore() if redis is None else RedisStore(redis, keys)
+def data_keys(request: pytest.FixtureRequest) -> CachedKeys | None:
+    """The keys that a store seals its documents with; None: they are plain."""
+    return CachedKeys(MemoryKeyStore()) if request.node.callspec.params.get("redis") == "sealed" else None
 
 
 @pytest.fixture
-def brief_store(redis: RedisClient | None, keys: Keys) -> MemoryStore | RedisStore:
+def store(redis: RedisClient | None, keys: Keys, data_keys: CachedKeys | None) -> MemoryStore | RedisStore:
+    return MemoryStore() if redis is None else RedisStore(redis, keys, data_keys=data_keys)
+
+
+@pytest.fixture
+def brief_store(redis: RedisClient | None, keys: Keys, data_keys: CachedKeys | None) -> MemoryStore | RedisStore:
     """A store that keeps the ledgers of lanes for one second."""
-    return MemoryStore(request_ttl_s=1) if redis is None else RedisStore(redis, keys, request_ttl_s=1)
+    if redis is None:
+        return MemoryStore(request_ttl_s=1)
+    return RedisStore(redis, keys, request_ttl_s=1, data_keys=data_keys)
 
 
 @pytest.fixture

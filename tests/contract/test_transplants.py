@@ -8,7 +8,8 @@ from eunoe.schemas.ports import StoredConversation, Transplants
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryStore
-from eunoe.workers.stores.redis import RedisStore, RedisTransplants
+from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis_transplants import RedisTransplants
 
 KEY, OTHER = conversation_key("acme", "c {1}"), conversation_key("acme", "c2")
 TABLES = {"intake": ("head", "lines"), "update": ("memories",), "tree": ()}

@@ -158,4 +158,5 @@ class BatchApplier:
             writes=fold_writes(decisions),
             outbox=None if outbox.empty else outbox,
             server=ledger.server,
+            key=ledger.key,
         )

@@ -318,6 +318,7 @@ class Runner:
                 # the events of a failed decision stay parked, for a retry
                 unpark=ordered.number if self._spec.gathers and not result.failed else None,
                 server=ledger.server,
+                key=ledger.key,
             ),
         )
         self._standing.go_on(ordered.scope.key)

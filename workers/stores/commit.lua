@@ -2,16 +2,19 @@
 -- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of one session, 4 … tables
 -- ARGV: 1 expected applied number, 2 new applied number, 3 token of this commit, 4 outbox or '', 5 its number or '',
 --       6 '1' to record as skipped, 7 session to unpark or '', 8 time to live in ms or '', 9 expected late sessions,
---       10 number of a late session or '', 11 expected id of this server's process or '',
+--       10 number of a late session or '', 11 expected id of this server's process or '', 12 id of the data key or '',
 --       then per write: kind, index of the table in KEYS, id, text
 -- Numbers are compared as text: a log position may not fit a Lua number.
 local ledger = KEYS[1]
-local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'lates')
+local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'lates', 'key')
 -- the same commit again: the client repeats it when the answer was lost
 if now[2] == ARGV[3] then
   return 1
 end
 if (now[1] or '0') ~= ARGV[1] or now[3] or (now[4] or '0') ~= ARGV[9] then
+  return 0
+end
+if now[5] and now[5] ~= ARGV[12] then
   return 0
 end
 if ARGV[11] ~= '' and not string.find(redis.call('INFO', 'server'), 'run_id:' .. ARGV[11], 1, true) then
@@ -22,7 +25,7 @@ local skipped = 'skipped/' .. (late and ARGV[10] or ARGV[2])
 if late and redis.call('HEXISTS', ledger, skipped) == 0 then
   return 0
 end
-for at = 12, #ARGV, 4 do
+for at = 13, #ARGV, 4 do
   local kind, tbl = ARGV[at], KEYS[tonumber(ARGV[at + 1])]
   if kind == 'put' then
     redis.call('HSET', tbl, ARGV[at + 2], ARGV[at + 3])
@@ -33,6 +36,9 @@ for at = 12, #ARGV, 4 do
   end
 end
 redis.call('HSET', ledger, 'applied', ARGV[2], 'token', ARGV[3])
+if ARGV[12] ~= '' then
+  redis.call('HSET', ledger, 'key', ARGV[12])
+end
 if ARGV[4] ~= '' then
   redis.call('HSET', ledger, 'outbox', ARGV[4], 'outbox_number', ARGV[5])
 end

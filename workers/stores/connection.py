@@ -123,12 +123,12 @@ class RedisConnection:
             text = str(fault).partition(" : <")[0]  # sentinels add the settings of their connections
             raise Unavailable(f"{server}: {type(fault).__name__}: {text:.300}", server) from fault
 
-    async def command(self, *words: str | int) -> Any:  # noqa: ANN401 - each command has its own reply
+    async def command(self, *words: str | int | bytes) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""
         with self.translating_faults():
             return await self._ask(*words)
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int | bytes]) -> Any:  # noqa: ANN401
         """Run one script, which Redis executes atomically; its source is sent only if Redis does not have it cached.
 
         Raises `Unavailable`.

@@ -15,10 +15,21 @@ from redis.asyncio import RedisCluster
 
 from eunoe.schemas.decisions import REQUEST_TTL_S, Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.ports import ActiveConversation, DueTimer, StoredConversation
+from eunoe.schemas.keys import DataKey
+from eunoe.schemas.ports import ActiveConversation, DueTimer
+from eunoe.streams.sealing import sealed_name
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
+from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.keys import Keys, announcements_key
 from eunoe.workers.stores.promotions import last_promoted
+from eunoe.workers.stores.sealed_documents import (
+    SealedDocuments,
+    Shelf,
+    Stored,
+    outbox_shelf,
+    parked_shelf,
+    table_shelf,
+)
 
 MAX_LISTED = 1_000
 """Parked sessions that one listing returns at most."""
@@ -31,20 +42,29 @@ _MARK_SENT = Script.load("mark_sent")
 _PARK = Script.load("park")
 _SCHEDULE = Script.load("schedule")
 _DUE = Script.load("due")
-_SWAP = Script.load("swap")
 
-_SKIPPED = "skipped/"
+SKIPPED = "skipped/"
+"""The begin of a ledger's fields that name skipped sessions."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RedisStore:
     """`StateStore`, `ConversationList` and `ParkingLot`.
 
-    ``request_ttl_s``: the time to live of the ledger of one request, in seconds.
+    ``request_ttl_s``: the time to live of the ledger of one request, in seconds. ``data_keys``: the keys that documents
+    are sealed with; `None`: they are plain.
     """
 
-    def __init__(self, client: RedisClient, keys: Keys, *, request_ttl_s: int = REQUEST_TTL_S) -> None:
+    def __init__(
+        self,
+        client: RedisClient,
+        keys: Keys,
+        *,
+        request_ttl_s: int = REQUEST_TTL_S,
+        data_keys: CachedKeys | None = None,
+    ) -> None:
         self._redis = RedisConnection(client)
+        self.documents = SealedDocuments(data_keys, f"Redis at {self._redis.host}")
         self._keys = keys
         self._request_ttl_ms = request_ttl_s * 1000
         # one random draw for all commits of this process: each draw would release the interpreter lock
@@ -52,8 +72,22 @@ class RedisStore:
 
     async def ledger(self, scope: Scope) -> Ledger:
         """The ledger of a stage; takes one round trip."""
-        server, fields = await self._redis.run(_LEDGER, [self._keys.ledger(scope)], [])
-        return _ledger(as_table(dict(zip(fields[::2], fields[1::2], strict=True))), as_text(server))
+        server, words = await self._redis.run(_LEDGER, [self._keys.ledger(scope)], [])
+        fields: dict[str, Stored] = dict(zip(map(as_text, words[::2]), words[1::2], strict=True))
+        outbox = await self._outbox(scope, fields)
+        ledger = _ledger({name: as_text(value) for name, value in fields.items()}, outbox, as_text(server))
+        await self.documents.note(scope.key, ledger.key)
+        return ledger
+
+    async def _outbox(self, scope: Scope, fields: dict[str, Stored]) -> Outbox | None:
+        """Take the outbox out of a ledger's fields; of one whose key was destroyed only the number is left."""
+        stored = fields.pop("outbox", None)
+        if stored is None:
+            return None
+        found = await self.documents.open(outbox_shelf(scope), {"outbox": stored})
+        if not found:
+            return Outbox(number=int(fields["outbox_number"]))
+        return Outbox.from_json(found["outbox"][1])
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
         """Run the transaction; returns whether the fence let it pass."""
@@ -66,9 +100,33 @@ class RedisStore:
         ]
         places = {table: place for place, table in enumerate(tables, start=4)}
         ttl = self._request_ttl_ms if scope.request_id else ""
-        fence = (commit.lates, "" if commit.late is None else commit.late, commit.server)
-        arguments = [*_commit_words(commit, next(self._tokens)), ttl, *fence, *_write_words(commit.writes, places)]
-        return bool(await self._redis.run(_COMMIT, keys, arguments))
+        key = await self.documents.key(scope.key, commit.key)
+        fence = (commit.lates, "" if commit.late is None else commit.late, commit.server, "" if key is None else key.id)
+        outbox: Stored = ""
+        if commit.outbox is not None:
+            text = commit.outbox.model_dump_json()
+            _, outbox = self.documents.seal(key, outbox_shelf(scope), "outbox", text)
+        words = _commit_words(commit, next(self._tokens), outbox)
+        writes = self._write_words(scope, commit.writes, places, key)
+        return bool(await self._redis.run(_COMMIT, keys, [*words, ttl, *fence, *writes]))
+
+    def _write_words(
+        self, scope: Scope, writes: Sequence[Write], places: Mapping[str, int], key: DataKey | None
+    ) -> list[str | int | bytes]:
+        """Four words per write: kind, the table's index among the keys, id, text; clears come first."""
+        words: list[str | int | bytes] = []
+        for write in sorted(writes, key=lambda write: not isinstance(write, Clear)):
+            place, shelf = places[write.table], table_shelf(scope.stage, scope.key, write.table)
+            match write:
+                case Clear():
+                    words += ["clear", place, "", ""]
+                case Drop():
+                    words += ["drop", place, write.id, ""]
+                    if shelf.worded and key is not None:
+                        words += ["drop", place, sealed_name(key, write.id), ""]
+                case Put():
+                    words += ["put", place, *self.documents.seal(key, shelf, write.id, write.text)]
+        return words
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
@@ -78,12 +136,23 @@ class RedisStore:
         """The documents of a table by id, in the order asked."""
         if not ids:
             return []
-        found: list[Any] = await self._redis.command("HMGET", self._keys.table(stage, key, table), *ids)
-        return [None if value is None else as_text(value) for value in found]
+        shelf = table_shelf(stage, key, table)
+        names = await self.documents.names(shelf, ids)
+        values: list[Any] = await self._redis.command("HMGET", self._keys.table(stage, key, table), *names)
+        found = await self.documents.open(shelf, dict(zip(names, values, strict=True)))
+        by_id = dict(reversed(found.values()))  # a sealed document counts before a plain one
+        return [by_id.get(id_) for id_ in ids]
 
     async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
         """A whole table: id → document."""
-        return as_table(await self._redis.command("HGETALL", self._keys.table(stage, key, table)))
+        return await self._all(table_shelf(stage, key, table), self._keys.table(stage, key, table))
+
+    async def _all(self, shelf: Shelf, name: str) -> dict[str, str]:
+        """All documents of a hash: id → text."""
+        stored = await self._redis.command("HGETALL", name)
+        found = await self.documents.open(shelf, {as_text(id_): value for id_, value in stored.items()})
+        plain = {id_: text for name, (id_, text) in found.items() if name == id_}
+        return plain | {id_: text for name, (id_, text) in found.items() if name != id_}
 
     async def conversations(self) -> list[str]:
         """The keys of all conversations of this generation, sorted; scans all keys of the server or cluster."""
@@ -110,89 +179,23 @@ class RedisStore:
 
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
         """Store an event once; returns whether its session is still to be applied."""
-        keys = [self._keys.ledger(scope), self._keys.parked_numbers(scope), self._keys.parked(scope, number)]
-        return bool(await self._redis.run(_PARK, keys, [number, slot, text]))
+        names = [self._keys.ledger(scope), self._keys.parked_numbers(scope), self._keys.parked(scope, number)]
+        key = await self.documents.key(scope.key)
+        while True:
+            _, document = self.documents.seal(key, parked_shelf(scope, number), slot, text)
+            parked = await self._redis.run(_PARK, names, [number, slot, document, "" if key is None else key.id])
+            if isinstance(parked, int):
+                return bool(parked)
+            key = await self.documents.key(scope.key, as_text(parked))
 
     async def parked(self, scope: Scope, number: int) -> dict[str, str]:
         """The parked events of a session: slot → event."""
-        return as_table(await self._redis.command("HGETALL", self._keys.parked(scope, number)))
+        return await self._all(parked_shelf(scope, number), self._keys.parked(scope, number))
 
     async def parked_numbers(self, scope: Scope) -> list[int]:
         """The first `MAX_LISTED` sessions with parked events, ascending."""
         found = await self._redis.command("ZRANGE", self._keys.parked_numbers(scope), 0, MAX_LISTED - 1)
         return sorted(int(number) for number in found)
-
-
-class RedisTransplants:
-    """`Transplants` over a `RedisStore`."""
-
-    def __init__(self, store: RedisStore, client: RedisClient, keys: Keys) -> None:
-        self._store = store
-        self._redis = RedisConnection(client)
-        self._keys = keys
-
-    async def export(self, key: str, tables: Mapping[str, Sequence[str]]) -> StoredConversation:
-        """The stored state of a conversation; raises ``ValueError`` where an outbox is unsent."""
-        scopes = {stage: Scope(stage, key) for stage in tables}
-        ledgers = {stage: await self._store.ledger(scope) for stage, scope in scopes.items()}
-        if unsent := [stage for stage, ledger in ledgers.items() if ledger.outbox is not None]:
-            raise ValueError(f"{key}: unsent decisions of {', '.join(unsent)}")
-        found = {
-            (stage, table): await self._store.scan(stage, key, table) for stage in tables for table in tables[stage]
-        }
-        return StoredConversation(ledgers, found, {stage: await self._parked(scope) for stage, scope in scopes.items()})
-
-    async def _parked(self, scope: Scope) -> dict[int, dict[str, str]]:
-        numbers = await self._store.parked_numbers(scope)
-        return {number: await self._store.parked(scope, number) for number in numbers}
-
-    async def swap(
-        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
-    ) -> bool:
-        """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected."""
-        documents = self._documents(key, tables, standing)
-        lists = {
-            self._keys.parked_numbers(Scope(stage, key)): sorted(standing.parked.get(stage, {})) for stage in tables
-        }
-        stale = await self._stale(key, tables)
-        first, *_ = tables
-        names = list(dict.fromkeys((self._keys.ledger(Scope(first, key)), *documents, *lists, *stale)))
-        places = {name: place for place, name in enumerate(names, start=1)}
-        words: list[str | int] = [expect.applied, "" if expect.outbox is None else expect.outbox.number]
-        for name, rows in documents.items():
-            words += ["hash", places[name], 2 * len(rows), *(word for row in rows.items() for word in row)]
-        for name, numbers in lists.items():
-            words += ["numbers", places[name], len(numbers), *numbers]
-        return bool(await self._redis.run(_SWAP, names, words))
-
-    def _documents(
-        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation
-    ) -> dict[str, Mapping[str, str]]:
-        """The hashes to write, empty ones included: name → field → text."""
-        found: dict[str, Mapping[str, str]] = {}
-        for stage, names in tables.items():
-            scope = Scope(stage, key)
-            found[self._keys.ledger(scope)] = _ledger_fields(standing.ledgers.get(stage, Ledger()))
-            for table in names:
-                found[self._keys.table(stage, key, table)] = standing.tables.get((stage, table), {})
-            for number, slots in standing.parked.get(stage, {}).items():
-                found[self._keys.parked(scope, number)] = slots
-        return found
-
-    async def _stale(self, key: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
-        """The keys of events parked now, which the swap removes."""
-        scopes = [Scope(stage, key) for stage in tables]
-        return [
-            self._keys.parked(scope, number) for scope in scopes for number in await self._store.parked_numbers(scope)
-        ]
-
-
-def _ledger_fields(ledger: Ledger) -> dict[str, str]:
-    if not ledger.applied and not ledger.skipped and not ledger.lates:
-        return {}
-    skipped = {f"{_SKIPPED}{number}": "1" for number in ledger.skipped}
-    lates = {"lates": str(ledger.lates)} if ledger.lates else {}
-    return {"applied": str(ledger.applied), "token": "", **lates, **skipped}
 
 
 class RedisLogPositions:
@@ -308,42 +311,28 @@ async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500
     return removed
 
 
-def _ledger(fields: dict[str, str], server: str) -> Ledger:
-    outbox = fields.get("outbox")
+def _ledger(fields: dict[str, str], outbox: Outbox | None, server: str) -> Ledger:
     return Ledger(
         applied=int(fields.get("applied", 0)),
-        skipped=frozenset(int(name.removeprefix(_SKIPPED)) for name in fields if name.startswith(_SKIPPED)),
-        outbox=None if outbox is None else Outbox.from_json(outbox),
+        skipped=frozenset(int(name.removeprefix(SKIPPED)) for name in fields if name.startswith(SKIPPED)),
+        outbox=outbox,
         lates=int(fields.get("lates", 0)),
         server=server,
+        key=fields.get("key", ""),
     )
 
 
-def _commit_words(commit: Commit, token: str) -> list[str | int]:
+def _commit_words(commit: Commit, token: str, outbox_text: Stored) -> list[str | int | bytes]:
     outbox = commit.outbox
     return [
         commit.expect,
         commit.applied,
         token,
-        "" if outbox is None else outbox.model_dump_json(),
+        outbox_text,
         "" if outbox is None else outbox.number,
         int(commit.skip),
         "" if commit.unpark is None else commit.unpark,
     ]
-
-
-def _write_words(writes: Sequence[Write], places: dict[str, int]) -> list[str | int]:
-    """Four words per write: kind, the table's index among the keys, id, text; clears come first."""
-    words: list[str | int] = []
-    for write in sorted(writes, key=lambda write: not isinstance(write, Clear)):
-        match write:
-            case Clear():
-                words += ["clear", places[write.table], "", ""]
-            case Drop():
-                words += ["drop", places[write.table], write.id, ""]
-            case Put():
-                words += ["put", places[write.table], write.id, write.text]
-    return words
 
 
 def _microseconds(time: datetime) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-Words = tuple[str | int, ...]
+Words = tuple[str | int | bytes, ...]
 
 MAX_BATCH = 256
 """Commands in one round trip."""

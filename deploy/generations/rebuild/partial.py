@@ -38,8 +38,9 @@ from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, RedisTransplants
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
+from eunoe.workers.stores.redis_transplants import RedisTransplants
 
 AT_ONCE = 64
 _BATCH = 2_000

@@ -1,0 +1,145 @@
+"""Documents of the state store, sealed with the data key of their conversation.
+
+A sealed document is a mark, the id of its key (16 bytes) and the envelope of `eunoe.streams.sealing`; plain ones, which
+are JSON text, are read as they are. Nothing is compressed here: it would cost more than all encryption.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from eunoe.schemas.decisions import Scope
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.keys import DataKey, Destroyed
+from eunoe.streams.sealing import Tampered, seal, sealed_name, sealed_names, unseal
+from eunoe.workers.stores.connection import as_text
+from eunoe.workers.stores.data_keys import CachedKeys
+
+MARK: Final = b"\x01"
+"""First byte of a sealed document; no JSON text begins with it."""
+_HEAD: Final = len(MARK) + 16
+WORD_TABLES: Final = frozenset({"terms", "said"})
+"""Tables whose ids are words of users, or digests of their sentences: they are stored as HMACs."""
+
+Stored = bytes | str
+"""A value as Redis gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The place of documents that lie together: they cannot be moved to another one."""
+
+    conversation: str
+    name: str
+    """Stage and table, or another name within the conversation."""
+    worded: bool = False
+    """Whether ids are words of users."""
+
+
+def table_shelf(stage: str, key: str, table: str) -> Shelf:
+    """The place of a table's documents."""
+    return Shelf(key, f"{stage}/{table}", worded=table in WORD_TABLES)
+
+
+def parked_shelf(scope: Scope, number: int) -> Shelf:
+    """The place of the parked events of a session."""
+    return Shelf(scope.key, f"{scope.stage}!parked/{number}")
+
+
+def outbox_shelf(scope: Scope) -> Shelf:
+    """The place of a stage's outbox."""
+    return Shelf(scope.key, f"{scope.stage}@{scope.request_id}")
+
+
+class SealedDocuments:
+    """Seals and opens documents; ``keys`` `None`: new ones stay plain, and sealed ones are waited for."""
+
+    def __init__(self, keys: CachedKeys | None, store: str) -> None:
+        self._keys = keys
+        self._store = store
+
+    async def key(self, conversation: str, used: str = "") -> DataKey | None:
+        """The key for new documents; ``used``: the id of the one that the conversation's state is sealed with.
+
+        `None` means plain. Raises `Unavailable` where the key is not there, or destroyed.
+        """
+        if self._keys is None:
+            if used:
+                raise self._without_keys()
+            return None
+        found = await (self._keys.get(used) if used else self._keys.current(conversation))
+        if isinstance(found, Destroyed):
+            raise Unavailable(f"the state of {conversation} is being erased", self._store)
+        return found
+
+    async def note(self, conversation: str, used: str) -> None:
+        """Ask for the current key anew where the state is sealed with another one than the one at hand."""
+        if used and self._keys is not None and (await self._keys.current(conversation)).id != used:
+            self._keys.forget(conversation)
+
+    def seal(self, key: DataKey | None, shelf: Shelf, id_: str, text: str) -> tuple[str, Stored]:
+        """The id and the document as they are stored."""
+        if key is None:
+            return id_, text
+        name = sealed_name(key, id_) if shelf.worded else id_
+        plain = orjson.dumps([id_, text]) if shelf.worded else text.encode()
+        place = (shelf.conversation, shelf.name, name)
+        return name, MARK + bytes.fromhex(key.id) + seal(key, plain, place, deflate=False)
+
+    async def names(self, shelf: Shelf, ids: Sequence[str]) -> Sequence[str]:
+        """The ids under which documents of a shelf may be stored: sealed ones first, then plain ones."""
+        if not shelf.worded or self._keys is None:
+            return ids
+        return [*sealed_names(await self._keys.current(shelf.conversation), list(ids)), *ids]
+
+    async def open(self, shelf: Shelf, stored: Mapping[str, Stored | None]) -> dict[str, tuple[str, str]]:
+        """Stored id → id and text; those whose key was destroyed are left out.
+
+        Raises `Unavailable` where a key is missing, or a document was changed.
+        """
+        ids = {
+            value[len(MARK) : _HEAD].hex()
+            for value in stored.values()
+            if isinstance(value, bytes) and _is_sealed(value)
+        }
+        keys = {id_: await self._get(id_) for id_ in ids}
+        found = {}
+        for name, value in stored.items():
+            if value is None:
+                continue
+            if isinstance(value, str) or not _is_sealed(value):
+                found[name] = (name, as_text(value))
+                continue
+            key = keys[value[len(MARK) : _HEAD].hex()]
+            if isinstance(key, DataKey):
+                found[name] = self._opened(key, shelf, name, value)
+        return found
+
+    def _opened(self, key: DataKey, shelf: Shelf, name: str, value: bytes) -> tuple[str, str]:
+        try:
+            plain = unseal(key, value[_HEAD:], (shelf.conversation, shelf.name, name))
+        except Tampered as fault:
+            where = f"a document of {shelf.conversation} in {shelf.name}"
+            raise Unavailable(
+                f"{self._store}: {where} was changed or moved; run `eunoe repair`", self._store
+            ) from fault
+        if not shelf.worded:
+            return name, plain.decode()
+        id_, text = orjson.loads(plain)
+        return id_, text
+
+    async def _get(self, key_id: str) -> DataKey | Destroyed:
+        if self._keys is None:
+            raise self._without_keys()
+        return await self._keys.get(key_id)
+
+    def _without_keys(self) -> Unavailable:
+        return Unavailable(
+            f"{self._store} holds sealed documents: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were", self._store
+        )
+
+
+def _is_sealed(value: bytes) -> bool:
+    return value.startswith(MARK)
