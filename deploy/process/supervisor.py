@@ -115,6 +115,7 @@ class WorkerProcess:
                     self._ready.set()
                 elif file is not None:
                     file.write(line)
+                    file.flush()  # people read it while the process runs
                 last = text or last
         return last
 
