@@ -154,6 +154,12 @@ test-alerts: install  ## the alert rules, on what each must fire and on what not
 		&& apt-get download prometheus && dpkg -x prometheus_*.deb . ; }
 	PROMTOOL="$(PROMTOOL)" $(BIN)/python -m pytest tests/alerts $(ARGS)
 
+.PHONY: test-chart
+test-chart: install  ## the Helm chart, rendered and checked by the schemas of Kubernetes; Go builds Helm once (ten minutes)
+	code=0; $(BIN)/python -m tests.support.kubernetes || code=$$?; \
+		if [ $$code = 69 ]; then echo '!!!!!!!! NOT RUN: make test-chart (see above) !!!!!!!!' >&2; \
+		elif [ $$code != 0 ]; then exit $$code; else $(PYTEST) tests/chart $(ARGS); fi
+
 .PHONY: test-examples
 test-examples: install  ## the examples for LangGraph and the OpenAI Agents SDK, with these in an environment of their own
 	$(BIN)/python -m venv $(VENV)-examples
@@ -200,10 +206,10 @@ fmt: install  ## format, and mend what can be mended
 # ---- write what is derived
 
 .PHONY: contracts
-contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of stages and settings, compose services, the dashboard
+contracts: install  ## write what is derived: JSON Schemas, AsyncAPI, tables of stages and settings, compose services, the dashboard, the chart
 	$(BIN)/eunoe schemas deploy/contracts
-	$(BIN)/python -m eunoe.deploy.contracts.derived
 	$(BIN)/python -m eunoe.deploy.observability.dashboard
+	$(BIN)/python -m eunoe.deploy.contracts.derived
 
 .PHONY: docs
 docs: install  ## build the documentation site into reports/site; a link that leads nowhere is an error

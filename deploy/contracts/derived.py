@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from eunoe.deploy.contracts.chart import CHART_FILES
 from eunoe.deploy.contracts.settings_page import with_tables
 from eunoe.deploy.contracts.stages import with_compose_services, with_stage_tables
 
@@ -11,6 +12,7 @@ DERIVED: Mapping[str, Callable[[str], str]] = {
     "deploy/compose.yaml": with_compose_services,
     "deploy/docs/architecture.md": with_stage_tables,
     "deploy/docs/settings.md": with_tables,
+    **CHART_FILES,
 }
 """File of a checkout → what brings its derived parts up to date."""
 

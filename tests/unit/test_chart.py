@@ -1,0 +1,188 @@
+"""The Helm chart and the code name the same: stages, groups, topics, settings, commands, versions."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import typer
+import yaml
+from jsonschema import Draft7Validator
+from jsonschema.exceptions import ValidationError
+
+from eunoe.deploy.cli.main import build_app
+from eunoe.deploy.contracts.chart import OWN_VALUES, chart_settings, chart_stages, secret_settings
+from eunoe.deploy.contracts.settings_page import settings_rows
+from eunoe.deploy.doctor.checks import PARTS
+from eunoe.deploy.settings import Settings
+from eunoe.streams.topics import Topic, TopicNames
+from eunoe.workers.registry import STAGES
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "chart"
+TEMPLATES = {path.name: path.read_text() for path in CHART.glob("templates/**/*.*")}
+ALL = "\n".join(TEMPLATES.values())
+SETTINGS = {row.name for row in settings_rows()}
+NEEDED: Mapping[str, Any] = {
+    "image": {"repository": "registry/eunoe"},
+    "existingSecret": "eunoe",
+    "kafka": {"bootstrap": "kafka-1:9092,kafka-2:9092"},
+    "qdrant": {"url": "http://qdrant:6333"},
+}
+"""The values without a default."""
+
+
+@pytest.fixture(scope="module")
+def schema() -> Draft7Validator:
+    document = orjson.loads((CHART / "values.schema.json").read_bytes())
+    Draft7Validator.check_schema(document)
+    return Draft7Validator(document)
+
+
+@pytest.fixture(scope="module")
+def defaults() -> dict[str, Any]:
+    return dict(yaml.safe_load((CHART / "values.yaml").read_text()))
+
+
+# ---- values
+
+
+def test_the_default_values_are_valid_once_the_servers_are_named(
+    schema: Draft7Validator, defaults: dict[str, Any]
+) -> None:
+    schema.validate({**defaults, **NEEDED, "image": {**defaults["image"], **NEEDED["image"]}})
+    for name in NEEDED:
+        with pytest.raises(ValidationError):
+            schema.validate({**defaults, **NEEDED, name: defaults[name]})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"replica": 3},
+        {"settings": {"EUNOE_MODLE": "x"}},
+        {"settings": {"EUNOE_SLOTS": 64}},
+        {"settings": {"EUNOE_REDIS_URL": "redis://:password@redis:6379"}},
+        {"settings": {"EUNOE_HEALTH": "0.0.0.0:1"}},
+        {"stages": {"summarise": {"replicas": 2}}},
+        {"stages": {"intake": {"minReplicas": 0}}},
+        {"stages": {"respond": {"replicas": 0}}},
+        {"autoscaling": {"minReplicas": 0}},
+        {"autoscaling": {"metadata": {"version": 3}}},
+        {"generations": [{"name": "V_2"}]},
+        {"qdrant": {"url": "http://user:password@qdrant:6333"}},
+        {"kafka": {"bootstrap": "kafka"}},
+    ],
+    ids=str,
+)
+def test_values_that_would_not_work_are_refused(schema: Draft7Validator, wrong: dict[str, Any]) -> None:
+    schema.validate({**NEEDED, "stages": {"tree": {"minReplicas": 0}}, "settings": {"EUNOE_SLOTS": "64"}})
+    with pytest.raises(ValidationError):
+        schema.validate({**NEEDED, **wrong})
+
+
+def test_the_schema_knows_every_default_value(schema: Draft7Validator, defaults: dict[str, Any]) -> None:
+    assert schema.schema["properties"].keys() - {"global"} == defaults.keys()
+
+
+def test_defaults_are_those_of_the_settings(defaults: dict[str, Any]) -> None:
+    for value, setting in {
+        "prefix": "prefix",
+        "partitions": "partitions",
+        "shutdownSeconds": "shutdown_seconds",
+    }.items():
+        assert defaults[value] == Settings.model_fields[setting].default
+
+
+def test_no_secret_is_a_value_and_every_setting_has_its_place() -> None:
+    assert set(secret_settings()) & set(chart_settings()) == set()
+    assert {"EUNOE_REDIS_URL", "EUNOE_QDRANT_API_KEY", "OPENAI_API_KEY"} <= set(secret_settings())
+    assert set(chart_settings()) - {"OPENAI_BASE_URL", "SSL_CERT_FILE"} <= SETTINGS
+    assert OWN_VALUES <= SETTINGS
+    assert "EUNOE_INTAKE__IDLE_SECONDS" in chart_settings()
+
+
+# ---- names in the templates
+
+
+def test_processes_are_given_settings_that_exist_by_values_of_the_chart() -> None:
+    assert set(re.findall(r"\{name: ((?:EUNOE|OPENAI)_\w+),", ALL)) == OWN_VALUES
+
+
+def test_stages_of_the_chart_are_those_of_the_code_with_their_topics() -> None:
+    stages = yaml.safe_load((CHART / "files" / "stages.yaml").read_text())
+    assert stages == yaml.safe_load(chart_stages())
+    assert [stage["name"] for stage in stages] == list(STAGES)
+    for stage in stages:
+        assert [Topic(stage["topic"])] == list(STAGES[stage["name"]].inputs)
+        for log in (0, 3):
+            names = TopicNames(prefix="p", generation="v7", log=log)
+            assert topic_of(stage, "p", {"name": "v7", "log": log}) == names.name(stage["topic"])
+
+
+def topic_of(stage: Mapping[str, Any], prefix: str, generation: Mapping[str, Any]) -> str:
+    """What the template ``eunoe.topic`` gives."""
+    found = re.search(
+        r'define "eunoe.topic" -}}\n{{- if .stage.derived }}(.*?){{ else }}(.*?)'
+        r"{{ with .generation.log }}(.*?){{ end }}",
+        TEMPLATES["_helpers.tpl"],
+    )
+    assert found is not None
+    derived, kept, log = found.groups()
+    text = derived if stage["derived"] else kept + (log if generation["log"] else "")
+    for name, value in {
+        ".root.Values.prefix": prefix, ".generation.name": generation["name"], ".stage.topic": stage["topic"],
+        ".": generation["log"],
+    }.items():  # fmt: skip
+        text = text.replace(f"{{{{ {name} }}}}", str(value))
+    return text
+
+
+def test_the_trigger_watches_the_group_of_the_stage_and_every_value_of_it_is_a_text() -> None:
+    group = re.search(
+        r'consumerGroup: {{ printf "(.*?)" \$root.Values.prefix \$generation.name \$stage.name \| quote }}',
+        TEMPLATES["stages.yaml"],
+    )
+    assert group is not None
+    assert group[1] % ("p", "v7", "link") == TopicNames(prefix="p", generation="v7").group("link")
+    block = re.search(
+        r"      metadata:\n        bootstrapServers(.*?)      \{\{- with .trigger", TEMPLATES["stages.yaml"], re.DOTALL
+    )
+    assert block is not None
+    values = re.findall(r"^ {8}[\w{} $.]+: (.*)$", block[0], re.MULTILINE)
+    assert len(values) == 7
+    assert all(re.fullmatch(r'\{\{.* \| quote }}|"[^"]*"', value) for value in values), values
+
+
+def test_pods_run_commands_that_exist() -> None:
+    commands = [words.split(", ") for words in re.findall(r"^ *args: \[(.*)\]$", ALL, re.MULTILINE)]
+    assert sorted(words[0] for words in commands) == ["doctor", "gateway", "topics", "worker"]
+    for name, *words in commands:
+        command = typer.main.get_command(build_app(name)).commands[name]  # type: ignore[attr-defined]
+        if name == "worker":
+            assert words == ["{{ $stage.name }}"]
+        elif name == "topics":
+            assert words[0] in command.commands
+        else:
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words if word.startswith("-")} <= known
+            assert {word for word in words if not word.startswith("-")} <= set(PARTS)
+
+
+def test_the_chart_is_of_the_version_of_the_code() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+def test_no_server_is_bundled() -> None:
+    assert "dependencies" not in yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert not (CHART / "charts").exists()
+    assert set(re.findall(r"^kind: (\w+)", ALL, re.MULTILINE)) == {
+        "ConfigMap", "Deployment", "Job", "NetworkPolicy", "Pod", "PodDisruptionBudget", "PrometheusRule",
+        "ScaledObject", "Service", "ServiceMonitor",
+    }  # fmt: skip
+    assert set(re.findall(r"^ *image: (.*)$", ALL, re.MULTILINE)) == {'{{ include "eunoe.image" . | quote }}'}
