@@ -83,10 +83,10 @@ def item_document(language: LanguageModel | None) -> dict[str, dict[str, int]]:
     return models[0].items.document() if models else ItemCounts().document()
 
 
-def stage_calls(language: LanguageModel | None) -> StageCalls | None:
-    """Durations and tokens of the questions, by stage; `None` without a model."""
+def stage_calls(language: LanguageModel | None) -> StageCalls:
+    """Durations and tokens of the questions, by stage; zeros without a model."""
     models = endpoint_models(language)
-    return models[0].stages if models else None
+    return models[0].stages if models else StageCalls()
 
 
 def profile_document(language: LanguageModel | None) -> dict[str, dict[str, float]]:

@@ -168,12 +168,12 @@ def _freshness(sources: MetricSources) -> Durations:
 
 def _model_seconds(sources: MetricSources) -> Durations:
     calls = stage_calls(sources.meter.language)
-    return (((stage,), durations) for stage, durations in calls.seconds.items()) if calls else ()
+    return (((stage,), durations) for stage, durations in calls.seconds.items())
 
 
 def _stage_tokens(sources: MetricSources) -> Samples:
     calls = stage_calls(sources.meter.language)
-    return ((labels, float(count)) for labels, count in calls.tokens.items()) if calls else ()
+    return ((labels, float(count)) for labels, count in calls.tokens.items())
 
 
 def _lag_seconds(sources: MetricSources) -> Samples:
