@@ -1,13 +1,9 @@
 """Each alert fires on what it is for, and is silent on what it is not for, as promtool evaluates the rules.
 
 The expressions of the dashboard are ones that promtool can read.
-
-``PROMTOOL`` names the program; else it is looked for on the path.
 """
 
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +13,9 @@ import pytest
 import yaml
 
 from eunoe.deploy.observability.dashboard import expressions
+from tests.support.prometheus import RULES, program
 
-RULES = Path(__file__).parents[2] / "deploy" / "observability" / "alerts.yaml"
-PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
+PROMTOOL = program("promtool")
 
 Series = dict[str, str]
 """Series → its values, one a minute, in the notation of promtool."""
