@@ -35,6 +35,10 @@ up: install  ## start the embedded servers and all stages, until Ctrl-C
 bench-ask: install  ## measure the round trip of 50 asks on the embedded servers
 	$(BIN)/python -m tests.bench ask $(ARGS)
 
+.PHONY: bench-idle
+bench-idle: install  ## measure `eunoe up` without traffic: processor time and memory by process, asks after a silence
+	$(BIN)/python -m tests.bench idle $(ARGS)
+
 .PHONY: bench
 bench: install  ## measure the whole way of sessions on the embedded servers, with a model that takes 0.2 s
 	$(BIN)/python -m tests.bench pipeline $(ARGS)

@@ -20,6 +20,8 @@ class ConsumerLoad:
     """Whether somebody waits for the outcome of the records."""
     is_awaited: Callable[[], bool] = lambda: True
     """Whether somebody waits now; a notification tells that somebody began to."""
+    may_rest: Callable[[], bool] = lambda: True
+    """Whether records may be fetched ever more seldom while none come; a notification ends that."""
     brief: bool = False
     """Whether the consumer lives for one look only and must never be delayed."""
 

@@ -83,13 +83,17 @@ class Feed:
     """Follows those partitions of a topic that somebody reads, each from its end at the first subscription."""
 
     def __init__(self, kafka: KafkaSettings, names: TopicNames, topic: str, *, interactive: bool = True) -> None:
-        """Unless ``interactive``, readers do not mind a tenth of a second."""
+        """Unless ``interactive``, readers do not mind a tenth of a second. After a silence `notify` is needed."""
         self._kafka = kafka
         self._names = names
         self._topic = topic
         self._subscriptions: dict[int, list[Subscription]] = {}
-        self._follower = Follower(kafka, self._take, self._lose, self._is_awaited)
+        self._follower = Follower(kafka, self._take, self._lose, self._is_awaited, rests_awaited=True)
         self._interactive = interactive
+
+    def notify(self) -> None:
+        """Report that there may be new records."""
+        self._follower.notify()
 
     async def stop(self) -> None:
         """Disconnect; all feeds are lost."""

@@ -27,15 +27,18 @@ class Follower:
         take: Callable[[ConsumerRecord], None],
         fail: Callable[[str], None],
         is_awaited: Callable[[], bool] = lambda: True,
+        *,
+        rests_awaited: bool = False,
     ) -> None:
         """``take`` gets each record; ``fail`` gets the reason why reading failed, which then goes on.
 
-        ``is_awaited`` says whether somebody waits for a record now. If nobody does, the broker may be asked less often.
+        ``is_awaited`` says whether somebody waits for a record now. If nobody does, the broker may be asked less often,
+        and ever more seldom while no records come; with ``rests_awaited``, where `notify` reports them, in any case.
         """
         self._kafka = kafka
         self._take = take
         self._fail = fail
-        self._load = ConsumerLoad(is_awaited=is_awaited)
+        self._load = ConsumerLoad(is_awaited=is_awaited, may_rest=lambda: rests_awaited or not is_awaited())
         self._notify: Notify | None = None
         self.next: dict[TopicPartition, int] = {}
         """Partition → the offset of the next record that ``take`` gets."""
@@ -48,13 +51,17 @@ class Follower:
         self._consumer = None
         await self._resources.aclose()
 
+    def notify(self) -> None:
+        """Report that there may be new records."""
+        if self._notify is not None:
+            self._notify()
+
     async def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Read partitions from their present ends, unless they are read already; raises `Unavailable`."""
         async with self._lock:
             new = [partition for partition in partitions if partition not in self.next]
             if not new:
-                if self._notify is not None:
-                    self._notify()
+                self.notify()
                 return
             consumer = self._consumer or await self._connect()
             async with open_consumer(self._kafka, brief=True) as scout:

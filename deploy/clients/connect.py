@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings, reveal
 
@@ -36,7 +37,7 @@ EMBEDDED_BROKER: Final[Mapping[str, object]] = {
     "embedded": True,
     "fetch_wait_ms": 1,
     "session_timeout_ms": 6_000,
-    "heartbeat_interval_ms": 1_000,
+    "heartbeat_interval_ms": 2_000,
 }
 """Options of the Kafka clients that suit the embedded broker."""
 
@@ -54,6 +55,14 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
             "broker": broker,
         }
     )
+
+
+def wakeups_url(settings: Settings) -> str | None:
+    """The Redis URL over which the embedded broker's new records are reported; `None` for any other broker."""
+    url = reveal(settings.redis_url)
+    if not settings.broker.embedded or url is None:
+        return None
+    return url if parse_redis_url(url).kind is RedisKind.ONE else None
 
 
 def environment(settings: Settings) -> dict[str, str]:

@@ -37,6 +37,11 @@ class KafkaLog:
         await self._publisher.start()
         self.healthy = True
 
+    def notify(self) -> None:
+        """Report that there may be new records."""
+        for feed in self._feeds.values():
+            feed.notify()
+
     async def stop(self) -> None:
         """Disconnect."""
         for feed in self._feeds.values():
@@ -121,6 +126,11 @@ class MovingLog:
             before, self._log = self._log, log
         if before is not None:
             await before.stop()
+
+    def notify(self) -> None:
+        """Report that there may be new records."""
+        if self._log is not None:
+            self._log.notify()
 
     async def stop(self) -> None:
         """Disconnect."""

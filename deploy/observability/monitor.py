@@ -14,11 +14,13 @@ from eunoe.streams.group.stage_consumer import StageConsumer
 log = logging.getLogger(__name__)
 
 EVERY_S = 2.0
+IDLE_ROUNDS = 5
+"""Samples of which one is taken while nothing is to be done."""
 
 
 @asynccontextmanager
 async def monitored(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> AsyncIterator[None]:
-    """Sample every `EVERY_S` seconds during the body."""
+    """Sample every `EVERY_S` seconds during the body, more seldom while nothing changes and nothing is left to do."""
     task = asyncio.create_task(_run(health, consumers, ends))
     try:
         yield
@@ -30,9 +32,33 @@ async def monitored(health: HealthState, consumers: Mapping[str, StageConsumer],
 
 
 async def _run(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:
+    rounds = Rounds()
     while True:
-        await sample(health, consumers, ends)
+        handled = {stage: consumer.handled() for stage, consumer in consumers.items()}
+        if rounds.is_due(handled, idle=_is_idle(health, consumers)):
+            await sample(health, consumers, ends)
         await asyncio.sleep(EVERY_S)
+
+
+class Rounds:
+    """Chooses the samples to take."""
+
+    def __init__(self) -> None:
+        self._before: object = None
+        self._left_out = 0
+
+    def is_due(self, handled: object, *, idle: bool) -> bool:
+        """Whether to sample now: always but where, idle, all was ``handled`` up to here at the last time already."""
+        unchanged, self._before = idle and handled == self._before, handled
+        self._left_out = self._left_out + 1 if unchanged and self._left_out < IDLE_ROUNDS - 1 else 0
+        return self._left_out == 0
+
+
+def _is_idle(health: HealthState, consumers: Mapping[str, StageConsumer]) -> bool:
+    """Whether no record was left at the last sample, and none is in work."""
+    if any(one.rebalancing or one.dispatcher.in_work for one in consumers.values()):
+        return False
+    return not any(any(health.progress(stage).lag().values()) for stage in consumers)
 
 
 async def sample(health: HealthState, consumers: Mapping[str, StageConsumer], ends: EndWatch) -> None:

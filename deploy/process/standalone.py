@@ -154,6 +154,7 @@ async def _start_journal(
     writer = JournalWriter(journal, settings.kafka_settings, settings.names, stack.epoch)
     closing.push_async_callback(writer.stop)
     await writer.start()
+    stack.wake(writer.notify)
     return writer
 
 

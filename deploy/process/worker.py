@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 from aiokafka import codec
 
 from eunoe.deploy.clients.bootstrap import open_clients
+from eunoe.deploy.clients.connect import wakeups_url
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.exits import code_of
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
+from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.observability.counters import WorkerMeter, metered, model_servers
 from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.index_watch import watch_index
@@ -134,6 +136,9 @@ class _Worker:
             failures += [consumer.failure() for consumer in await closing.enter_async_context(retired)]
         watching = watch_index(factory.clients.guard, self.health_state)
         failures.append(await closing.enter_async_context(_background(watching)))
+        if (url := wakeups_url(self.settings)) is not None:
+            receiving = receive_wakeups(url, lambda: _notify_all(consumers.values()))
+            failures.append(await closing.enter_async_context(_background(receiving)))
         skips = RedisSkips(factory.clients.redis, factory.clients.keys)
         refresh = PeriodicTask(lambda: factory.skips.refresh(skips), SKIPS_EVERY_S)
         refreshing = run_periodically(refresh, self.health_state.outages)
@@ -156,6 +161,11 @@ class _Worker:
         log.info("stopping: %d records are in work", in_work)
         await stop_all(consumers.values(), self.shutdown.stages_s)
         log.info("the stages stopped after %.1f s", monotonic() - begun)
+
+
+def _notify_all(consumers: Iterable[StageConsumer]) -> None:
+    for consumer in consumers:
+        consumer.notify()
 
 
 def check_asked_partitions(asked: int | None, found: int, log_number: int) -> None:

@@ -16,6 +16,7 @@ from eunoe.schemas.errors import Refused
 from tests.bench.ask import AskTimes, bench_ask
 from tests.bench.growth import MARKS as SESSION_MARKS
 from tests.bench.growth import GrowthPlan, bench_growth, growth_plot
+from tests.bench.idle import IdlePlan, bench_idle
 from tests.bench.load import LoadPlan, Talk
 from tests.bench.pipeline import PipelinePlan, bench_pipeline
 from tests.bench.reply import MARKS as MEMORY_MARKS
@@ -74,6 +75,21 @@ def ask(
     for name, hop in times.items():
         table.add_row(name, f"{hop.p50_ms:.1f}", f"{hop.p95_ms:.1f}")
     console.print(table)
+
+
+@app.command("idle")
+def idle(
+    seconds: Annotated[float, typer.Option(min=1, help="Time over which processor time is counted, in seconds.")] = 60,
+    settle: Annotated[float, typer.Option(min=0, help="Silence before that, and before each ask, in seconds.")] = 25,
+    asks: Annotated[int, typer.Option(min=0, help="Number of asks after a silence.")] = 3,
+    reports: Reports = REPORTS,
+    as_json: Json = False,
+) -> None:
+    """Measure `eunoe up` without traffic: processor time and memory by process, and asks after a silence."""
+    plan = IdlePlan(settle, seconds, asks)
+    with ProgressBars(quiet=as_json) as bars:
+        figures = asyncio.run(bench_idle(plan, lambda share: bars("measured", round(100 * share), 100)))
+    _finish("idle", asdict(plan), figures, reports, as_json=as_json)
 
 
 @app.command("pipeline")

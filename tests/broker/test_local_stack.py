@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import models
@@ -30,6 +31,9 @@ from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.local.ports import free_port
 from eunoe.deploy.local.servers import ServerProcess
 from eunoe.deploy.local.stack import LocalStack, Ports
+from eunoe.deploy.local.tansu import pacing
+from eunoe.deploy.local.tansu.activity import TRACE_TARGET
+from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.redact import without_login
@@ -460,6 +464,34 @@ async def test_records_come_back_with_their_first_places_and_times(tmp_path: Pat
     assert [len(life) for life in lives] == [40, 80, 120]
     assert lives[2].items() >= lives[1].items() >= lives[0].items()
     assert all(moment > datetime(2020, 1, 1, tzinfo=UTC) for _, moment in lives[2].values())
+
+
+@pytest.mark.broker
+async def test_the_broker_wakes_an_idle_journal_and_idle_consumers_in_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any producer does, also one that knows nothing of the stack; without it they would rest for a minute here."""
+    monkeypatch.setattr(pacing, "IDLE_AFTER_S", -60.0)
+    monkeypatch.setattr(pacing, "MAX_REST_S", 60.0)
+    async with LocalStack(tmp_path) as stack:
+        await create_topics(kafka(stack), NAMES, PARTITIONS)
+        journal = Journal(tmp_path / "journal")
+        writer = JournalWriter(journal, kafka(stack), NAMES, stack.epoch)
+        await writer.start()
+        stack.wake(writer.notify)
+        woken = asyncio.Queue[None]()
+        waking = asyncio.create_task(receive_wakeups(stack.redis_url, lambda: woken.put_nowait(None)))
+        async with asyncio.timeout(30):
+            await woken.get()  # it listens
+            async with AIOKafkaProducer(bootstrap_servers=stack.kafka, enable_idempotence=False) as foreign:
+                await foreign.send_and_wait(NAMES.name(Topic.CONVERSATIONS), b"x", key=b"k", partition=0)
+            await woken.get()
+            while not writer.written:  # noqa: ASYNC110 - written by a task
+                await asyncio.sleep(0.01)
+        waking.cancel()
+        await writer.stop()
+        journal.close()
+        assert TRACE_TARGET not in (tmp_path / "logs" / "tansu.log").read_text()
 
 
 @pytest.mark.broker

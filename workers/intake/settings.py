@@ -38,7 +38,7 @@ class IntakeSettings(Value):
     max_dialogue_bytes: int = Field(default=131_072, ge=1024)
     """Maximum of bytes of the open session's lines (JSON) sent along with a turn; the latest lines are kept."""
     sweep_seconds: float = Field(default=1.0, gt=0)
-    """Seconds between two searches for idle sessions."""
+    """Seconds between two searches for idle sessions; at least a hundredth of ``idle_seconds``, or 10."""
     blend: Annotated[BlendMode, Tier.TUNE] = BlendMode.BEFORE_REPLY
     """Insights for turns that ask for a reply: before_reply, after_reply or off."""
     blend_unasked: Annotated[bool, Tier.TUNE] = False

@@ -7,6 +7,9 @@ from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import NAME, IntakeStage
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, Dependencies, PeriodicTask, Stage, StageSpec
 
+MAX_SWEEP_S = 10.0
+"""Longest pause between two searches for idle sessions, unless the settings ask for a longer one."""
+
 
 def build(dependencies: Dependencies) -> Stage:
     """The stage over these ports."""
@@ -19,7 +22,7 @@ def idle_closer(context: BackgroundContext) -> PeriodicTask:
     closer = IdleCloser(
         context.log_positions, context.publisher, context.caught_up, settings, may_close=context.answers
     )
-    return PeriodicTask(closer.sweep, settings.sweep_seconds)
+    return PeriodicTask(closer.sweep, max(settings.sweep_seconds, min(MAX_SWEEP_S, settings.idle_seconds / 100)))
 
 
 SPEC = StageSpec(

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -23,6 +23,9 @@ _GROWTH = math.log(1.1)
 _LEAST_MS = 0.1
 _NEWEST_WEIGHT = 0.1
 _OVERLOADED_S = 0.01
+_IDLE_SAMPLES = 100
+"""Samples in a row without anything to do after which sampling is slow."""
+_IDLE_INTERVAL_S = 0.5
 
 
 class Part(StrEnum):
@@ -119,6 +122,8 @@ class LoopMeter:
     """The lateness of the event loop, sampled by a task that sleeps."""
 
     interval_s: float = 0.02
+    is_idle: Callable[[], bool] = lambda: False
+    """Whether the process has nothing to do; sampling is then slow."""
     late: Spread = field(default_factory=Spread)
     """By the clock: on a busy machine this includes the time of other processes."""
     busy: Spread = field(default_factory=Spread)
@@ -136,9 +141,12 @@ class LoopMeter:
     async def run(self) -> None:
         """Sample forever."""
         loop = asyncio.get_running_loop()
+        idle = 0
         while True:
-            due, computed = loop.time() + self.interval_s, thread_time()
-            await asyncio.sleep(self.interval_s)
+            idle = idle + 1 if self.is_idle() else 0
+            pause_s = self.interval_s if idle < _IDLE_SAMPLES else _IDLE_INTERVAL_S
+            due, computed = loop.time() + pause_s, thread_time()
+            await asyncio.sleep(pause_s)
             self._count(max(0.0, loop.time() - due), thread_time() - computed)
 
     def _count(self, late_s: float, computed_s: float) -> None:

@@ -40,8 +40,8 @@ MAX_FETCHED = 100_000
 _AWAY_STATUS = frozenset({401, 403, 404, 408, 429})
 _GRPC_PORT = 6334
 _GRPC_HINT = " (is it the port of Qdrant's gRPC, 6334? EUNOE_QDRANT_URL takes that of its REST API, 6333)"
-_NO_HTTP = "illegal request line"
-"""The words of httpx for a server that answers in another protocol, such as HTTP/2."""
+_NO_HTTP = ("illegal request line", "Bad status line")
+"""The words of httpx and of aiohttp for a server that answers in another protocol, such as HTTP/2."""
 _IDENTITY = "identity"
 _PER_TENANT = models.HnswConfigDiff(m=0, payload_m=16)
 _RANGED = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False)
@@ -79,8 +79,8 @@ class QdrantIndex:
         with self._translating_faults():
             for collection in Collection:
                 name = self._keys.collection(collection)
-                if await self._client.collection_exists(name):
-                    metadata = (await self._client.get_collection(name)).config.metadata or {}
+                metadata = await self._client.collection_metadata(name)
+                if metadata is not None:
                     found[name] = str(metadata.get(_IDENTITY, ""))
         return found
 
@@ -250,7 +250,7 @@ class QdrantIndex:
             if not is_away(fault):
                 raise
             said = _describe(fault)
-            hint = _GRPC_HINT if _NO_HTTP in said else self._hint
+            hint = _GRPC_HINT if any(words in said for words in _NO_HTTP) else self._hint
             raise Unavailable(f"{server}: {said}{hint}", server) from fault
 
 

@@ -1,4 +1,4 @@
-"""A Qdrant client with its own implementation of the two frequent calls, writing points and searching.
+"""A Qdrant client with its own implementation of the frequent calls: points, searches, metadata of collections.
 
 qdrant-client validates a pydantic model of every point and parses an answer by trying all possible types. To a local
 server it opens a connection per request. That takes several milliseconds of processor time a request. Rare calls
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 
 class QdrantRest(AsyncQdrantClient):
-    """The client of qdrant-client over REST, with faster `write_points` and `search_points`."""
+    """The client of qdrant-client over REST, with faster calls for what is asked often."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
         headers = {} if api_key is None else {"api-key": api_key}
@@ -54,12 +54,22 @@ class QdrantRest(AsyncQdrantClient):
         found = await self._send("POST", f"{_place(collection)}/query/batch", {"searches": asked})
         return [[(str(point["id"]), point["score"]) for point in one["points"]] for one in found]
 
+    async def collection_metadata(self, collection: str) -> Mapping[str, Any] | None:
+        """The metadata of a collection; `None` where there is no such collection."""
+        try:
+            about = await self._send("GET", f"/collections/{quote(collection, safe='')}", None)
+        except UnexpectedResponse as fault:
+            if fault.status_code != 404:
+                raise
+            return None
+        return about["config"].get("metadata") or {}
+
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - as its parent
         """Close all connections."""
         await self._wire.close()
         await super().close(grpc_grace, **kwargs)
 
-    async def _send(self, method: str, path: str, body: Json) -> Any:  # noqa: ANN401 - JSON
+    async def _send(self, method: str, path: str, body: Json | None) -> Any:  # noqa: ANN401 - JSON
         """The ``result`` of an answer; raises the exceptions of qdrant-client."""
         try:
             answer = await self._wire.send(method, path, body)

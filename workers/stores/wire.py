@@ -56,12 +56,12 @@ class JsonHttpClient:
         self._bounds = bounds
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HttpResponse:
+    async def send(self, method: str, path: str, body: Mapping[str, Any] | None) -> HttpResponse:
         """Send a request and return the response, whatever its status. NumPy arrays are sent as lists.
 
         Raises `NoAnswer` where no complete response comes.
         """
-        content = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        content = b"" if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         data = io.BytesIO(content) if len(content) > STREAMED_BYTES else content
         try:
             async with self._opened().request(method, self.address + path, data=data) as answer:

@@ -3,7 +3,8 @@
 Apache Kafka holds a fetch until there are records. The embedded broker (Tansu 0.6.0) polls its log while it holds one,
 and answers late. So it is asked only for the records that it has, and the consumer waits between two fetches instead.
 A publisher in the same process notifies the consumer, which ends the wait early. A consumer with records left to read
-does not wait.
+does not wait. One that had neither records nor notifications for a while is idle: its waits grow. The broker's own
+report of new records ends them (`eunoe.deploy.local.tansu.activity`).
 
 The wait that a fetch grants the broker also bounds the time for finding the offset in the log, which grows with the
 log. Records not found in that time are not returned, and the next fetch begins the search anew.
@@ -21,6 +22,10 @@ from aiokafka.protocol.fetch import FetchRequest
 MAX_DELAY_S = 0.2
 """Longest delay on account of a lagging event loop, in seconds."""
 _BACKGROUND_FACTOR = 5
+IDLE_AFTER_S = 10.0
+"""Time without records and notifications after which a consumer is idle."""
+MAX_REST_S = 2.0
+"""Longest delay of an idle consumer."""
 READ_MS = 20
 """Time that a fetch with records to read grants the broker at first, in milliseconds."""
 MAX_READ_MS = 1_000
@@ -57,6 +62,11 @@ def is_behind(assignment: Assignment, request: FetchRequest, asked: Mapping[tupl
 def _has_more(assignment: Assignment, partition: TopicPartition, offset: int) -> bool:
     state = assignment.state_value(partition)
     return state is not None and state.highwater is not None and offset < state.highwater
+
+
+def rest_s(idle_s: float) -> float:
+    """The least delay of a consumer that had no records for ``idle_s`` seconds: 0 at first, then it doubles."""
+    return min(max(0.0, idle_s - IDLE_AFTER_S), MAX_REST_S)
 
 
 class FetchWait:
@@ -102,11 +112,14 @@ class Pacing:
         least_s: float,
         loop_lag_s: Callable[[], float] = lambda: 0.0,
         is_interactive: Callable[[], bool] = lambda: True,
+        may_rest: Callable[[], bool] = lambda: True,
     ) -> None:
         self._least_s = least_s
         self._loop_lag_s = loop_lag_s
         self._is_interactive = is_interactive
+        self._may_rest = may_rest
         self._since = 0.0
+        self._active_at = time.monotonic()
         self._notified = False
         self._fetch_wait = FetchWait()
         self._wakeup = asyncio.Event()
@@ -114,6 +127,7 @@ class Pacing:
 
     def notify(self) -> None:
         """Report that there are records to fetch. May be called from any thread."""
+        self._active_at = time.monotonic()
         if self._notified or self._loop is None:
             return
         self._notified = True
@@ -134,7 +148,10 @@ class Pacing:
         self._notified = False
 
     def _left_s(self) -> float:
-        delay = delay_s(self._least_s, self._loop_lag_s(), interactive=self._is_interactive(), notified=self._notified)
+        interactive = self._is_interactive()
+        delay = delay_s(self._least_s, self._loop_lag_s(), interactive=interactive, notified=self._notified)
+        if delay and not self._notified and self._may_rest():
+            delay = max(delay, rest_s(self._since - self._active_at))
         return self._since + delay - time.monotonic()
 
     def attach(self, consumer: AIOKafkaConsumer) -> None:
@@ -155,6 +172,8 @@ class Pacing:
             begun = time.monotonic()
             found: bool = await fetch(assignment, node, request)
             self._since = time.monotonic()
+            if fetcher._records:  # noqa: SLF001
+                self._active_at = self._since
             fetch_wait.learn(assignment, request, fetcher._records, self._since - begun)  # noqa: SLF001
             return found
 
