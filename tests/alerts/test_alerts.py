@@ -139,8 +139,9 @@ def _tests(case: Case) -> list[dict[str, Any]]:
     ]
 
 
-def test_every_alert_has_a_case() -> None:
+def test_every_alert_has_a_case_on_which_it_fires_and_one_on_which_not() -> None:
     assert [case.alert for case in CASES] == list(rules())
+    assert all(case.fires and case.silent for case in CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.alert)
