@@ -356,11 +356,35 @@ class Freshness(Value):
     """The time of this utterance."""
 
 
+class LeftOutReason(StrEnum):
+    """The reason for which something that was found is not in the prompt."""
+
+    BUDGET = "budget"
+    """It did not fit into what was left of the budget."""
+    RANK = "rank"
+    """It ranked below all that is shown."""
+    SUPERSEDED = "superseded"
+    """The memories that rest on it no longer hold."""
+
+
+class LeftOut(Value):
+    """Something that was found for an ask and is not in the prompt."""
+
+    reason: LeftOutReason
+    session: int
+    utterance_ids: tuple[Identifier, ...]
+    """The utterances behind it."""
+    memory_ids: tuple[Identifier, ...] = ()
+    """The memories that it would have shown, or that no longer hold."""
+    score: float
+    """On the scale of the sources that are shown."""
+
+
 class Reply(ConversationEvent):
     """The answer to an ask, with its sources."""
 
-    LATEST: ClassVar[int] = 2
-    ADDED: ClassVar[Mapping[str, int]] = {"freshness": 2}
+    LATEST: ClassVar[int] = 3
+    ADDED: ClassVar[Mapping[str, int]] = {"freshness": 2, "left_out": 3}
 
     type: Literal["reply"] = "reply"
     reply_id: Identifier
@@ -379,6 +403,8 @@ class Reply(ConversationEvent):
     """The number of the last session in the memory."""
     freshness: Freshness | None = absent()
     """`None` where no answer could be given."""
+    left_out: tuple[LeftOut, ...] | None = absent()
+    """The best of what was found and is not in the prompt, a few of each reason; `None` where there is nothing."""
     made_by: Provenance
     error: str | None = None
     """Set when no answer could be given; ``text`` is empty then."""
@@ -403,8 +429,8 @@ class RecalledRow(Value):
 class Recalled(ConversationEvent):
     """The answer to an ask that wants memory: what fits the question and the budget, with its sources."""
 
-    LATEST: ClassVar[int] = 2
-    ADDED: ClassVar[Mapping[str, int]] = {"freshness": 2}
+    LATEST: ClassVar[int] = 3
+    ADDED: ClassVar[Mapping[str, int]] = {"freshness": 2, "left_out": 3}
 
     type: Literal["recalled"] = "recalled"
     request_id: Identifier
@@ -424,6 +450,8 @@ class Recalled(ConversationEvent):
     """The number of the last session in the memory."""
     freshness: Freshness | None = absent()
     """`None` where nothing could be recalled."""
+    left_out: tuple[LeftOut, ...] | None = absent()
+    """The best of what was found and is not in the text, a few of each reason; `None` where there is nothing."""
     error: str | None = None
     """Set when nothing could be recalled; ``text`` is empty then."""
 

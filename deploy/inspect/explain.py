@@ -7,7 +7,7 @@ from typing import Final
 
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.schemas.base import Identifier, Time, Value
-from eunoe.schemas.events import Line, Provenance, Reply
+from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Provenance, Reply
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_session_segments
@@ -62,6 +62,18 @@ class ExplainedMemory(Value):
     """Its own, of those that it superseded and of its successors, the oldest first."""
 
 
+class ExplainedLeftOut(Value):
+    """Something that was found for the ask and is not in the prompt."""
+
+    reason: LeftOutReason
+    session: int
+    score: float
+    lines: tuple[Line, ...] = ()
+    """Its utterances, without those that no session holds any more."""
+    memories: tuple[Memory, ...] = ()
+    """The memories that it would have shown, or that no longer hold."""
+
+
 class Explanation(Value):
     """The reasons of a reply."""
 
@@ -70,6 +82,8 @@ class Explanation(Value):
     """In the order of the prompt; cited ones that were not in it come last."""
     memories: tuple[ExplainedMemory, ...]
     """Those that are behind cited lines first, then by age."""
+    left_out: tuple[ExplainedLeftOut, ...] = ()
+    """The best of what is not in the prompt, a few of each reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,8 @@ class Reasons:
     """The memories of the sessions that were shown."""
     histories: Mapping[str, Sequence[ExplainedChange]]
     """Memory id → its changes."""
+    left_out: Sequence[Memory] = ()
+    """The memories that what was left out names."""
 
 
 def shown_ids(reply: Reply) -> list[str]:
@@ -134,6 +150,18 @@ def explain(reply: Reply, reasons: Reasons) -> Explanation:
             )
             for memory in memories
         ),
+        left_out=tuple(_left_out(one, reasons) for one in reply.left_out or ()),
+    )
+
+
+def _left_out(one: LeftOut, reasons: Reasons) -> ExplainedLeftOut:
+    known = {memory.memory_id: memory for memory in reasons.left_out}
+    return ExplainedLeftOut(
+        reason=one.reason,
+        session=one.session,
+        score=one.score,
+        lines=tuple(reasons.lines[id_][0] for id_ in one.utterance_ids if id_ in reasons.lines),
+        memories=tuple(known[id_] for id_ in one.memory_ids if id_ in known),
     )
 
 
@@ -164,17 +192,19 @@ def _decided(steps: SessionSteps | None) -> Provenance | None:
 async def read_explanation(store: StateStore, key: str, reply: Reply) -> Explanation:
     """The explanation of a reply of a conversation; reads the sessions that it was shown. Raises `Unavailable`."""
     sessions = sorted({one.session for one in reply.sources if one.session <= reply.known_session})
-    segments, steps, open_lines = await asyncio.gather(
-        asyncio.gather(*(read_session_segments(store, key, session) for session in sessions)),
+    named = {*sessions, *(one.session for one in reply.left_out or () if one.session <= reply.known_session)}
+    segments, steps, open_lines, left_out = await asyncio.gather(
+        asyncio.gather(*(read_session_segments(store, key, session) for session in sorted(named))),
         read_steps(store, key, sessions),
         _open_lines(store, key),
+        read_memories(store, key, list({id_: None for one in reply.left_out or () for id_ in one.memory_ids})),
     )
     born = [step.memory_id for one in steps.values() for step in one.steps if step.kind is ChangeKind.ADDED]
     shown = [id_ for source in reply.sources for id_ in source.memory_ids]
     memories = await read_memories(store, key, list(dict.fromkeys([*born, *shown])))
     lines = {**{line.utterance_id: (line, None) for line in open_lines}, **_lines_of(segments)}
     histories = await _histories(store, key, reply, memories)
-    return explain(reply, Reasons(lines, memories, histories))
+    return explain(reply, Reasons(lines, memories, histories, left_out))
 
 
 def _lines_of(segments: Iterable[Iterable[Segment]]) -> dict[str, tuple[Line, int | None]]:

@@ -7,9 +7,9 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from eunoe.deploy.inspect.drawing import memory_line
-from eunoe.deploy.inspect.explain import ExplainedLine, ExplainedMemory, Explanation
+from eunoe.deploy.inspect.explain import ExplainedLeftOut, ExplainedLine, ExplainedMemory, Explanation
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import Provenance, RecordedAnswer, Reply
+from eunoe.schemas.events import LeftOutReason, Provenance, RecordedAnswer, Reply
 from eunoe.schemas.memory import ChangeKind
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -89,6 +89,23 @@ def _add_rest(root: Tree, found: Explanation) -> None:
         branch = root.add(f"[bold]superseded or ended, and not cited[/]: {len(ended)} memories")
         for memory in ended:
             _add_memory(branch, memory)
+    if found.left_out:
+        branch = root.add(f"[bold]found, and not in the prompt[/]: the best {len(found.left_out)}")
+        for one in found.left_out:
+            branch.add(_left_out(one))
+
+
+_REASONS = {
+    LeftOutReason.BUDGET: "too long for what was left of the budget",
+    LeftOutReason.RANK: "ranked below all that is shown",
+    LeftOutReason.SUPERSEDED: "no longer holds",
+}
+
+
+def _left_out(one: ExplainedLeftOut) -> str:
+    said = " / ".join(f"{line.speaker}: {line.text}" for line in one.lines)
+    memories = " / ".join(memory.text for memory in one.memories)
+    return f"[cyan]{_REASONS[one.reason]}[/]: {escape(said or memories or '(gone)')} [dim](session {one.session})[/dim]"
 
 
 def _line(line: ExplainedLine) -> str:

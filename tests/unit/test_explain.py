@@ -97,6 +97,25 @@ async def test_a_reply_is_explained_down_to_the_utterances(gateway):
         assert one["changes"][0]["decided_by"]["code"].startswith("summarize")
 
 
+async def test_what_was_left_out_is_named_with_its_reason(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        await told(client, events=LATER)
+        body = {"text": "Where does Ann live?", "speaker": "Ben", "record": False, "budget_tokens": 22}
+        given = (await client.post(f"{C}/asks", json=body)).json()
+        found = await client.get(f"{C}/replies/{given['reply_id']}/why")
+    why = Explanation.model_validate_json(found.content)
+    shown = set(shown_ids(why.reply))
+    assert why.left_out
+    for one, kept in zip(why.left_out, why.reply.left_out or (), strict=True):
+        assert one.reason == kept.reason
+        assert [said.utterance_id for said in one.lines] == list(kept.utterance_ids)
+        assert not shown.issuperset(kept.utterance_ids)
+    console = Console(width=200, file=StringIO())
+    console.print(explanation_tree(why))
+    assert why.left_out[0].lines[0].text in console.file.getvalue()
+
+
 async def test_the_reasons_of_an_unknown_reply_are_not_found(gateway):
     async with gateway.client() as client, gateway.client("other") as other:
         await told(client)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunoe.schemas.events import Line, Provenance, Source, Strategy
+from eunoe.schemas.events import LeftOutReason, Line, Provenance, Source, Strategy
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import Hit
 from eunoe.schemas.relations import Relation
@@ -13,6 +13,7 @@ from eunoe.workers.link.timelines import Timeline
 from eunoe.workers.respond.context import Context, Row, latest, line_row, pack, write_row
 from eunoe.workers.respond.fused.packing import PackedUnit, choose, lay_out_units, tokens_of
 from eunoe.workers.respond.histories import histories, only_outdated, outdated
+from eunoe.workers.respond.left_out import few, left_out
 from eunoe.workers.respond.memories import lay_out_memories, show_memory
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.segments import Excerpt, lay_out_excerpts, shown_lines
@@ -190,6 +191,45 @@ def test_candidates_that_tie_in_everything_are_taken_as_they_came():
     assert [row.cites for row in choose(found, 100).rows] == [row.cites for row in rows]
     enough_for_one = choose(found[:1], 100).tokens
     assert [row.cites for row in choose(found, enough_for_one).rows] == [rows[0].cites]
+
+
+def test_what_is_left_out_is_named_with_its_reason():
+    """The second is longer than what the first leaves of the budget; the third still fits; the fourth does not."""
+    texts = [
+        "hello there",
+        "a much longer story about a garden, a boat, a choir and a house by the sea",
+        "yes",
+        "oh no",
+    ]
+    rows = [line_row(0, line(number, text)) for number, text in enumerate(texts, 1)]
+    found = [
+        PackedUnit(9.0 - number, (1, number, 0, 0), (row,), _source(row, 1), tokens_of([row]))
+        for number, row in enumerate(rows)
+    ]
+    budget = choose([found[0], found[2]], 100).tokens
+    hidden = left_out(LeftOutReason.SUPERSEDED, _source(line_row(0, line(7, "I was in Rome")), 1), 2.0)
+    shown = left_out(LeftOutReason.SUPERSEDED, _source(rows[0], 1), 3.0)
+    context = choose(found, budget, [hidden, shown])
+    assert [row.text for row in context.rows] == ["hello there", "yes"]
+    assert [(one.reason, one.utterance_ids) for one in context.left_out] == [
+        (LeftOutReason.BUDGET, rows[1].cites),
+        (LeftOutReason.RANK, rows[3].cites),
+        (LeftOutReason.SUPERSEDED, hidden.utterance_ids),
+    ]
+
+
+def test_only_a_few_of_each_reason_are_named_the_best_first():
+    rows = [line_row(0, line(number, "hello there")) for number in range(20)]
+    found = [left_out(LeftOutReason.RANK, _source(row, 1), float(number)) for number, row in enumerate(rows)]
+    assert [one.score for one in few([*found, *found], rows[19].cites)] == [18.0, 17.0, 16.0, 15.0]
+
+
+@settings(max_examples=60)
+@given(units(), BUDGETS)
+def test_nothing_is_both_shown_and_left_out(found, budget):
+    context = choose(found, budget)
+    cited = {id_ for row in context.rows for id_ in row.cites}
+    assert all(not cited.issuperset(one.utterance_ids) for one in context.left_out)
 
 
 def _source(row: Row, session: int) -> Source:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import Commit, Put, Scope
-from eunoe.schemas.events import Ask, Insight, InsightKind, Line, Provenance, Reply, Strategy
+from eunoe.schemas.events import Ask, Insight, InsightKind, LeftOutReason, Line, Provenance, Reply, Strategy
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
 from eunoe.workers.compress.reads import read_line_features, read_segments, read_stats
@@ -161,6 +161,7 @@ async def test_current_shows_what_holds_in_time_order_with_days():
     assert context.text == "21 January 2026\n1 Ann cooked a soup with leeks\n31 January 2026\n2 Ann lives in Lyon"
     assert [source.memory_ids for source in context.sources] == [("m2",), ("m3",)]
     assert {source.kind for source in context.sources} == {Strategy.CURRENT}
+    assert [(one.reason, one.memory_ids) for one in context.left_out] == [(LeftOutReason.SUPERSEDED, ("m1",))]
 
 
 async def test_current_shows_no_more_than_its_limit():

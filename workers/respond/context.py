@@ -6,9 +6,10 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import TypeVar
 
-from eunoe.schemas.events import Line, Source, Strategy
+from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Source, Strategy
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
+from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.text.tokens import count_tokens
 
 T = TypeVar("T")
@@ -63,6 +64,8 @@ class Context:
     rows: tuple[Row, ...] = ()
     plain: str = ""
     """The text without its timelines, where it has any."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The best of what was found and is not shown."""
 
     @property
     def has_timelines(self) -> bool:
@@ -172,24 +175,37 @@ def pack(
     lay_out: Callable[[Sequence[T]], Context],
     shorter: Callable[[T], T | None],
     least: Callable[[T], int] = lambda candidate: 0,
+    hidden: Sequence[LeftOut] = (),
 ) -> Context:
     """Choose the best of ``ranked`` that fit the budget together, as printed by ``lay_out``.
 
     A candidate that does not fit is skipped; smaller ones after it may still fit. If none fits, the best one is made
     ``shorter`` until it fits or that returns `None`. ``least``: a lower bound on the tokens of a candidate, which saves
-    layouts.
+    layouts. ``hidden`` was found and is no candidate.
     """
     chosen: list[T] = []
+    skipped: list[T] = []
+    too_long = 0
     context = Context()
     for candidate in ranked:
-        if context.tokens + least(candidate) > budget_tokens:
-            continue
-        grown = lay_out([*chosen, candidate])
-        if grown.tokens <= budget_tokens:
-            chosen, context = [*chosen, candidate], grown
-    if chosen or not ranked:
-        return context
-    return _clipped(ranked[0], budget_tokens, lay_out, shorter)
+        grown = lay_out([*chosen, candidate]) if context.tokens + least(candidate) <= budget_tokens else None
+        if grown is not None and grown.tokens <= budget_tokens:
+            chosen, context, too_long = [*chosen, candidate], grown, len(skipped)
+        else:
+            skipped.append(candidate)
+    if ranked and not chosen:
+        context = _clipped(ranked[0], budget_tokens, lay_out, shorter)
+    found = [*hidden, *_skipped(skipped[:too_long], LeftOutReason.BUDGET, lay_out)]
+    found += _skipped(skipped[too_long:], LeftOutReason.RANK if chosen else LeftOutReason.BUDGET, lay_out)
+    return replace(context, left_out=few(found, {id_ for row in context.rows for id_ in row.cites}))
+
+
+def _skipped(
+    candidates: Sequence[T], reason: LeftOutReason, lay_out: Callable[[Sequence[T]], Context]
+) -> list[LeftOut]:
+    """The best of the candidates as what was left out for a reason."""
+    found = (source for candidate in candidates[:MOST] for source in lay_out([candidate]).sources)
+    return [left_out(reason, source, source.score) for source in found]
 
 
 def _clipped(

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.events import Insight, Source, Strategy
+from eunoe.schemas.events import Insight, LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.respond.context import Context, Row, heading_of, make_context, memory_row, pack, write_row
+from eunoe.workers.respond.left_out import left_out
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
@@ -59,9 +60,10 @@ class CurrentSource:
 
     async def recall(self, query: Query) -> Context:
         """The memories that fit the budget, in log order, under day headings."""
-        found = current_only(await self.search.find(query))[: self.limit]
+        hits = await self.search.find(query)
+        found = current_only(hits)[: self.limit]
         shown = [show_memory(memory, score, Strategy.CURRENT) for memory, score in found]
-        return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter)
+        return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=_hidden(hits, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,24 @@ class InsightSource:
         hits = {memory.memory_id: (memory, score) for memory, score in [*blended, *await self.search.find(query)]}
         found = current_only(list(hits.values()))[: self.limit]
         refined = [pair for pair in found if pair[0].memory_id not in replaced]
+        hidden = _hidden(list(hits.values()), found)
         shown = [show_insight(insight, query.session, place) for place, insight in enumerate(insights)]
         shown = shown[::-1] + [show_memory(memory, score, Strategy.INSIGHT) for memory, score in refined]
-        return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter)
+        return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=hidden)
+
+
+def _hidden(hits: Sequence[tuple[Memory, float]], shown: Sequence[tuple[Memory, float]]) -> list[LeftOut]:
+    """The found memories that are not shown: those that no longer hold, and those beyond the limit."""
+    ids = {memory.memory_id for memory, _ in shown}
+    return [
+        left_out(
+            LeftOutReason.RANK if memory.status is MemoryStatus.CURRENT else LeftOutReason.SUPERSEDED,
+            show_memory(memory, score, Strategy.CURRENT).source,
+            score,
+        )
+        for memory, score in hits
+        if memory.memory_id not in ids
+    ]
 
 
 def current_only(found: Sequence[tuple[Memory, float]]) -> list[tuple[Memory, float]]:

@@ -99,6 +99,7 @@ class RespondStage:
             strategy=event.request.strategy or self._settings.strategy,
             known_session=stats.session,
             freshness=await read_freshness(self._store, event, stats.session),
+            left_out=context.left_out or None,
             made_by=answer.made_by,
         )
         record = Put.of(CITED, reply.reply_id, Cited(utterance_ids=reply.cited))
@@ -147,6 +148,7 @@ def recalled(
         session=event.session,
         known_session=0 if fresh is None else fresh.session,
         freshness=fresh,
+        left_out=context.left_out or None,
     )
 
 

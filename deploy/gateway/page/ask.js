@@ -2,9 +2,9 @@
 
 import { html, useState } from "./htm-preact.mjs";
 import { inConversation, post } from "./api.js";
-import { change } from "./route.js";
+import { change, link } from "./route.js";
 import { Fault, Loading, Said, day, plural } from "./ui.js";
-import { Explained } from "./why.js";
+import { Explained, REASONS } from "./why.js";
 
 const STRATEGIES = ["fused", "segment", "timeline", "tree", "current", "insight"];
 
@@ -40,18 +40,21 @@ export function Ask({ id, params, status }) {
     <div aria-live="polite">
       ${state.busy && html`<${Loading} what="the answer" />`}
       ${state.error && html`<${Fault} error=${state.error} />`}
-      ${state.recalled && html`<${Recalled} found=${state.recalled} />`}
+      ${state.recalled && html`<${Recalled} id=${id} found=${state.recalled} />`}
       ${!state.busy && !state.recalled && params.reply && html`<${Explained} id=${id} reply=${params.reply} at=${params.at} brief />`}
       ${!state.busy && !state.error && !state.recalled && !params.reply && html`<p class="quiet pad">A question here leaves no trace. The reply shows what it rests on; “recall only” shows the memory that would be in the prompt, and asks no model.
         ${status.sessions > status.remembered && " Some sessions are not in memory yet: the answer says what it knows."}</p>`}
     </div>`;
 }
 
-function Recalled({ found }) {
+function Recalled({ id, found }) {
   const { freshness } = found;
   return html`<section class="answer"><h3>What memory gives for a prompt</h3>
     <p class="log">${plural(found.rows.length, "row")} · ${plural(found.tokens, "token")} · strategy ${found.strategy} · knows ${plural(found.known_session, "session")}
       ${freshness?.utterance_id && ` up to ${freshness.utterance_id}`}</p>
     <ul class="lines">${found.rows.map((row, place) => html`<li key=${place} class=${row.holds ? "" : "superseded"}>
-      <b dir="auto">${row.speaker}</b><${Said} text=${row.text} /><span class="log">${day(row.at)}${row.is_memory ? " · memory" : ""}${row.holds ? "" : " · no longer holds"}</span></li>`)}</ul></section>`;
+      <b dir="auto">${row.speaker}</b><${Said} text=${row.text} /><span class="log">${day(row.at)}${row.is_memory ? " · memory" : ""}${row.holds ? "" : " · no longer holds"}</span></li>`)}</ul>
+    ${found.left_out?.length > 0 && html`<h4>Found, but left out</h4><ul>${found.left_out.map((one, place) => html`<li key=${place}>
+      ${one.utterance_ids.map((line) => html`<a href=${link(["c", id, "sessions"], { s: one.session, line })}><code>${line}</code></a> `)}
+      <span class="log">${REASONS[one.reason]}</span></li>`)}</ul>`}</section>`;
 }

@@ -29,6 +29,7 @@ export function Explained({ id, reply, at, brief = false }) {
     <${Cited} id=${id} found=${found} />
     <${Behind} id=${id} found=${found} brief=${brief} />
     <${NotCited} id=${id} found=${found} />
+    <${LeftOut} id=${id} found=${found} />
     <details><summary>The memory as it stood in the prompt</summary><${Context} found=${found} /></details>`}<//>`;
 }
 
@@ -84,6 +85,23 @@ function NotCited({ id, found }) {
     <details><summary>Memories that rest on these: ${memories.length}${ended.length > 0 && `, of which ${ended.length} no longer hold`}</summary>
       ${ordered.map((one) => html`<article class="because" key=${one.memory.memory_id}><h4><${MemoryLink} id=${id} memory=${one.memory} /> <${Status} status=${one.status} /></h4>
         ${one.changes.length > 0 ? html`<${History} changes=${one.changes} own=${one.memory.memory_id} />` : html`<p><${Known} at=${one.memory.known_from} /></p>`}</article>`)}</details>`;
+}
+
+export const REASONS = {
+  budget: "too long for what was left of the budget",
+  rank: "ranked below all that is shown",
+  superseded: "no longer holds",
+};
+
+/** The best of what was found and is not in the prompt, with the reason. */
+function LeftOut({ id, found: { left_out: parts } }) {
+  if (!parts.length) return null;
+  return html`<details><summary>Found, but left out: the best ${parts.length}</summary>
+    ${parts.map((one, place) => html`<article class="because left" key=${place}>
+      <p><span class=${`status ${one.reason === "superseded" ? "superseded" : "left"}`}>${REASONS[one.reason]}</span></p>
+      ${one.lines.map((line) => html`<${Quote} key=${line.utterance_id} id=${id} line=${line} session=${one.session} />`)}
+      ${one.memories.map((memory) => html`<p key=${memory.memory_id}>${memory.ending ? "once the memory" : "the memory"} <${MemoryLink} id=${id} memory=${memory} /></p>`)}
+    </article>`)}</details>`;
 }
 
 function MemoryLink({ id, memory }) {

@@ -1,13 +1,13 @@
 """Scores the candidates of all sources on one scale, for strategy `fused`."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.respond.context import Row, memory_row
 from eunoe.workers.respond.fused.packing import (
@@ -81,6 +81,24 @@ class CandidateScores:
                 found.append(ScoredPassage(float(self.scores[place]), one))
                 spent += one.tokens
         return found
+
+    def outdated(self, hidden: Collection[str], known: Iterable[Memory]) -> list[LeftOut]:
+        """The utterances in ``hidden``, each with the memories that rested on it."""
+        resting: dict[str, list[str]] = {}
+        for memory in known:
+            for line in memory.evidence:
+                resting.setdefault(line.utterance_id, []).append(memory.memory_id)
+        return [
+            LeftOut(
+                reason=LeftOutReason.SUPERSEDED,
+                session=self.orders[id_][0],
+                utterance_ids=(id_,),
+                memory_ids=tuple(resting.get(id_, ())),
+                score=round(self.best[id_], 6),
+            )
+            for id_ in sorted(hidden)
+            if id_ in self.best
+        ]
 
     def memories(self, memories: Sequence[Memory], replaced: Collection[str]) -> list[PackedUnit]:
         """Current memories written by a model; an extract repeats only a part of its utterance."""

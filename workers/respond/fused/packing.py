@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from itertools import zip_longest
 
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.relations import Relation
 from eunoe.workers.respond.context import GAP, Context, Row, excerpt_row, heading_of, make_context, write_row
+from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.respond.passages import CandidatePassage
 from eunoe.workers.respond.timelines import HEADING
 from eunoe.workers.text.tokens import count_tokens
@@ -17,6 +18,8 @@ DIGITS = 4
 FURTHER = 0.5
 """Subtracted from a passage for each passage of its utterance that is chosen already."""
 GAP_TOKENS = count_tokens(GAP)
+BELOW = 4 * MOST
+"""Candidates below the budget that are looked at, to name the best of them."""
 
 Order = tuple[int, int, int, int]
 """Session, segment in it, place in the segment, and rank at one place."""
@@ -93,34 +96,40 @@ class _Choice:
     covered: set[str] = field(default_factory=set)
     """Utterances that another unit stands for, or that are shown whole."""
     days: set[tuple[int, str]] = field(default_factory=set)
+    refused: list[Candidate] = field(default_factory=list)
+    """Candidates that did not fit into what was left."""
+    better: int = 0
+    """Those of them that rank above the last one that was taken."""
 
     def add(self, one: Candidate) -> None:
         """Take a candidate where it fits and says more than what is chosen already."""
         if isinstance(one, PackedUnit):
             heading = one.order[0], heading_of(one.rows[-1])
-            if one.cites <= self.covered or not self._pay(one.tokens, heading):
+            if one.cites <= self.covered or not self._pay(one, one.tokens, heading):
                 return
             self.units.append(one)
             self.covered |= one.covers
         else:
             line, chosen = one.passage.line, self.excerpts.get(one.utterance_id, [])
             heading = one.passage.session, heading_of(excerpt_row(line, ()))
-            if one.utterance_id in self.covered or not self._pay(_cost(one, chosen), heading):
+            if one.utterance_id in self.covered or not self._pay(one, _cost(one, chosen), heading):
                 return
             self.excerpts[one.utterance_id] = [*chosen, one]
             if len(chosen) + 1 == len(one.passage.spans):
                 self.covered.add(one.utterance_id)
         self.order.append(one)
 
-    def _pay(self, tokens: int, heading: tuple[int, str]) -> bool:
+    def _pay(self, one: Candidate, tokens: int, heading: tuple[int, str]) -> bool:
         cost = tokens + (0 if heading in self.days else count_tokens(heading[1]))
         if cost > self.left:
+            self.refused.append(one)
             return False
         self.left -= cost
+        self.better = len(self.refused)
         self.days.add(heading)
         return True
 
-    def drop_last(self) -> None:
+    def drop_last(self) -> Candidate:
         """Take back what was chosen last."""
         last = self.order.pop()
         if isinstance(last, PackedUnit):
@@ -129,6 +138,7 @@ class _Choice:
             self.excerpts[last.utterance_id] = chosen[:-1]
         else:
             del self.excerpts[last.utterance_id]
+        return last
 
     def context(self) -> Context:
         """The chosen candidates as a context."""
@@ -172,11 +182,12 @@ def _excerpt(chosen: Sequence[ScoredPassage]) -> PackedUnit:
     return PackedUnit(max(one.score for one in chosen), (*first.order, 0), (row,), first.source, 0)
 
 
-def choose(candidates: Iterable[Candidate], budget_tokens: int) -> Context:
+def choose(candidates: Iterable[Candidate], budget_tokens: int, hidden: Sequence[LeftOut] = ()) -> Context:
     """Choose the best candidates that fit the budget, and print them in time order.
 
     One that does not fit is skipped; smaller ones after it may still fit. A unit that rests only on utterances covered
-    by better ones is left out. Further passages of an utterance count less, the more of it is shown.
+    by better ones is left out. Further passages of an utterance count less, the more of it is shown. ``hidden`` was
+    found and is no candidate.
     """
     choice = _Choice(budget_tokens)
     queue = [_queued(one, 0, place) for place, one in enumerate(candidates)]
@@ -190,9 +201,16 @@ def choose(candidates: Iterable[Candidate], budget_tokens: int) -> Context:
             choice.add(one)
     context = choice.context()
     while context.tokens > budget_tokens:  # a timeline between two units repeats a day heading
-        choice.drop_last()
+        choice.refused.insert(choice.better, choice.drop_last())
         context = choice.context()
-    return context
+    below = [*choice.refused[choice.better :], *(entry[-1] for entry in nsmallest(BELOW, queue))]
+    found = [*hidden, *(_named(LeftOutReason.BUDGET, one) for one in choice.refused[: choice.better])]
+    found += [_named(LeftOutReason.RANK, one) for one in below]
+    return replace(context, left_out=few(found, {id_ for row in context.rows for id_ in row.cites}))
+
+
+def _named(reason: LeftOutReason, one: Candidate) -> LeftOut:
+    return left_out(reason, one.source if isinstance(one, PackedUnit) else one.passage.source, one.score)
 
 
 _Queued = tuple[float, Order, tuple[str, ...], int, int, int, Candidate]

@@ -52,15 +52,16 @@ def context_of(material: Material, query: Query, weights: FeatureWeights) -> Con
     inputs = material.inputs
     scored = CandidateScores.of(inputs, score_passages(inputs, material.question, weights), weights.length)
     replaced = {id_ for insight in query.insights for id_ in insight.replaces}
+    hidden = only_outdated(material.known.values(), replaced)
     candidates: list[Candidate] = [
-        *scored.utterances(only_outdated(material.known.values(), replaced), query.budget_tokens),
+        *scored.utterances(hidden, query.budget_tokens),
         *scored.memories(material.memories, replaced),
         *scored.histories(histories(material.memories, material.known), material.question.hints),
         *scored.timelines(material.linked),
         *scored.aggregates(material.aggregates),
         *scored.insights(query),
     ]
-    return choose(candidates, query.budget_tokens)
+    return choose(candidates, query.budget_tokens, scored.outdated(hidden, material.known.values()))
 
 
 @dataclass(frozen=True, slots=True)

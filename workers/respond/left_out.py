@@ -1,0 +1,31 @@
+"""What was found for an ask and is not in the prompt, a few of each reason."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from eunoe.schemas.events import LeftOut, LeftOutReason, Source
+
+MOST = 4
+"""Things of each reason that are named."""
+
+
+def left_out(reason: LeftOutReason, source: Source, score: float) -> LeftOut:
+    """A source that is not shown."""
+    return LeftOut(
+        reason=reason,
+        session=source.session,
+        utterance_ids=source.utterance_ids,
+        memory_ids=source.memory_ids,
+        score=round(score, 6),
+    )
+
+
+def few(found: Iterable[LeftOut], shown: Collection[str]) -> tuple[LeftOut, ...]:
+    """The best of each reason, best first; each utterance once, and none of those that are ``shown``."""
+    kept: dict[LeftOutReason, list[LeftOut]] = defaultdict(list)
+    known = set(shown)
+    for one in sorted(found, key=lambda one: (-one.score, one.session, one.utterance_ids)):
+        if len(kept[one.reason]) < MOST and not known.issuperset(one.utterance_ids):
+            kept[one.reason].append(one)
+            known.update(one.utterance_ids)
+    return tuple(one for reason in LeftOutReason for one in kept[reason])
