@@ -13,9 +13,9 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.exits import Exit
-from eunoe.deploy.generations.diff.differences import Tally, TreeShape
 from eunoe.deploy.generations.diff.questions import Overlap, read_questions
 from eunoe.deploy.generations.diff.run import Compared, DiffOptions, run_diff
+from eunoe.deploy.inspect.differences import Tally, TreeShape
 from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 

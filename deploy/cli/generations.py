@@ -6,7 +6,8 @@ from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
-from eunoe.deploy.generations.promotion import Listed, list_generations
+from eunoe.deploy.generations.promotion import list_generations
+from eunoe.workers.stores.generations import Listed
 
 
 def generations(as_json: Json = False) -> None:

@@ -26,7 +26,7 @@ _DAYS = re.compile(r"(\d{1,4})d")
 @app.command()
 def create(
     tenant: Annotated[
-        str, typer.Option(help="The tenant whose conversations the key reaches; *: dead letters of all.")
+        str, typer.Option(help="The tenant whose conversations the key reaches; *: dead letters and processes of all.")
     ] = DEFAULT_TENANT,
     scope: Annotated[
         list[KeyScope] | None,

@@ -166,7 +166,7 @@ def _check_reach(caller: Caller, found: Found) -> None:
     if route.scope not in caller.scopes:
         raise Problem(403, f"this key lacks the scope {route.scope.value!r}")
     if caller.tenant == ANY_TENANT and route.of_tenant:
-        raise Problem(403, "this key is of no tenant; it sees dead letters alone")
+        raise Problem(403, "this key is of no tenant; it sees dead letters and processes alone")
     conversation = found.path.get("conversation")
     if conversation is not None and not caller.may_use(conversation):
         raise Problem(403, "this key reaches only conversations whose ids begin as it says")

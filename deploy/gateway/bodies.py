@@ -180,6 +180,15 @@ class ReplyQuery(Value):
     """Time of the reply, or of the utterance that shows it; it is looked for from ten minutes before on. Unset: now."""
 
 
+class DifferenceQuery(Value):
+    """A comparison of two generations."""
+
+    against: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    """The old generation; unset: the one that answers now."""
+    examples: Annotated[int, Field(ge=0, le=50)] = 10
+    """Examples of each kind."""
+
+
 class TreeQuery(Value):
     """A place in the tree."""
 

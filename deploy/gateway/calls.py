@@ -20,6 +20,7 @@ from eunoe.deploy.gateway.limits import Limiter, Rate
 from eunoe.deploy.gateway.ports import GatewayLog, LiveState, LiveStates, Notes
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
 from eunoe.deploy.gateway.sse import EventStream, StreamLimits
+from eunoe.deploy.observability.process_records import ProcessRecords
 from eunoe.deploy.settings import GatewaySettings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Unavailable
@@ -79,6 +80,7 @@ class Gateway:
     credentials: Credentials
     letters: LetterIndex
     streams: StreamCounter
+    processes: ProcessRecords
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     feeds: FeedSharing = field(default_factory=FeedSharing)
     later: set["asyncio.Future[None]"] = field(default_factory=set)

@@ -43,6 +43,8 @@ class KeyScope(StrEnum):
     """See dead letters."""
     LETTERS_WRITE = "dead-letters:write"
     """Retry and discard dead letters."""
+    PROCESSES_READ = "processes:read"
+    """See the worker processes of the deployment, which all tenants share."""
     ERASE = "erase"
     """Request erasures."""
 

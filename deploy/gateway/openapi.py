@@ -53,6 +53,7 @@ _PARAMETERS: Final = {
     "memory": "The id of a memory.",
     "root": "The id of a memory of the timeline.",
     "reply": "The `reply_id` of a reply.",
+    "generation": "The name of a generation.",
     "letter": "The id of the dead letter.",
     "erasure": "The `request_id` of the erasure.",
 }

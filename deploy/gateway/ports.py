@@ -11,6 +11,7 @@ from eunoe.schemas.ports import ActivityList, StateStore, VectorIndex
 from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.record import Publisher, Record, RecordPlace
 from eunoe.streams.topics import Topic
+from eunoe.workers.stores.generations import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,14 @@ class LiveStates(Protocol):
 
     async def live(self) -> LiveState:
         """The state of the generation that answers now. Raises `Unavailable`."""
+        ...
+
+    async def generations(self) -> list[Listed]:
+        """All generations, by name. Raises `Unavailable`."""
+        ...
+
+    async def store_of(self, generation: str) -> StateStore:
+        """The state of a generation, to be read. Raises `Unavailable`."""
         ...
 
 

@@ -12,9 +12,10 @@ from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.ports import StateStore
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
-from eunoe.workers.stores.generations import RedisGenerations
+from eunoe.workers.stores.generations import Listed, RedisGenerations, listed
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
 from eunoe.workers.stores.redis import RedisActivityList, RedisStore
@@ -48,9 +49,23 @@ class RedisLiveStates:
             raise Unavailable("the live generation is not known yet", "Redis")
         return self._live
 
+    async def generations(self) -> list[Listed]:
+        """All generations, by name."""
+        with self.absence.noticed():
+            return await listed(self._book())
+
+    async def store_of(self, generation: str) -> StateStore:
+        """The state of a generation, to be read."""
+        with self.absence.noticed():
+            found = await settings_in(self._book(), self.settings.model_copy(update={"generation": generation}))
+        return RedisStore(self.redis, store_keys(found))
+
+    def _book(self) -> RedisGenerations:
+        return RedisGenerations(self.redis, self.settings.prefix)
+
     async def _refresh(self) -> None:
         with self.absence.noticed():
-            found = await settings_in(RedisGenerations(self.redis, self.settings.prefix), self.settings)
+            found = await settings_in(self._book(), self.settings)
         if found.names != self._names:
             await self.moved(found.names)
             keys = store_keys(found)

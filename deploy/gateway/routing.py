@@ -11,7 +11,7 @@ from eunoe.deploy.gateway import answers, bodies
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
-from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory
+from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory, operation
 from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.events import Recalled, Reply
@@ -55,8 +55,8 @@ class Route:
 
     @property
     def of_tenant(self) -> bool:
-        """Whether the credential must name one tenant; only dead letters are seen across tenants."""
-        return self.scope not in (KeyScope.LETTERS_READ, KeyScope.LETTERS_WRITE)
+        """Whether the credential must name one tenant; only dead letters and processes are seen across tenants."""
+        return self.scope not in (KeyScope.LETTERS_READ, KeyScope.LETTERS_WRITE, KeyScope.PROCESSES_READ)
 
 
 _C: Final = "/v1/conversations/{conversation}"
@@ -128,6 +128,18 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         method="GET", path=f"{_C}/state", scope=KeyScope.OPERATE, handle=memory.show_state, result=answers.StateView,
+    ),
+    Route(
+        method="GET", path=f"{_C}/generations/{{generation}}/diff", scope=KeyScope.OPERATE,
+        handle=operation.show_difference, query=bodies.DifferenceQuery, result=answers.GenerationDifference,
+    ),
+    Route(
+        method="GET", path="/v1/generations", scope=KeyScope.OPERATE, handle=operation.list_generations,
+        result=answers.GenerationPage,
+    ),
+    Route(
+        method="GET", path="/v1/processes", scope=KeyScope.PROCESSES_READ, handle=operation.list_processes,
+        result=answers.ProcessPage,
     ),
     Route(
         method="GET", path=f"{_C}/remembered", scope=KeyScope.MEMORY_READ, handle=feeds.follow_conversation,

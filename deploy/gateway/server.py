@@ -34,6 +34,7 @@ from eunoe.deploy.observability.server import listen, parse_address
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.workers.runner.backoff import Outages, UnboundedLease
+from eunoe.workers.stores.processes import RedisProcesses
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
             credentials=Credentials(KeyFile(settings.gateway.keys), tokens),
             letters=LetterIndex(lambda: moving.log),
             streams=StreamCounter(settings.gateway),
+            processes=RedisProcesses(redis, settings.prefix),
         )
         await _patiently(states.live, settings)
         app = GatewayApp.with_mcp(gateway)

@@ -1,7 +1,7 @@
 """Lists, promotes and deletes generations."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -20,7 +20,15 @@ from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, Pointer, RedisGenerations
+from eunoe.workers.stores.generations import (
+    FIRST,
+    Generation,
+    GenerationState,
+    Listed,
+    Pointer,
+    RedisGenerations,
+    listed,
+)
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import forget_generation
 
@@ -32,24 +40,10 @@ HOPS = 6
 _STAGES = {name: spec.inputs for name, spec in STAGES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A generation as `eunoe generations` lists it."""
-
-    name: str
-    is_live: bool
-    made: Generation | None
-    """`None` where no rebuild built it: the first generation, derived as events came in."""
-
-
 async def list_generations(settings: Settings) -> list[Listed]:
     """The live generation, the first one and all rebuilt ones, by name; raises `Unavailable`."""
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
-        pointer, made = await book.pointer(), {one.name: one for one in await book.all()}
-    live = pointer.live or FIRST
-    names = sorted({live, pointer.first or live, *made})
-    return [Listed(name, name == live, made.get(name)) for name in names]
+        return await listed(RedisGenerations(redis, settings.prefix))
 
 
 async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str:

@@ -22,6 +22,7 @@ from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.observability.index_watch import watch_index
 from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.observability.monitor import monitored
+from eunoe.deploy.observability.process_records import Announcer, announced
 from eunoe.deploy.observability.server import serve_health
 from eunoe.deploy.process.durability import warn_of_weak_durability
 from eunoe.deploy.process.positions import LogEnds
@@ -42,6 +43,7 @@ from eunoe.workers.runner.skips import Skips
 from eunoe.workers.stage import PeriodicTask
 from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.generations import RedisGenerations
+from eunoe.workers.stores.processes import RedisProcesses
 from eunoe.workers.stores.skips import RedisSkips
 
 log = logging.getLogger(__name__)
@@ -117,6 +119,7 @@ class _Worker:
             await closing.enter_async_context(metered(self.meter, self.settings.meter_file))
             ends = EndWatch(self.settings.kafka_settings, self.settings.names)
             await closing.enter_async_context(monitored(self.health_state, consumers, ends))
+            await closing.enter_async_context(announced(self._announcer(factory)))
             closing.push_async_callback(self._stop, consumers)
             try:
                 if await self.shutdown.before(_start(consumers)):
@@ -125,6 +128,10 @@ class _Worker:
             except Exception as fault:
                 self.shutdown.begin(code_of(fault))
                 raise
+
+    def _announcer(self, factory: StageFactory) -> Announcer:
+        records = RedisProcesses(factory.clients.redis, self.settings.prefix)
+        return Announcer(records, MetricSources(self.meter, self.health_state), self.settings.names.generation)
 
     async def _start_background(
         self, factory: StageFactory, consumers: Mapping[str, StageConsumer], closing: AsyncExitStack

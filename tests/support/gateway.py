@@ -17,14 +17,17 @@ from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import ProcessLimiter
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.server import serving
+from eunoe.deploy.observability.process_records import MemoryRecords
 from eunoe.deploy.settings import GatewaySettings
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import ConversationEvent
+from eunoe.schemas.ports import StateStore
 from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Record, RecordPlace
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
+from eunoe.workers.stores.generations import Listed, MemoryGenerations, listed
 from tests.support.in_memory import make_pipeline
 
 ALL = frozenset(KeyScope)
@@ -168,11 +171,20 @@ class InMemoryStates:
 
     state: LiveState
     away: bool = False
+    book: MemoryGenerations = field(default_factory=MemoryGenerations)
+    others: dict[str, StateStore] = field(default_factory=dict)
+    """The states of generations that are not live."""
 
     async def live(self) -> LiveState:
         if self.away:
             raise Unavailable("Redis is away", "Redis at nowhere:1")
         return self.state
+
+    async def generations(self) -> list[Listed]:
+        return await listed(self.book)
+
+    async def store_of(self, generation: str) -> StateStore:
+        return self.others.get(generation, self.state.store)
 
 
 @dataclass
@@ -236,6 +248,7 @@ def make_gateway(
         credentials=Credentials(keys, tokens),
         letters=LetterIndex(lambda: log),
         streams=StreamCounter(own),
+        processes=MemoryRecords(),
     )
     return TestGateway(GatewayApp.with_mcp(gateway), log, notes, states, keys)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.deploy.generations.diff.differences import (
+from eunoe.deploy.generations.diff.questions import DiffQuestion, ask_both, overlap, read_questions
+from eunoe.deploy.inspect.differences import (
     MEMORIES,
     NODES,
     SEGMENTS,
@@ -15,8 +16,7 @@ from eunoe.deploy.generations.diff.differences import (
     compare,
     tally,
 )
-from eunoe.deploy.generations.diff.questions import DiffQuestion, ask_both, overlap, read_questions
-from eunoe.deploy.generations.diff.reading import read_remembered
+from eunoe.deploy.inspect.remembered import read_remembered
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Ending, MemoryStatus

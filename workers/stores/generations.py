@@ -62,6 +62,16 @@ class Pointer:
     """The generation that readers use."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A generation as lists show it."""
+
+    name: str
+    is_live: bool
+    made: Generation | None
+    """`None` where no rebuild built it: the first generation, derived as events came in."""
+
+
 class Generations(Protocol):
     """Registry of generations. Every method raises `Unavailable` while the store is."""
 
@@ -104,6 +114,14 @@ class Generations(Protocol):
     async def closed_log(self, log: int) -> dict[int, int] | None:
         """Partition → the first offset that is refused; `None` for a log that is not retired."""
         ...
+
+
+async def listed(book: Generations) -> list[Listed]:
+    """The live generation, the first one and all rebuilt ones, by name; raises `Unavailable`."""
+    pointer, made = await book.pointer(), {one.name: one for one in await book.all()}
+    live = pointer.live or FIRST
+    names = sorted({live, pointer.first or live, *made})
+    return [Listed(name, name == live, made.get(name)) for name in names]
 
 
 class RedisGenerations:

@@ -134,6 +134,11 @@ def model_profiles_key(prefix: str) -> str:
     return f"{prefix}:_models"
 
 
+def processes_key(prefix: str) -> str:
+    """The hash name of a process → what it says of itself."""
+    return f"{prefix}:_processes"
+
+
 def closed_logs_key(prefix: str) -> str:
     """The hash number of a log → the ends of its partitions, once the log is retired."""
     return f"{prefix}:_closed-logs"

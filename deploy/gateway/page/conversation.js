@@ -5,6 +5,7 @@ import { follow, inConversation, snapshot } from "./api.js";
 import { Ask } from "./ask.js";
 import { sizes } from "./conversations.js";
 import { useData } from "./data.js";
+import { Generations } from "./generations.js";
 import { Memories } from "./memories.js";
 import { Progress } from "./progress.js";
 import { go, link } from "./route.js";
@@ -14,8 +15,8 @@ import { Tree } from "./tree.js";
 import { Fault, Loading } from "./ui.js";
 import { Why } from "./why.js";
 
-const VIEWS = { sessions: Sessions, memories: Memories, timelines: Timelines, tree: Tree, ask: Ask, why: Why, progress: Progress };
-const NEED_GATEWAY = ["ask", "why", "progress"];
+const VIEWS = { sessions: Sessions, memories: Memories, timelines: Timelines, tree: Tree, ask: Ask, why: Why, progress: Progress, generations: Generations };
+const NEED_GATEWAY = ["ask", "why", "progress", "generations"];
 
 export function Conversation({ id, view, params }) {
   const [version, setVersion] = useState(0);

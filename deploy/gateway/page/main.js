@@ -5,6 +5,7 @@ import { hasKey, snapshot, takeKey } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { Conversations } from "./conversations.js";
 import { Letters } from "./letters.js";
+import { Processes } from "./processes.js";
 import { link, useRoute } from "./route.js";
 import { KeyForm, day, leave } from "./ui.js";
 
@@ -17,7 +18,7 @@ function Page() {
     return () => removeEventListener("eunoe-key", again);
   }, []);
   const [kind, id] = route.parts;
-  const named = kind === "c" && id ? id : kind === "letters" ? "dead letters" : "";
+  const named = kind === "c" && id ? id : { letters: "dead letters", processes: "processes" }[kind] || "";
   useEffect(() => {
     document.title = named ? `${named} – eunoe` : "eunoe";
   }, [named]);
@@ -28,7 +29,7 @@ function Page() {
       <nav aria-label="Page">
         ${snapshot
           ? html`<span class="log">as of ${day(snapshot.written)}</span>`
-          : html`<a href=${link([])}>Conversations</a><a href=${link(["letters"])}>Dead letters</a>
+          : html`<a href=${link([])}>Conversations</a><a href=${link(["processes"])}>Processes</a><a href=${link(["letters"])}>Dead letters</a>
               ${hasKey() && html`<button class="plain" onClick=${leave}>Forget key</button>`}`}
       </nav>
     </header>
@@ -39,6 +40,7 @@ function view({ parts: [kind, id, name], params }) {
   if (snapshot) return html`<${Conversation} id=${snapshot.conversation} view=${name} params=${params} />`;
   if (kind === "c" && id) return html`<${Conversation} key=${id} id=${id} view=${name} params=${params} />`;
   if (kind === "letters") return html`<${Letters} id=${id} params=${params} />`;
+  if (kind === "processes") return html`<${Processes} />`;
   return html`<${Conversations} params=${params} />`;
 }
 

@@ -10,11 +10,11 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.models import open_embedder
 from eunoe.deploy.clients.shared import open_store, store_keys
-from eunoe.deploy.generations.diff.differences import GenerationDiff, compare
 from eunoe.deploy.generations.diff.questions import DiffQuestion, Overlap, ask_both
-from eunoe.deploy.generations.diff.reading import read_remembered
 from eunoe.deploy.generations.promotion import list_generations
 from eunoe.deploy.generations.reindex import check_index_whole
+from eunoe.deploy.inspect.differences import GenerationDiff, compare
+from eunoe.deploy.inspect.remembered import read_remembered
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from eunoe.deploy.generations.diff.differences import Remembered
+from eunoe.deploy.inspect.differences import Remembered
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
