@@ -1,4 +1,4 @@
-"""What the processes of a deployment say of themselves: lag, freshness, waits, and what was decided offline.
+"""Records that worker processes leave of themselves: lag, freshness, waits, and shares decided offline.
 
 Each worker writes a small record every few seconds, and removes it when it stops. It holds counts and names of servers,
 nothing of a conversation. A record that is not renewed shows a process that died or cannot reach Redis.

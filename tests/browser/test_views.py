@@ -25,6 +25,8 @@ VIEWS = {
     "ask": (ASK, "A question here leaves no trace"),
     "why": (f"/c/{DEMO}/why", "Which reply?"),
     "progress": (f"/c/{DEMO}/progress", "No work is unfinished."),
+    "generations": (f"/c/{DEMO}/generations", "They differ in"),
+    "processes": ("/processes", "2 waiting for model.internal"),
     "dead-letters": ("/letters/intake:conversations:1:95", "Retry …"),
     "large-memories": (f"/c/{LARGE}/memories?m=00009993-0000-5000-8000-000000000000", "Ben mentioned matter 9993"),
     "large-sessions": (f"/c/{LARGE}/sessions", "sessions 951 and on"),

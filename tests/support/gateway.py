@@ -231,6 +231,7 @@ def make_gateway(
     settings: GatewaySettings | None = None,
     tokens: TokenChecker | None = None,
     pipeline: InMemoryPipeline | None = None,
+    processes: MemoryRecords | None = None,
 ) -> TestGateway:
     """A gateway over a pipeline in memory, a new one unless it is given."""
     pipeline = pipeline or make_pipeline()
@@ -248,7 +249,7 @@ def make_gateway(
         credentials=Credentials(keys, tokens),
         letters=LetterIndex(lambda: log),
         streams=StreamCounter(own),
-        processes=MemoryRecords(),
+        processes=processes or MemoryRecords(),
     )
     return TestGateway(GatewayApp.with_mcp(gateway), log, notes, states, keys)
 

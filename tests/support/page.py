@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.gateway.server import serving
-from eunoe.schemas.base import Value
+from eunoe.deploy.observability.process_records import DurationBounds, MemoryRecords, ProcessStatus, StageStatus
+from eunoe.schemas.base import Value, write_time
 from eunoe.schemas.decisions import Commit, Put, Scope, Timer
 from eunoe.schemas.events import Ask, Line, Provenance, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
@@ -20,6 +22,7 @@ from eunoe.schemas.relations import Relation
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.compress.segments import SEGMENTS, segment_id
+from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.head import Head
 from eunoe.workers.link.graph import AgeKey, Related, choose_links
@@ -27,6 +30,8 @@ from eunoe.workers.link.reads import read_stored_neighbours
 from eunoe.workers.link.writes import graph_writes
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
+from eunoe.workers.stores.generations import Generation, GenerationState
+from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.tree.nodes import NODES, ROOT, TreeNode
 from eunoe.workers.update.memories import CHANGES, MEMORIES, SessionSteps, Step, session_row
 from tests.support.gateway import TestGateway, make_gateway
@@ -44,7 +49,7 @@ MADE_BY = Provenance(code="planted/1", model="offline")
 async def make_page_gateway(folder: Path, memories: int = 10_000) -> TestGateway:
     """A gateway over a pipeline that remembers all three conversations."""
     pipeline = InMemoryPipeline(WordLlamaEmbedder(), StageSettings())
-    gateway = make_gateway(folder, pipeline=pipeline)
+    gateway = make_gateway(folder, pipeline=pipeline, processes=LivingRecords())
     for event in (*_demo(), *_hostile()):
         await gateway.log.append([event])
     await _ask_and_show(gateway)
@@ -52,7 +57,53 @@ async def make_page_gateway(folder: Path, memories: int = 10_000) -> TestGateway
     await pipeline.send(Message(Topic.CONVERSATIONS, b"acme/mina-and-jonas", f"not JSON {SCRIPT}".encode()))
     if memories:
         await _plant(pipeline, memories)
+    await _rebuild(gateway)
+    gateway.app.gateway.processes.texts.update({one.name: one.model_dump_json() for one in _processes()})
     return gateway
+
+
+async def _rebuild(gateway: TestGateway) -> None:
+    """A generation v2 of the demo's conversation, which keeps fewer memories and other segments."""
+    changes = {"summarize.max_memories": "2", "compress.keep": "0.5"}
+    summarize, compress = SummarizeSettings(max_memories=2), CompressSettings(keep=0.5)
+    other = InMemoryPipeline(WordLlamaEmbedder(), StageSettings(summarize=summarize, compress=compress))
+    await other.play(_demo())
+    gateway.states.others["v2"] = other.store
+    made = Generation(name="v2", state=GenerationState.BUILT, made_at=START, source="v1", changes=changes)
+    await gateway.states.book.write(made)
+
+
+class LivingRecords(MemoryRecords):
+    """Records of processes that go on writing, but for the one that is called silent."""
+
+    async def read(self) -> dict[str, str]:
+        now = {"at": write_time(datetime.now(UTC))}
+        found = {name: json.loads(text) for name, text in self.texts.items()}
+        return {name: json.dumps(one | ({} if "silent" in name else now)) for name, one in found.items()}
+
+
+def _processes() -> list[ProcessStatus]:
+    """Two that work, one that waits for the model, one that is silent."""
+    waits = {"ready": False, "why": ("2 waiting for model.internal",)}
+    memory = ("intake", "segment", "compress", "summarize", "update", "link", "tree")
+    fresh, quick = DurationBounds(count=41, half_s=2.0, most_s=10.0), DurationBounds(count=212, half_s=0.1, most_s=0.5)
+
+    def stage(name: str, **more: object) -> StageStatus:
+        answers = name in ("intake", "blend", "respond")
+        told = {"lag": 0, "oldest_s": 0.0, "events": 512, "dead_letters": 0, "answers": answers}
+        return StageStatus(**{**told, "took": quick if answers else fresh, **more})  # type: ignore[arg-type]
+
+    def process(name: str, stages: dict[str, StageStatus], **more: object) -> ProcessStatus:
+        told = {"generation": "v1", "started": START, "at": START, "phase": "running", "live": True, "ready": True}
+        return ProcessStatus(**{**told, "name": name, "stages": stages, **more})  # type: ignore[arg-type]
+
+    busy = {"segment": {"lag": 14, "oldest_s": 21.0, "items": 130, "items_offline": 3}, "update": {"lag": 3, "held": 1}}
+    return [
+        process("memory-a/7", {name: stage(name, **busy.get(name, {})) for name in memory}),
+        process("memory-b/7", {name: stage(name) for name in memory}, **waits),
+        process("reply-a/7", {name: stage(name, items=212) for name in ("blend", "respond")}),
+        process("silent-a/7", {"respond": stage("respond")}),
+    ]
 
 
 def _demo() -> list[Utterance | SessionEnded]:

@@ -1,4 +1,4 @@
-"""What was found for an ask and is not in the prompt, a few of each reason."""
+"""Items that were found for an ask and are not in the prompt, a few of each reason."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable

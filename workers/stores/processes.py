@@ -1,4 +1,4 @@
-"""What the processes of a deployment say of themselves, in Redis."""
+"""Records that the processes of a deployment leave of themselves, in Redis."""
 
 from collections.abc import Mapping
 

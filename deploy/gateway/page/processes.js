@@ -69,5 +69,6 @@ const sum = (parts, name) => parts.reduce((total, one) => total + one[name], 0);
 function seconds(number) {
   if (number < 1) return number ? `${Math.round(number * 1000)} ms` : "0 s";
   if (number < 120) return `${Math.round(number)} s`;
-  return number < 7200 ? `${Math.round(number / 60)} min` : `${Math.round(number / 3600)} h`;
+  if (number < 7200) return `${Math.round(number / 60)} min`;
+  return number < 172800 ? `${Math.round(number / 3600)} h` : plural(Math.round(number / 86400), "day");
 }
