@@ -192,6 +192,9 @@ class TimelineView(Value):
     size: int
     memories: tuple[Memory, ...]
     edges: tuple[Edge, ...]
+    """Those that end at these memories."""
+    next: int | None = None
+    """`after_session` of the next page; `None` on the last one, and where no page was asked for."""
 
 
 class TreeView(Value):

@@ -12,6 +12,8 @@ from eunoe.streams.conversation import MAX_TEXT_BYTES
 MAX_BUDGET_TOKENS: Final = 16_000
 """Largest budget of memory; a reply with more may be too large for its topic."""
 MAX_PAGE: Final = 200
+MAX_MEMBERS: Final = 500
+"""Memories of one timeline in an answer."""
 MAX_ERASED: Final = 1_000
 ASK_PLACE: Final = r"^\d{1,9}:\d{1,18}$"
 """The id of an event of an ask's stream: partition and next offset."""
@@ -178,6 +180,15 @@ class ReplyQuery(Value):
 
     at: NearTime | None = None
     """Time of the reply, or of the utterance that shows it; it is looked for from ten minutes before on. Unset: now."""
+
+
+class TimelineQuery(Value):
+    """A part of a timeline."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_MEMBERS)] = MAX_MEMBERS
+    """Memories of the conversation that are looked through for those of the timeline."""
+    after_session: Annotated[int, Field(ge=0)] | None = None
+    """Unset: up to 500 memories around the one of the path. Set: those born after this session, the oldest first."""
 
 
 class DifferenceQuery(Value):

@@ -112,7 +112,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         method="GET", path=f"{_C}/timelines/{{root}}", scope=KeyScope.MEMORY_READ, handle=memory.show_timeline,
-        result=answers.TimelineView,
+        query=bodies.TimelineQuery, result=answers.TimelineView,
     ),
     Route(
         method="GET", path=f"{_C}/tree", scope=KeyScope.MEMORY_READ, handle=memory.show_tree,

@@ -108,7 +108,7 @@ async def test_all_is_reached_by_keyboard(window: Window) -> None:
     await window.sees("26 memories")
     await page.get_by_role("tab", name="memories").focus()
     await page.keyboard.press("ArrowRight")
-    await window.sees("No memories are linked")
+    await window.sees("No insights")
     await page.keyboard.press("ArrowLeft")
     await window.sees("26 memories")
     box = page.get_by_role("listbox", name="Memories")
@@ -161,9 +161,9 @@ async def test_what_is_open_refreshes_itself(window: Window) -> None:
         await gateway.log.append([said, SessionEnded(**about, at=START)])
 
     await tell(1, "I moved to Lyon in March.")
-    await window.open("/c/fresh/memories")
+    async with window.page.expect_response(lambda one: one.url.endswith("/fresh/remembered")):
+        await window.open("/c/fresh/memories")
     await window.sees("1 session closed")
-    await window.page.wait_for_timeout(300)  # the stream is open by then, or the first look was late enough
     await tell(2, "I bought a red boat in Marseille.")
     await window.sees("2 sessions closed")
     await window.sees("red boat")
@@ -198,7 +198,13 @@ async def test_a_conversation_is_read_from_a_file_without_a_server(window: Windo
         await page.goto(file.as_uri())
         await page.locator(".row").first.click()
         await window.sees("It rests on")
-        assert await page.get_by_role("tab").all_inner_texts() == ["sessions", "memories", "timelines", "tree"]
+        assert await page.get_by_role("tab").all_inner_texts() == [
+            "sessions",
+            "memories",
+            "insights",
+            "timelines",
+            "tree",
+        ]
         for tab in ("sessions", "timelines", "tree"):
             await page.get_by_role("tab", name=tab).click()
             await page.locator("[role=tabpanel] > *").first.wait_for()

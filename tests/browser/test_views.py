@@ -7,19 +7,21 @@ from playwright.async_api import BrowserContext
 
 from tests.browser.chromium import AXE
 from tests.browser.conftest import Window
-from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, QUESTION
+from tests.support.page import ASKED, DEMO, HOSTILE, LARGE, LONG, QUESTION
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
-LONG = f"/c/{LARGE}/timelines?t=00000001-0000-5000-8000-000000000000"
+CHAIN = f"/c/{LARGE}/timelines?t=00000001-0000-5000-8000-000000000000"
 ASK = f"/c/{DEMO}/ask?q={quote(QUESTION)}&by=Jonas"
 VIEWS = {
     "conversations": ("/", "mina-and-jonas"),
     "sessions": (f"/c/{DEMO}/sessions?s=2", "Progress report: no surgery!"),
     "memories": (f"/c/{DEMO}/memories", "26 memories"),
     "timelines": (f"/c/{LARGE}/timelines", "3 timelines"),
-    "lanes": (f"{LONG}&m=00000011-0000-5000-8000-000000000000", "500 of 1,000 memories"),
-    "table": (f"{LONG}&as=table", "Goes on from"),
+    "lanes": (f"{CHAIN}&m=00000011-0000-5000-8000-000000000000", "1,000 memories, 9"),
+    "table": (f"{CHAIN}&as=table", "Goes on from"),
+    "insights": (f"/c/{LARGE}/insights", "Ben mentioned matter 9993"),
+    "no-insights": (f"/c/{DEMO}/insights", "No insights"),
     "no-timelines": (f"/c/{DEMO}/timelines", "No memories are linked"),
     "tree": (f"/c/{LARGE}/tree?open=node-1-0,node-2-0,node-3-0", "Ann mentioned matter 0 of the garden."),
     "ask": (ASK, "A question here leaves no trace"),
@@ -78,6 +80,21 @@ async def test_a_large_conversation_draws_only_what_is_in_view(window: Window, n
         await rows.evaluate("box => { box.scrollTop = box.scrollHeight }")
         await window.page.wait_for_function("document.querySelector('.row:last-child').getAttribute('aria-setsize')")
         assert await window.page.evaluate("document.querySelectorAll('*').length") < 1_500
+
+
+async def test_a_timeline_of_10_000_is_whole_and_drawn_in_parts(window: Window) -> None:
+    page = window.page
+    await window.open(f"/c/{LONG}/timelines?t=00000001-0000-5000-8000-000000000000")
+    await page.locator(".mem").first.wait_for()
+    await page.get_by_role("status").filter(has_text="10,000 memories, 9,99").wait_for(timeout=60_000)
+    await window.picture("long-timeline-light")
+    assert await page.evaluate("document.querySelectorAll('*').length") < 1_500
+    box = page.locator(".lanes")
+    await box.evaluate("box => { box.scrollLeft = box.scrollWidth }")
+    await page.locator("[data-id='00009999-0000-5000-8000-000000000000']").wait_for()
+    assert await page.evaluate("document.querySelectorAll('*').length") < 1_500
+    await page.locator(".overview").click(position={"x": 5, "y": 20})
+    await page.locator("[data-id='00000041-0000-5000-8000-000000000000']").wait_for()
 
 
 async def test_the_slider_goes_back_to_what_was_known(window: Window) -> None:

@@ -17,7 +17,7 @@ from eunoe.schemas.base import Value, write_time
 from eunoe.schemas.decisions import Commit, Put, Scope, Timer
 from eunoe.schemas.events import Ask, Line, Provenance, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.memory import ChangeKind, Ending, Memory, MemoryStatus, Segment
+from eunoe.schemas.memory import ChangeKind, Ending, Memory, MemoryOrigin, MemoryStatus, Segment
 from eunoe.schemas.relations import Relation
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
@@ -37,7 +37,7 @@ from eunoe.workers.update.memories import CHANGES, MEMORIES, SessionSteps, Step,
 from tests.support.gateway import TestGateway, make_gateway
 
 TENANT = "acme"
-DEMO, ASKED, HOSTILE, LARGE = "mina-and-jonas", "asked", "hostile/<b>", "large"
+DEMO, ASKED, HOSTILE, LARGE, LONG = "mina-and-jonas", "asked", "hostile/<b>", "large", "long"
 QUESTION = "Where does Mina live now?"
 SCRIPT = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
 RIGHT_TO_LEFT = "אני גרה עכשיו בחיפה ואוהבת את הים"
@@ -57,6 +57,7 @@ async def make_page_gateway(folder: Path, memories: int = 10_000) -> TestGateway
     await pipeline.send(Message(Topic.CONVERSATIONS, b"acme/mina-and-jonas", f"not JSON {SCRIPT}".encode()))
     if memories:
         await _plant(pipeline, memories)
+        await _plant(pipeline, memories, LONG)
     await _rebuild(gateway)
     gateway.app.gateway.processes.texts.update({one.name: one.model_dump_json() for one in _processes()})
     return gateway
@@ -143,14 +144,15 @@ def _hostile() -> list[Utterance | SessionEnded]:
 # ---- a large conversation, written as the stages would leave it
 
 
-async def _plant(pipeline: InMemoryPipeline, memories: int) -> None:
+async def _plant(pipeline: InMemoryPipeline, memories: int, conversation: str = LARGE) -> None:
+    """A large conversation; ``LONG`` is one timeline."""
     sessions = memories // PER_SESSION
-    key = conversation_key(TENANT, LARGE)
+    key = conversation_key(TENANT, conversation)
     known = [_memory(number, memories) for number in range(memories)]
     await _write(pipeline, key, "update", sessions, _update_rows(known, sessions))
     await _write(pipeline, key, "compress", sessions, [_segment_row(key, n, known) for n in range(1, sessions + 1)])
     await _write(pipeline, key, "tree", sessions, _tree_rows(known))
-    await _plant_graph(pipeline, key, known)
+    await _plant_graph(pipeline, key, known, lanes=PER_SESSION if conversation == LONG else 3)
     await _write(pipeline, key, "intake", 1, [Put.of("head", "head", Head(opened=sessions, closed=sessions))])
     for stage in ("segment", "summarize"):
         await _write(pipeline, key, stage, sessions, [])
@@ -185,6 +187,7 @@ def _memory(number: int, memories: int) -> Memory:
         index=number % PER_SESSION,
         speaker=speaker,
         text=text,
+        origin=MemoryOrigin.INSIGHT if number % 11 == 5 else MemoryOrigin.SUMMARY,
         evidence=(Line(utterance_id=f"l{number}", speaker=speaker, text=text, at=_day(number)),),
         at=_day(number),
         known_from=_day(session * PER_SESSION),
@@ -226,16 +229,23 @@ def _segment_row(key: str, session: int, known: list[Memory]) -> Put:
     return Put.of(SEGMENTS, id_, made)
 
 
-async def _plant_graph(pipeline: InMemoryPipeline, key: str, known: list[Memory]) -> None:
-    """Timelines of up to 1,000 memories: each memory goes on with the one of the same place a session before."""
+async def _plant_graph(pipeline: InMemoryPipeline, key: str, known: list[Memory], lanes: int) -> None:
+    """A timeline for each of some places: a memory goes on with the one of the same place a session before.
+
+    Where all places have one, the second session joins them.
+    """
     relations = tuple(Relation)
     for first in range(0, len(known), PER_SESSION):
         new = [_age(number) for number in range(first, first + PER_SESSION)]
         related = [
             Related(_age(number - PER_SESSION), _age(number), relations[number % len(relations)], "it goes on")
             for number in range(first, first + PER_SESSION)
-            if first and number % PER_SESSION < 3
+            if first and number % PER_SESSION < lanes
         ]
+        if first == PER_SESSION == lanes:
+            related += [
+                Related(_age(place - 1), _age(first + place), Relation.CAUSE, "both") for place in range(1, first)
+            ]
         stored = await read_stored_neighbours(pipeline.store, key, [pair.older.memory_id for pair in related])
         writes = graph_writes(new, choose_links(related, stored.roots), stored, MADE_BY)
         session = first // PER_SESSION + 1

@@ -327,6 +327,15 @@ async def test_history_is_that_of_a_full_scan(gateway):
         )
 
 
+async def by_pages(client, path: str) -> tuple[list[dict], list[dict]]:
+    """The memories and links of a timeline, one memory of the conversation after the other looked at."""
+    memories, edges, after = [], [], 0
+    while after is not None:
+        page = (await client.get(path, params={"after_session": after, "limit": 1})).json()
+        memories, edges, after = [*memories, *page["memories"]], [*edges, *page["edges"]], page["next"]
+    return memories, edges
+
+
 async def test_timelines_tree_and_state(gateway):
     async with gateway.client() as client:
         await told(client)
@@ -342,6 +351,8 @@ async def test_timelines_tree_and_state(gateway):
             whole = (await client.get(f"{C}/timelines/{one['root']}")).json()
             assert len(whole["memories"]) == whole["size"] == one["size"]
             assert len(whole["edges"]) >= whole["size"] - 1
+            assert whole["next"] is None
+            assert await by_pages(client, f"{C}/timelines/{one['oldest']}") == (whole["memories"], whole["edges"])
         root = (await client.get(f"{C}/tree")).json()
         below = [await client.get(f"{C}/tree", params={"node": child["node_id"]}) for child in root["children"]]
         state = (await client.get(f"{C}/state")).json()

@@ -6,7 +6,7 @@ import { Ask } from "./ask.js";
 import { sizes } from "./conversations.js";
 import { useData } from "./data.js";
 import { Generations } from "./generations.js";
-import { Memories } from "./memories.js";
+import { Insights, Memories } from "./memories.js";
 import { Progress } from "./progress.js";
 import { go, link } from "./route.js";
 import { Sessions } from "./sessions.js";
@@ -15,7 +15,7 @@ import { Tree } from "./tree.js";
 import { Fault, Loading } from "./ui.js";
 import { Why } from "./why.js";
 
-const VIEWS = { sessions: Sessions, memories: Memories, timelines: Timelines, tree: Tree, ask: Ask, why: Why, progress: Progress, generations: Generations };
+const VIEWS = { sessions: Sessions, memories: Memories, insights: Insights, timelines: Timelines, tree: Tree, ask: Ask, why: Why, progress: Progress, generations: Generations };
 const NEED_GATEWAY = ["ask", "why", "progress", "generations"];
 
 export function Conversation({ id, view, params }) {

@@ -47,6 +47,39 @@ export function useMemories(id, sessions, version) {
   return { ...state, reload: () => setTries((number) => number + 1) };
 }
 
+const LOOK_THROUGH = 500;
+
+/**
+ * All of a timeline: first what lies around its memory, and where that is not all the whole of it by pages, the oldest
+ * first. `more` says that some are on their way.
+ */
+export function useTimeline(id, root, version) {
+  const [state, setState] = useState({ data: null, more: true, error: null });
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    const path = inConversation(id, `/timelines/${encodeURIComponent(root)}`);
+    const read = async () => {
+      let data = await get(path, stop.signal);
+      const whole = data.memories.length >= data.size || snapshot;
+      setState((old) => (old.data && !whole ? old : { data, more: !whole, error: null }));
+      if (whole) return;
+      const [memories, edges] = [[], []];
+      for (let after = 0; after !== null && memories.length < data.size; after = data.next) {
+        data = await get(withQuery(path, { after_session: after, limit: LOOK_THROUGH }), stop.signal);
+        memories.push(...data.memories);
+        edges.push(...data.edges);
+        const more = data.next !== null && memories.length < data.size;
+        const now = { data: { ...data, memories: [...memories], edges: [...edges] }, more, error: null };
+        setState((old) => (more && old.data && old.data.memories.length > memories.length ? old : now));
+      }
+    };
+    read().catch((error) => error.name !== "AbortError" && setState((old) => ({ ...old, more: false, error })));
+    return () => stop.abort();
+  }, [id, root, version, tries]);
+  return { ...state, reload: () => setTries((number) => number + 1) };
+}
+
 const bySession = (one, other) => other.session - one.session || other.index - one.index;
 
 async function readAll(id, sessions, signal, take) {

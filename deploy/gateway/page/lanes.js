@@ -32,6 +32,21 @@ export function monthRules(memories) {
   return rules;
 }
 
+/** Equal parts of the time with memories in them: how many, when it begins, and the rank of the first; times in order. */
+export function densities(times, parts) {
+  const [first, last] = [times[0], times[times.length - 1]];
+  const width = Math.max(1, (last - first) / parts);
+  const bars = [];
+  let part = -1;
+  times.forEach((time, rank) => {
+    const own = Math.max(part, Math.min(parts - 1, Math.floor((time - first) / width)));
+    if (own !== part) bars.push({ at: time, rank, count: 0 });
+    part = own;
+    bars[bars.length - 1].count += 1;
+  });
+  return bars;
+}
+
 /** A curve from one mark to a later one. */
 export function curve(from, to) {
   const bend = Math.max(12, Math.min(60, (to.x - from.x) / 2));

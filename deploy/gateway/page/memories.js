@@ -9,23 +9,32 @@ import { MemoryPanel } from "./history.js";
 const FILTERS = { current: "hold", ended: "ended", all: "all" };
 const HEIGHT = 58;
 
-export function Memories({ id, params, status, version }) {
+/** The memories that were noted at turns, beside the summaries of sessions. */
+export function Insights(props) {
+  return html`<${Memories} ...${props} origin="insight" />`;
+}
+
+const NONE = {
+  insight: html`<${Empty} title="No insights">Insights are memories noted at a turn, while a session is open. <code>EUNOE_INTAKE__BLEND</code> says for which turns they are made.<//>`,
+  undefined: html`<${Empty} title="Nothing is remembered yet">Memories are formed when a session closes: send <code>session_ended</code>, or wait for the idle time.<//>`,
+};
+
+export function Memories({ id, params, status, version, origin }) {
   const sessions = status.applied.update;
-  const { memories, more, error, reload } = useMemories(id, sessions, version);
+  const { memories: all, more, error, reload } = useMemories(id, sessions, version);
+  const memories = useMemo(() => (origin ? all.filter((one) => one.origin === origin) : all), [all, origin]);
   const at = params.at === undefined ? sessions : Math.min(sessions, Number(params.at));
   const shown = useMemo(() => chosen(memories, at, params), [memories, at, params.status, params.q, params.by]);
   const speakers = useMemo(() => [...new Set(memories.map((one) => one.speaker))].sort(), [memories]);
   const [active, setActive] = useState(-1);
   const open = params.m;
-  if (!more && !error && !memories.length) {
-    return html`<${Empty} title="Nothing is remembered yet">Memories are formed when a session closes: send <code>session_ended</code>, or wait for the idle time.<//>`;
-  }
+  if (!more && !error && !memories.length) return NONE[origin];
   return html`<div class=${open ? "split" : ""}>
     <div>
       <${Filters} params=${params} speakers=${speakers} />
       <${Slider} at=${at} sessions=${sessions} memories=${memories} />
       <p class="tools" role="status"><span>${plural(shown.length, "memory", "memories")}</span>
-        ${more && html`<span class="log">older ones are loading: ${memories.length.toLocaleString("en")} so far</span>`}</p>
+        ${more && html`<span class="log">older ones are loading: ${all.length.toLocaleString("en")} so far</span>`}</p>
       ${error && html`<${Fault} error=${error} retry=${reload} />`}
       ${!shown.length && !more && html`<${Empty} title="None of these">Another filter, or a later date, shows more.<//>`}
       ${shown.length > 0 && html`<${Rows} rows=${shown} height=${HEIGHT} label="Memories" active=${active} onActive=${setActive}

@@ -2,9 +2,9 @@
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./htm-preact.mjs";
 import { get, inConversation, withQuery } from "./api.js";
-import { useData } from "./data.js";
+import { useTimeline } from "./data.js";
 import { MemoryPanel } from "./history.js";
-import { curve, monthRules, placeLanes } from "./lanes.js";
+import { curve, densities, monthRules, placeLanes } from "./lanes.js";
 import { change } from "./route.js";
 import { Empty, Fault, Loading, Rows, Said, Shown, Status, day, plural } from "./ui.js";
 
@@ -12,6 +12,9 @@ const STEPS = [18, 60, 200, 290];
 const GAP = 90;
 const LANE = 92;
 const TOP = 34;
+const OVERVIEW = 200;
+const BARS = 120;
+const ROWS = 200;
 
 export function Timelines({ id, params, status, version }) {
   if (params.t) return html`<${One} key=${params.t} id=${id} params=${params} version=${version} />`;
@@ -61,12 +64,12 @@ async function beginning(id, { oldest }, signal) {
 }
 
 function One({ id, params, version }) {
-  const data = useData(inConversation(id, `/timelines/${encodeURIComponent(params.t)}`), version);
+  const data = useTimeline(id, params.t, version);
   const table = params.as === "table";
   return html`<p class="tools"><button onClick=${() => change({ t: undefined, m: undefined, as: undefined })}>← all timelines</button>
       <label><input type="checkbox" checked=${table} onChange=${() => change({ as: table ? undefined : "table" })} /> as a table</label></p>
     <${Shown} of=${data} what="the timeline">${(found) => html`
-      <p class="quiet">${found.memories.length < found.size ? `${found.memories.length} of ` : ""}${plural(found.size, "memory", "memories")}, ${plural(found.edges.length, "link")}
+      <p class="quiet" role="status">${found.memories.length < found.size ? `${found.memories.length.toLocaleString("en")} of ` : ""}${plural(found.size, "memory", "memories")}, ${plural(found.edges.length, "link")}
         ${found.memories.length > 0 && ` · ${day(found.memories[0].at)} – ${day(found.memories[found.memories.length - 1].at)}`}</p>
       ${table ? html`<${Table} found=${found} />` : html`<${Lanes} found=${found} open=${params.m} />`}
       ${params.m && html`<${MemoryPanel} key=${params.m} id=${id} memory=${params.m} version=${version} close=${() => change({ m: undefined })} />`}`}<//>`;
@@ -95,7 +98,8 @@ function Lanes({ found, open }) {
   const y = (number) => TOP + number * lane + lane / 2;
   const place = (id, side) => ({ x: x(rank.get(id)) + (cards ? side * (step - GAP) : 10), y: y(lanes.get(id)) });
   const inView = (at, slack = step) => x(at) > view.left - slack && x(at) < view.left + view.width + slack;
-  const shown = memories.filter((_, at) => inView(at));
+  const first = Math.max(0, Math.floor((view.left - 20) / step) - 1);
+  const shown = memories.slice(first, first + Math.ceil(view.width / step) + 3);
   const lines = edges.filter((edge) => {
     const [first, last] = [x(rank.get(edge.older)), x(rank.get(edge.newer))];
     return last > view.left - 50 && first < view.left + view.width + 50;
@@ -105,6 +109,7 @@ function Lanes({ found, open }) {
   return html`<div class="tools"><div class="choice" role="group" aria-label="Zoom">
       <button onClick=${() => setZoom(Math.max(0, zoom - 1))} disabled=${zoom === 0} aria-label="Zoom out">−</button>
       <button onClick=${() => setZoom(Math.min(3, zoom + 1))} disabled=${zoom === 3} aria-label="Zoom in">+</button></div><${Legend} edges=${edges} /></div>
+    ${memories.length > OVERVIEW && html`<${Overview} memories=${memories} from=${(view.left - 20) / step} to=${(view.left + view.width) / step} go=${(at) => { box.current.scrollLeft = x(at) - view.width / 2; }} />`}
     <div class="lanes" ref=${box} onScroll=${look} onKeyDown=${keys} tabindex="0" role="group" aria-label="Timeline; arrow keys go from memory to memory">
       <div class="plane" style=${{ width: `${x(memories.length) + 40}px`, height: `${TOP + count * lane + 16}px` }}>
         ${months.map((rule) => html`<span key=${rule.month} class="month" style=${{ left: `${x(rule.rank) - 6}px` }}>${month(rule.month)}</span>`)}
@@ -118,6 +123,21 @@ function Lanes({ found, open }) {
           ${cards && html`<span class="date">${day(one.at)}</span><${Said} text=${one.text} />`}</button>`)}
       </div>
     </div>`;
+}
+
+/** How many memories fall into each part of the time, and which part is in view; a click goes there. */
+function Overview({ memories, from, to, go }) {
+  const bars = useMemo(() => densities(memories.map((one) => Date.parse(one.at)), BARS), [memories]);
+  const most = Math.max(...bars.map((bar) => bar.count));
+  const jump = (event) => {
+    const part = (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth;
+    const bar = bars[Math.min(bars.length - 1, Math.floor(part * bars.length))];
+    go(bar.rank + bar.count / 2);
+  };
+  return html`<div class="overview" aria-hidden="true" onClick=${jump}>
+    ${bars.map((bar) => html`<span key=${bar.rank} class=${bar.rank < to && bar.rank + bar.count > from ? "in-view" : ""} title=${`${day(bar.at)}: ${plural(bar.count, "memory", "memories")}`}>
+      <i style=${{ height: `${Math.max(6, Math.round((100 * bar.count) / most))}%` }}></i></span>`)}
+  </div>`;
 }
 
 function month(text) {
@@ -162,11 +182,13 @@ function Legend({ edges }) {
 }
 
 function Table({ found: { memories, edges } }) {
+  const [most, setMost] = useState(ROWS);
   const texts = new Map(memories.map((one) => [one.memory_id, one.text]));
   const into = (id) => edges.filter((edge) => edge.newer === id && texts.has(edge.older));
   return html`<div class="scroll" tabindex="0" role="region" aria-label="The timeline as a table"><table><thead><tr><th scope="col">When</th><th scope="col">Memory</th><th scope="col">Goes on from</th></tr></thead>
-    <tbody>${memories.slice(0, 500).map((one) => html`<tr key=${one.memory_id}><td>${day(one.at)}</td>
+    <tbody>${memories.slice(0, most).map((one) => html`<tr key=${one.memory_id}><td>${day(one.at)}</td>
       <td><button class="plain text" onClick=${() => change({ m: one.memory_id })}><${Said} text=${one.text} /></button> ${one.ending && html`<${Status} status=${one.ending.status} />`}</td>
       <td>${into(one.memory_id).map((edge) => html`<p key=${edge.older}><em>${words(edge.relation)}${edge.suspicion ? "?" : ""}</em> <${Said} text=${texts.get(edge.older)} />
-        ${edge.explanation && html`<span class="log"> ${edge.explanation}</span>`}</p>`)}</td></tr>`)}</tbody></table></div>`;
+        ${edge.explanation && html`<span class="log"> ${edge.explanation}</span>`}</p>`)}</td></tr>`)}</tbody></table></div>
+    ${memories.length > most && html`<p class="pad"><button onClick=${() => setMost(most + ROWS)}>More rows: ${plural(memories.length - most, "memory", "memories")} left</button></p>`}`;
 }

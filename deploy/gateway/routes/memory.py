@@ -30,9 +30,11 @@ from eunoe.deploy.gateway.answers import (
     TreeView,
 )
 from eunoe.deploy.gateway.bodies import (
+    MAX_MEMBERS,
     MemoriesQuery,
     PageQuery,
     SessionPageQuery,
+    TimelineQuery,
     TreeQuery,
     WaitQuery,
 )
@@ -40,6 +42,7 @@ from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.gateway.reads import (
+    BornPage,
     Progress,
     born,
     closed_session,
@@ -61,15 +64,13 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.compress.reads import read_session_segments
 from eunoe.workers.intake.head import Head, OpenSession
-from eunoe.workers.link.reads import read_components, read_edges, read_neighbours
+from eunoe.workers.link.reads import Component, read_components, read_edges, read_neighbours
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.update.reads import read_memories
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-MAX_MEMBERS: Final = 500
-"""Memories of one timeline that are shown."""
 MAX_LIST_PAGES: Final = 10
 """Pages of the list that one request reads for a key with a prefix of conversations."""
 
@@ -305,20 +306,44 @@ async def list_timelines(call: Call) -> Response:
 
 async def show_timeline(call: Call) -> Response:
     """The memories of a group, and the links between them; any memory of it names the group."""
+    query = call.query(TimelineQuery)
     live = await call.live()
     start = call.path["root"]
     component = (await read_components(live.store, call.key, [start])).get(start)
     if component is None:
         raise not_found("timeline")
+    page = await _timeline_page(call, live, component, query)
+    memories = sorted(await read_memories(live.store, call.key, page.ids), key=lambda memory: memory.order)
+    edges = await read_edges(live.store, call.key, [memory.memory_id for memory in memories])
+    return answer(
+        TimelineView(
+            root=component.root, size=component.size, memories=tuple(memories), edges=tuple(edges), next=page.next
+        )
+    )
+
+
+async def _timeline_page(call: Call, live: LiveState, component: Component, query: TimelineQuery) -> BornPage:
+    """The ids of the memories of a group: around the one of the path, or those born after a session."""
+    if query.after_session is None:
+        return BornPage(await _around(call, live), None)
+    last = (await read_progress(live.store, call.key)).applied["link"]
+    first = max(query.after_session, component.oldest.session - 1)
+    page = await born(live.store, call.key, (first, last), query.limit)
+    members = await read_components(live.store, call.key, page.ids)
+    ids = tuple(id_ for id_ in page.ids if id_ in members and members[id_].root == component.root)
+    return BornPage(ids, page.next)
+
+
+async def _around(call: Call, live: LiveState) -> tuple[str, ...]:
+    """The ids of the memories nearest to the one of the path, along the links."""
+    start = call.path["root"]
     found, level = dict.fromkeys([start]), [start]
     while level and len(found) < MAX_MEMBERS:
         around = await read_neighbours(live.store, call.key, level)
         level = [id_ for ids in around.values() for id_ in ids if id_ not in found][: MAX_MEMBERS - len(found)]
         level = list(dict.fromkeys(level))
         found |= dict.fromkeys(level)
-    memories = sorted(await read_memories(live.store, call.key, list(found)), key=lambda memory: memory.order)
-    edges = await read_edges(live.store, call.key, [memory.memory_id for memory in memories])
-    return answer(TimelineView(root=component.root, size=component.size, memories=tuple(memories), edges=tuple(edges)))
+    return tuple(found)
 
 
 async def show_tree(call: Call) -> Response:
