@@ -23,6 +23,8 @@ BODIES = {
 }
 WRITES = {"add_event", "ask", "recall", "add_erasure"}
 QUICK = {"Prefer": "wait=0.05"}
+OF_ALL = ("session", "generation")
+"""Parameters of paths whose values all tenants have."""
 SECRETS = ("Lyon", "Rome", "Eva", "balcony")
 
 
@@ -39,7 +41,7 @@ async def populated(tmp_path) -> tuple[TestGateway, dict[str, str]]:
         letter = (await client.get("/v1/dead-letters")).json()["letters"][0]["id"]
     return gateway, {
         "conversation": "c", "session": "1", "request": "r1", "memory": memory, "root": memory,
-        "reply": reply["reply_id"], "letter": letter, "erasure": erasure["request_id"],
+        "generation": "v1", "reply": reply["reply_id"], "letter": letter, "erasure": erasure["request_id"],
     }  # fmt: skip
 
 
@@ -51,7 +53,7 @@ async def test_every_route_answers_for_another_tenant_as_for_ids_that_nobody_has
     async with gateway.client("other") as stranger:
         found = await _called(stranger, route, ids)
         nobodys = await _called(
-            stranger, route, {name: value if name == "session" else "nobody" for name, value in ids.items()}
+            stranger, route, {name: value if name in OF_ALL else "nobody" for name, value in ids.items()}
         )
     assert not any(secret in found.text for secret in SECRETS), found.text
     assert found.status_code == nobodys.status_code
