@@ -12,7 +12,7 @@ from eunoe.schemas.base import Tier, Value
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.streams.broker_adapter import BrokerAdapter, OrdinaryBroker
-from eunoe.streams.settings import KafkaOptions, KafkaSettings
+from eunoe.streams.settings import KafkaOptions, KafkaSettings, TraceSettings
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.models.metering import ASKING_STAGES, Prices
 from eunoe.workers.registry import StageSettings
@@ -33,6 +33,13 @@ class Language(StrEnum):
     """The endpoint where ``OPENAI_BASE_URL`` is set, else offline: a key alone spends no money."""
     OFFLINE = "offline"
     OPENAI = "openai"
+
+
+class LogFormat(StrEnum):
+    """The form of log messages."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class ModelOptions(Value):
@@ -274,6 +281,11 @@ class Settings(StageSettings, BaseSettings):
     health: Annotated[str | None, Tier.SET] = Field(
         default=None, description="HOST:PORT (or PORT, on loopback) of a worker's /live, /ready and /metrics"
     )
+
+    log_format: Annotated[LogFormat, Tier.SET] = Field(
+        default=LogFormat.TEXT, description="text, or json: a line of JSON for each message, on stderr"
+    )
+    traces: TraceSettings = Field(default=TraceSettings(), description="Traces: EUNOE_TRACES__ENDPOINT …")
 
     gateway: GatewaySettings = Field(
         default=GatewaySettings(), description="The HTTP gateway: EUNOE_GATEWAY__ADDRESS …"

@@ -21,6 +21,7 @@ from eunoe.streams.record import Message
 from eunoe.streams.replies import RepliesReader
 from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
+from eunoe.streams.tracing import SpanKind, span
 
 __all__ = [
     "MAX_TEXT_BYTES",
@@ -131,13 +132,17 @@ class MemoryClient(ConversationClient):
         await self._connection.send(event)
 
     async def _answer(self, question: Utterance, request_id: str, timeout: float) -> Reply:
+        with span("ask", kind=SpanKind.CLIENT):
+            reply = await self._replied(question, request_id, timeout)
+        if reply.error is not None:
+            raise ReplyFailed(request_id, reply.error, reply)
+        return reply
+
+    async def _replied(self, question: Utterance, request_id: str, timeout: float) -> Reply:
         async with self._connection.replies.expecting(self.key, request_id) as future:
             await self._connection.send(question)
             try:
                 async with asyncio.timeout(timeout):
-                    reply = await future
+                    return await future
             except TimeoutError:
                 raise ReplyTimeout(request_id, self.key, timeout) from None
-        if reply.error is not None:
-            raise ReplyFailed(request_id, reply.error, reply)
-        return reply

@@ -13,6 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.streams.tracing import TRACE_HEADER, current
 
 T = TypeVar("T")
 
@@ -86,6 +87,12 @@ class GatewayRequest:
     """Whether the gateway may take its time to answer."""
 
 
+def _traced(headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """The headers with the current span, where there is one."""
+    here = current().traceparent
+    return headers if here is None else {**(headers or {}), TRACE_HEADER: here}
+
+
 class GatewayConnection:
     """A gateway and a key, shared by any number of `HttpMemoryClient` in a process."""
 
@@ -137,7 +144,7 @@ class GatewayConnection:
                     request.path,
                     json=request.body,
                     params=request.query,
-                    headers=request.headers,
+                    headers=_traced(request.headers),
                     timeout=limits,
                 )
             if not answer.is_success:
@@ -152,7 +159,7 @@ class GatewayConnection:
         limits = httpx2.Timeout(_STREAM_READ_S, connect=_CONNECT_S)
         with self._transient():
             async with self._http.sse(
-                request.path, method=request.method, json=request.body, headers=request.headers, timeout=limits
+                request.path, method=request.method, json=request.body, headers=_traced(request.headers), timeout=limits
             ) as source:
                 if not source.response.is_success:
                     await source.response.aread()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -23,6 +24,7 @@ from eunoe.streams.admin import list_topics
 from eunoe.streams.record import Message, RecordPlace
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
+from eunoe.streams.tracing import TRACE_HEADER, SpanKind, span
 
 _REFUSALS = (
     TopicAuthorizationFailedError,
@@ -33,6 +35,7 @@ _IDEMPOTENCE_HINT = "; a broker without idempotent producers needs EUNOE_BROKER_
 _BATCH_OVERHEAD = 61
 _RECORD_OVERHEAD = 21
 _HEADER_OVERHEAD = 10
+_SENDING = {"messaging.system": "kafka", "messaging.operation.type": "send", "messaging.operation.name": "send"}
 
 
 class MessageTooLarge(EunoeError):
@@ -57,6 +60,14 @@ def excess_of(message: Message) -> str | None:
     """The fault of a message over its topic's limit; `None` where it fits."""
     limit, size = TOPICS[Topic(message.topic)].max_bytes, size_of(message)
     return f"message to {message.topic}: has {size} bytes, limit is {limit}" if size > limit else None
+
+
+def traced(message: Message, traceparent: str | None) -> Message:
+    """The message with the span that it comes from; as it is where it names one, and where it has no room for it."""
+    if traceparent is None or any(name == TRACE_HEADER for name, _ in message.headers):
+        return message
+    larger = replace(message, headers=(*message.headers, (TRACE_HEADER, traceparent.encode("latin-1"))))
+    return message if excess_of(larger) else larger
 
 
 class KafkaPublisher:
@@ -103,6 +114,14 @@ class KafkaPublisher:
         """
         for message in messages:
             check_message(message)
+        topics = " ".join(sorted({message.topic for message in messages}))
+        with span(f"send {topics}", _SENDING, kind=SpanKind.PRODUCER) as sending:
+            if sending.traceparent is not None:
+                sending.set("messaging.destination.name", topics)
+                sending.set("messaging.batch.message_count", len(messages))
+            return await self._publish([traced(message, sending.traceparent) for message in messages])
+
+    async def _publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
         try:
             async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]

@@ -33,6 +33,17 @@ class SaslMechanism(StrEnum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
+class TraceSettings(Value):
+    """The traces of a process; see `eunoe.streams.tracing`."""
+
+    endpoint: Annotated[str | None, Tier.SET] = Field(default=None, pattern=r"^https?://[^@\s]+$")
+    """Address of a collector that takes OTLP over HTTP, ``http://127.0.0.1:4318``; unset: no traces."""
+    share: Annotated[float, Tier.TUNE] = Field(default=1.0, ge=0, le=1)
+    """Share of the traces that begin here which is recorded; what a caller has decided of its own counts."""
+    secret: Annotated[SecretStr | None, Tier.SET] = None
+    """Keys the hashes by which spans name conversations, the same for all processes; unset: they name none."""
+
+
 class KafkaOptions(Value):
     """Connection, timeouts and limits; times in milliseconds. All of it may come from the environment."""
 

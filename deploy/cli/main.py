@@ -15,6 +15,7 @@ from eunoe.deploy.cli.arguments import check_words, checked
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.event_loop import collect_seldom
 from eunoe.deploy.exits import Exit, code_of
+from eunoe.deploy.observability.logs import set_up_logs, writes_json
 from eunoe.schemas.errors import EunoeError
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ def _run_called() -> None:
 def run_to_exit(command: Callable[[], object]) -> None:
     """Run a command and end the process with the exit code of its outcome (see `eunoe.deploy.exits`)."""
     collect_seldom()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up_logs(os.environ)
     _leave(_run(command))
 
 
@@ -147,7 +148,10 @@ def _report(fault: Exception) -> int:
     if said is None:
         log.error("eunoe crashed; this is a bug in eunoe", exc_info=fault)
         return Exit.SOFTWARE
-    errors.print(f"eunoe: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
+    if writes_json(os.environ):
+        log.critical(said)
+    else:
+        errors.print(f"eunoe: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
     return code
 
 

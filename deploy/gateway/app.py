@@ -30,6 +30,7 @@ from eunoe.deploy.gateway.routing import Found, Route, find_route
 from eunoe.deploy.gateway.sse import EventStream
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.publisher import MessageTooLarge
+from eunoe.streams.tracing import TRACE_HEADER, SpanKind, TraceSpan, span
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,12 @@ class GatewayApp:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
+        outside = None if self.mcp is None else ""  # what a tool calls belongs to the call of the tool
+        parent = request.headers.get(TRACE_HEADER) or outside
+        with span(request.method, kind=SpanKind.SERVER, parent=parent) as traced:
+            await self._answer(request, (scope, receive, send), traced)
+
+    async def _answer(self, request: Request, wire: tuple[Scope, Receive, Send], traced: TraceSpan) -> None:
         id_ = _request_id(request)
         begun = perf_counter()
         try:
@@ -69,7 +76,11 @@ class GatewayApp:
             return
         self._mark(request, response, id_)
         self.meter.count(route, response.status_code, perf_counter() - begun)
-        await response(scope, receive, send)
+        traced.name(route)
+        traced.set("http.request.method", request.method)
+        traced.set("http.route", route.partition(" ")[2] or route)
+        traced.set("http.response.status_code", response.status_code)
+        await response(*wire)
 
     async def _respond(self, request: Request, id_: str) -> tuple[str, Response | EventStream]:
         """The name of the route for the metrics, and the response."""

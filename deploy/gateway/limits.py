@@ -82,7 +82,7 @@ class ProcessLimiter:
 
 def _script() -> Script:
     source = resources.files("eunoe.deploy.gateway").joinpath("limits.lua").read_text("utf-8")
-    return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+    return Script("limits", source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
 from eunoe.deploy.observability.metrics import CONTENT_TYPE
 from eunoe.deploy.observability.server import listen, parse_address
+from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.workers.runner.backoff import Outages, UnboundedLease
@@ -63,7 +64,7 @@ async def run_gateway(settings: Settings, ready: Callable[[str], None] = lambda 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with open_gateway(settings) as app, _health(app, settings.health):
+    async with traced(settings, "gateway"), open_gateway(settings) as app, _health(app, settings.health):
         keep_for_good()
         async with serving(app, settings.gateway.address) as url:
             ready(url)

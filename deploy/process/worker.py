@@ -24,6 +24,7 @@ from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.deploy.observability.monitor import monitored
 from eunoe.deploy.observability.process_records import Announcer, announced
 from eunoe.deploy.observability.server import serve_health
+from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.process.durability import warn_of_weak_durability
 from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
@@ -65,7 +66,11 @@ async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[
     worker = _Worker(settings, Shutdown(settings.shutdown_seconds))
     sources = MetricSources(worker.meter, worker.health_state)
     with worker.shutdown.listening():
-        async with serve_health(sources, settings.health) as url, AsyncExitStack() as closing:
+        async with (
+            traced(settings, "worker"),
+            serve_health(sources, settings.health) as url,
+            AsyncExitStack() as closing,
+        ):
             if url is not None:
                 log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
             factory = await worker.shutdown.before(worker.reach_servers(closing))

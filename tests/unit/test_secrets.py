@@ -82,7 +82,9 @@ def test_the_address_of_a_broker_has_no_login(kafka: str) -> None:
     assert SECRET not in str(caught.value)
 
 
-SECRETS = ("EUNOE_REDIS_URL", "EUNOE_QDRANT_API_KEY", "EUNOE_BROKER__SASL_PASSWORD", "EUNOE_MCP__KEY")
+SECRETS = (
+    "EUNOE_REDIS_URL", "EUNOE_QDRANT_API_KEY", "EUNOE_BROKER__SASL_PASSWORD", "EUNOE_MCP__KEY", "EUNOE_TRACES__SECRET",
+)  # fmt: skip
 
 
 def test_settings_with_secrets_have_a_type_that_hides_them() -> None:

@@ -9,8 +9,9 @@ import httpx2
 from openai import APIStatusError, AsyncOpenAI, OpenAIError
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
+from eunoe.streams.tracing import step
 from eunoe.workers.models.completion import Completion
-from eunoe.workers.models.endpoint import Endpoint, fault_of, refusal_of
+from eunoe.workers.models.endpoint import Endpoint, call_attributes, fault_of, refusal_of
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.refusals import RefusalKind
 from eunoe.workers.models.retrying import Transient
@@ -21,6 +22,8 @@ PAUSED_S = 2.0
 """A time limit that is noticed so many seconds late was not the endpoint's fault: this process stood still."""
 _PROBE_S = 10.0
 _FINAL = frozenset({RefusalKind.CONTENT, RefusalKind.DEPLOYMENT})
+_MAX_REASON = 40
+"""Characters of a finish reason in a span."""
 _LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
@@ -46,6 +49,15 @@ class ChatRequests:
         Raises `AnswerInvalid` where time is over and for refused content, `Transient` where it may be sent again,
         `EndpointRefused` and `Unavailable`, and ``APIStatusError`` where another request may be taken.
         """
+        with step(f"chat {self._endpoint.model}", call_attributes("chat", self._endpoint)) as call:
+            completion = await self._send(body, urgent=urgent)
+            if completion.tokens is not None:
+                call.set("gen_ai.usage.input_tokens", completion.tokens[0])
+                call.set("gen_ai.usage.output_tokens", completion.tokens[1])
+            call.set("gen_ai.response.finish_reasons", [completion.finish_reason[:_MAX_REASON]])
+            return completion
+
+    async def _send(self, body: Mapping[str, Any], *, urgent: bool) -> Completion:
         endpoint, budget = self._endpoint, current_budget() or TimeBudget(float("inf"))
         async with self._limit.slot(urgent=urgent):
             started, allowed_s = perf_counter(), min(endpoint.timeout_s, budget.left_s)

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import Vectors
+from eunoe.streams.tracing import step
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.models.vectors import stack, unit_rows
 
@@ -60,7 +61,8 @@ class WordLlamaEmbedder:
         """Unit vectors of shape (n, 256); a text without a known token gets the first axis."""
         if sum(map(len, texts)) <= _LITTLE_CHARS:
             return self.embed_now(list(texts))
-        return stack(await self._batcher.submit(texts), self.dimensions)
+        with step("embeddings wordllama", {"gen_ai.operation.name": "embeddings", "eunoe.texts": len(texts)}):
+            return stack(await self._batcher.submit(texts), self.dimensions)
 
     async def aclose(self) -> None:
         """End the thread."""

@@ -12,7 +12,8 @@ from openai.types import CreateEmbeddingResponse
 
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Vectors
-from eunoe.workers.models.endpoint import Endpoint, EndpointRefused, fault_of
+from eunoe.streams.tracing import step
+from eunoe.workers.models.endpoint import Endpoint, EndpointRefused, call_attributes, fault_of
 from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
 from eunoe.workers.models.vectors import unit_rows
@@ -85,7 +86,9 @@ class EndpointEmbedder:
         return unit_rows(rows)
 
     async def _embed_batch(self, texts: list[str]) -> Vectors:
-        answer = await self._retrying.run(partial(self._attempt, texts), self._on_retry)
+        endpoint = self._settings.endpoint
+        with step(f"embeddings {endpoint.model}", call_attributes("embeddings", endpoint)):
+            answer = await self._retrying.run(partial(self._attempt, texts), self._on_retry)
         return np.array([entry.embedding for entry in sorted(answer.data, key=lambda entry: entry.index)], np.float32)
 
     async def _attempt(self, texts: list[str]) -> CreateEmbeddingResponse:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 import httpx2
 from openai import (
@@ -69,6 +70,16 @@ class Endpoint:
             timeout=timeout,
             http_client=DefaultAioHttpClient(limits=limits, timeout=timeout),
         )
+
+
+def call_attributes(operation: str, endpoint: Endpoint) -> dict[str, str]:
+    """The attributes of the span of a call, by OpenTelemetry's conventions for generative models, 1.38."""
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": endpoint.model,
+        "server.address": urlsplit(endpoint.base_url).hostname or "",
+    }
 
 
 def code_of(error: APIStatusError) -> str:

@@ -1,6 +1,9 @@
 """Counts and costs of the questions to a model, and of the items that they decided."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -55,6 +58,41 @@ class ItemOutcome(StrEnum):
     """By the offline implementation, for want of a valid answer."""
 
 
+class DecidedBy(StrEnum):
+    """The maker of a decision."""
+
+    MODEL = "model"
+    """The language model, asked now or before, all items of it."""
+    OFFLINE = "offline"
+    """Rules and statistics: no model was to be asked."""
+    FALLBACK = "fallback"
+    """The model, but for items of which it gave no valid answer."""
+
+
+@dataclass(slots=True)
+class _Answers:
+    by: DecidedBy = DecidedBy.OFFLINE
+
+    def note(self, outcome: ItemOutcome) -> None:
+        if outcome is ItemOutcome.OFFLINE:
+            self.by = DecidedBy.FALLBACK
+        elif self.by is DecidedBy.OFFLINE:
+            self.by = DecidedBy.MODEL
+
+
+_ANSWERS: ContextVar[_Answers | None] = ContextVar("eunoe_answers", default=None)
+
+
+@contextmanager
+def noting_answers() -> Iterator[_Answers]:
+    """Note who makes the decision of the body, in its tasks too."""
+    token = _ANSWERS.set(answers := _Answers())
+    try:
+        yield answers
+    finally:
+        _ANSWERS.reset(token)
+
+
 ASKING_STAGES: Final = ("blend", "segment", "summarize", "update", "link", "tree", "respond")
 """The stages that ask a model."""
 
@@ -98,6 +136,8 @@ class ItemCounts:
     def add(self, stage: str, outcome: ItemOutcome, items: int = 1) -> None:
         """Count items."""
         self._counts[stage, outcome] += items
+        if (answers := _ANSWERS.get()) is not None:
+            answers.note(outcome)
 
     def of(self, stage: str) -> dict[str, int]:
         """The counts of one stage by outcome."""

@@ -12,6 +12,7 @@ from openai import APIStatusError, AsyncOpenAI
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.ports import Prompt
+from eunoe.streams.tracing import step
 from eunoe.workers.models.answer_forms import form_name
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.chat import ChatRequests
@@ -180,7 +181,8 @@ class OpenAIModel:
             self.usage.calls += 1
         asked_at = perf_counter()
         try:
-            completion = await self._ask(prompt, form, urgent)
+            with step(f"question {prompt.name}"):
+                completion = await self._ask(prompt, form, urgent)
             return read_answer(content_of(completion), form)
         except AnswerInvalid:
             self.usage.invalid += 1

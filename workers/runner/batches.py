@@ -1,17 +1,19 @@
 """Batches: waiting records of one conversation, decided one after the other and committed as one."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbox, Put, Work, Write
 from eunoe.streams.record import Record
+from eunoe.streams.tracing import TraceSpan, processing
+from eunoe.workers.models.metering import DecidedBy
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.decider import Decider
-from eunoe.workers.runner.delays import note_delays
 from eunoe.workers.runner.inbound import OrderedEvent
+from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import ApplyOrder, StageSpec
@@ -98,40 +100,47 @@ class BatchApplier:
         decider: Decider,
         committer: Committer,
         outcomes: RecordedOutcomes,
-        now: Callable[[], datetime],
+        observer: Observer,
     ) -> None:
         self._spec = spec
         self._decider = decider
         self._committer = committer
         self._outcomes = outcomes
-        self._now = now
+        self._observer = observer
 
     async def apply(self, batch: Sequence[Arrived]) -> bool:
         """Apply all in one commit; returns whether it did. Where not, nothing is applied: apply each on its own.
 
         Raises `Fenced` when another process has committed, `Unavailable` when a server is away.
         """
+        with ExitStack() as traced:
+            # a span for each record, in its own trace; what is done for all of them stands in that of the last one
+            spans = {
+                arrived.record.offset: traced.enter_context(processing(arrived.record, self._spec.name))
+                for arrived in batch
+            }
+            return await self._apply(batch, spans)
+
+    async def _apply(self, batch: Sequence[Arrived], spans: Mapping[int, TraceSpan]) -> bool:
         scope = batch[0].ordered.scope
         ledger = await self._committer.flushed(scope)
         news = [arrived for arrived in batch if arrived.ordered.number > ledger.applied]
         if news:
             works = await self._works(news)
             decisions = None if works is None else await self._decider.decide_batch(works)
-            commit = None if works is None or decisions is None else self._commit(ledger, news, works, decisions)
-            if commit is None or (commit.outbox is not None and excess_in(commit.outbox)):
+            if works is None or decisions is None:
+                return False
+            commit = self._commit(ledger, [*zip(news, works, decisions, strict=True)], spans)
+            if commit.outbox is not None and excess_in(commit.outbox):
                 return False
             await self._committer.commit(scope, commit)
-            self._note_delays(news, works or ())
+            for arrived, work, decision in zip(news, works, decisions, strict=True):
+                span = spans[arrived.record.offset]
+                self._observer.committed(arrived.ordered, arrived.record, work, (decision, DecidedBy.OFFLINE), span)
         meter = self._committer.sender.meter
         meter.events += len(batch)
         meter.ignored += len(batch) - len(news)
         return True
-
-    def _note_delays(self, news: Sequence[Arrived], works: Sequence[Work[Any]]) -> None:
-        now = self._now()
-        for arrived, work in zip(news, works, strict=True):
-            if not work.replayed:
-                note_delays(self._committer.sender.meter, self._spec, arrived.ordered, arrived.record, now)
 
     async def _works(self, news: Sequence[Arrived]) -> Sequence[Work[Any]] | None:
         """The inputs of the stage's decisions; `None` where the outcome of one is recorded."""
@@ -143,19 +152,19 @@ class BatchApplier:
         return [await self._committer.work(*request) for request in asked]
 
     def _commit(
-        self, ledger: Ledger, news: Sequence[Arrived], works: Sequence[Work[Any]], decisions: Sequence[Decision]
+        self, ledger: Ledger, decided: Sequence[tuple[Arrived, Work[Any], Decision]], spans: Mapping[int, TraceSpan]
     ) -> Commit:
-        outbox = join_outboxes(
-            [
-                compose_outbox(self._spec, decision, arrived.record, DecisionStamp(work.number, replayed=work.replayed))
-                for arrived, work, decision in zip(news, works, decisions, strict=True)
-            ]
-        )
+        outboxes = []
+        for arrived, work, decision in decided:
+            trace = spans[arrived.record.offset].traceparent
+            stamp = DecisionStamp(work.number, replayed=work.replayed, traceparent=trace)
+            outboxes.append(compose_outbox(self._spec, decision, arrived.record, stamp))
+        outbox = join_outboxes(outboxes)
         return Commit(
             expect=ledger.applied,
-            applied=news[-1].ordered.number,
+            applied=decided[-1][0].ordered.number,
             lates=ledger.lates,
-            writes=fold_writes(decisions),
+            writes=fold_writes(decision for *_, decision in decided),
             outbox=None if outbox.empty else outbox,
             server=ledger.server,
             key=ledger.key,

@@ -8,6 +8,7 @@ from typing import Any
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
 from eunoe.streams.record import Record
+from eunoe.streams.tracing import span
 from eunoe.workers.runner.continuity import Continuity, WentBack
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
@@ -38,7 +39,7 @@ class Committer:
             await self.sender.send(scope, ledger.outbox)
 
     async def _ledger(self, scope: Scope) -> Ledger:
-        with self.sender.meter.timed(Part.APPLYING):
+        with self.sender.meter.timed(Part.APPLYING), span("read ledger"):
             ledger = await self.sender.store.ledger(scope)
             if self.continuity is not None:
                 await self.continuity.check(scope, ledger)
@@ -67,7 +68,7 @@ class Committer:
         Raises `Fenced`, with nothing done, where another process has committed; `WentBack` where the store lost what
         was read; `Unavailable`.
         """
-        with self.sender.meter.timed(Part.APPLYING):
+        with self.sender.meter.timed(Part.APPLYING), span("commit"):
             committed = await self.sender.store.commit(scope, commit)
         if not committed:
             ledger = await self._ledger(scope)

@@ -11,6 +11,8 @@ from eunoe.schemas.decisions import Decision, Hold, Outcome, Park, Rejection, Wa
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionSkipped
 from eunoe.streams.record import Lease, Revoked
+from eunoe.streams.tracing import span
+from eunoe.workers.models.metering import DecidedBy, noting_answers
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.faults import describe_fault, fault_frames
@@ -51,6 +53,7 @@ class DecisionResult:
     attempts: int = 1
     failed: bool = False
     """Whether the stage raised at every attempt: the decision is then that of the failure."""
+    by: DecidedBy = DecidedBy.OFFLINE
 
     @property
     def outcome(self) -> RecordedOutcome | None:
@@ -96,15 +99,16 @@ class Decider:
         if recorded.failed is not None:
             return self._given_up(work, recorded.failed, recorded.attempts)
         waited, patience_s = 0.0, 0.0 if hopeless else self._settings.retry_limit_s
-        while isinstance(outcome := await self._tried(work, lease), Wait):
-            if outcome.holds and waited >= patience_s:
-                return Hold(f"{outcome.reason}, after {waited:.0f} s: it was lost, or the event is forged")
-            await self.pause(outcome.seconds, lease)
-            waited += outcome.seconds
+        with noting_answers() as answers:
+            while isinstance(outcome := await self._tried(work, lease), Wait):
+                if outcome.holds and waited >= patience_s:
+                    return Hold(f"{outcome.reason}, after {waited:.0f} s: it was lost, or the event is forged")
+                await self.pause(outcome.seconds, lease)
+                waited += outcome.seconds
         if not isinstance(outcome, Decision):
             return outcome
         self._window.note(work.key, failed=False)
-        return DecisionResult(outcome)
+        return DecisionResult(outcome, by=answers.by)
 
     async def lost(self, key: str, events: Sequence[Any]) -> str | None:
         """The reason why events that a parked session waits for will not come; `None` where they may.
@@ -135,7 +139,7 @@ class Decider:
         if not isinstance(self._stage, BatchStage):
             return None
         try:
-            with self._meter.timed(Part.DECIDING):
+            with self._meter.timed(Part.DECIDING), span(f"decide {self._spec.name}", {"eunoe.events": len(works)}):
                 decisions = await self._stage.decide_batch(works)
         except (Unavailable, Revoked):
             raise
@@ -151,7 +155,7 @@ class Decider:
         attempt = 0
         while True:
             try:
-                with self._meter.timed(Part.DECIDING):
+                with self._meter.timed(Part.DECIDING), span(f"decide {self._spec.name}", {"eunoe.number": work.number}):
                     return await self._stage.decide(work)
             except (Unavailable, Revoked):
                 raise
@@ -170,7 +174,7 @@ class Decider:
 
     async def pause(self, seconds: float, lease: Lease) -> None:
         """Wait; raises `Revoked` when a rebalance begins."""
-        with self._meter.timed(Part.WAITING):
+        with self._meter.timed(Part.WAITING), span("wait for state"):
             await lease.pause(seconds)
 
     async def _failed(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:

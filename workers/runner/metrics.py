@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from time import perf_counter, thread_time
-from typing import Any
+from typing import Any, Final
 
 from eunoe.workers.models.buckets import Buckets
+from eunoe.workers.models.metering import DecidedBy
 
 STAGE_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Bounds for the parts of handling a record, in seconds."""
@@ -53,6 +54,26 @@ class Hop(StrEnum):
     """From its arrival in the log to the commit."""
 
 
+class SessionOutcome(StrEnum):
+    """The outcomes of the summary of a session."""
+
+    MEMORIES = "memories"
+    NO_EVIDENCE = "no_evidence"
+    """It has no utterance that a memory may cite."""
+    NONE_FOUND = "none_found"
+    SKIPPED = "skipped"
+    """A stage failed at it."""
+
+
+BEHIND: Final = ("0", "1", "2", "more")
+"""Closed sessions that were not in memory yet when a reply was made."""
+
+
+def behind(sessions: int) -> str:
+    """The label for a number of sessions."""
+    return BEHIND[min(max(sessions, 0), len(BEHIND) - 1)]
+
+
 @dataclass(slots=True)
 class StageMeter:
     """Counters of one stage since its process started. Seconds are summed over concurrent conversations."""
@@ -79,6 +100,16 @@ class StageMeter:
     """The way of the asks that were committed here."""
     freshness: Buckets = field(default_factory=lambda: Buckets(FRESHNESS_S))
     """From the end of a session to the commit of what this stage makes of it."""
+    model: str = ""
+    """The name of the language model that it asks; empty where it asks none."""
+    decisions: Counter[DecidedBy] = field(default_factory=lambda: Counter(dict.fromkeys(DecidedBy, 0)))
+    """Decisions committed, by who made them."""
+    sessions: Counter[SessionOutcome] = field(default_factory=lambda: Counter(dict.fromkeys(SessionOutcome, 0)))
+    """Sessions that were summarized here."""
+    replies: Counter[tuple[str, str]] = field(
+        default_factory=lambda: Counter({(infused, far): 0 for infused in ("true", "false") for far in BEHIND})
+    )
+    """Replies given here: whether blend ran before it, and how far memory was behind."""
 
     def add(self, part: Part, seconds: float) -> None:
         """Add seconds to a part."""

@@ -9,10 +9,11 @@ from eunoe.schemas.events import ConversationEvent, RecordedAnswer
 from eunoe.schemas.ports import LogPositions, StateStore, VectorIndex
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import KEYLESS_PARTITION, dead_letter
-from eunoe.streams.publisher import excess_of
+from eunoe.streams.publisher import excess_of, traced
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
 from eunoe.streams.topics import Topic
+from eunoe.streams.tracing import TRACE_HEADER, span
 from eunoe.workers.models.recording import Answers
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.refused_asks import error_answers
@@ -30,6 +31,8 @@ class DecisionStamp:
     """For a late session, the count of late sessions with it; `None` means that it is not late."""
     replayed: bool = False
     """Whether its asks are not to be answered."""
+    traceparent: str | None = None
+    """The span of the decision: messages that are sent again, by another process, stay in its trace."""
 
 
 def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
@@ -47,7 +50,7 @@ def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: D
         number=stamp.number if stamp.late is None else -stamp.late,
         partition=record.partition,
         points=decision.points,
-        messages=tuple(messages),
+        messages=tuple(in_trace(message, stamp.traceparent) for message in messages),
         timer=None if decision.timer is None else decision.timer.model_copy(update={"number": stamp.number}),
     )
 
@@ -57,6 +60,13 @@ def _event_messages(spec: StageSpec, event: Contract, headers: tuple[tuple[str, 
         raise TypeError(f"{spec.name} emitted {event.type_tag()}, which belongs to no conversation")
     text = encode(event).decode()
     return [OutMessage(topic=topic, key=event.key, text=text, headers=headers) for topic in spec.route(event)]
+
+
+def in_trace(out: OutMessage, traceparent: str | None) -> OutMessage:
+    """The message with the span that it comes from, where it has room for it: no decision depends on a trace."""
+    if traceparent is None or traced(message := _message(out), traceparent) is message:
+        return out
+    return out.model_copy(update={"headers": (*out.headers, (TRACE_HEADER, traceparent))})
 
 
 def _letter_message(spec: StageSpec, rejection: Rejection, record: Record, stamp: DecisionStamp) -> OutMessage:
@@ -108,13 +118,13 @@ class Sender:
     async def send(self, scope: Scope, outbox: Outbox) -> None:
         """Send all of it, each part awaited, then mark it sent. May be repeated at any point. Raises `Unavailable`."""
         if outbox.points:
-            with self.meter.timed(Part.APPLYING):
+            with self.meter.timed(Part.APPLYING), span("index", {"eunoe.points": len(outbox.points)}):
                 await self.index.upsert(outbox.points)
         if outbox.messages:
             with self.meter.timed(Part.PUBLISHING):
                 await self.publisher.publish([_message(message) for message in outbox.messages])
             await self._cache_answers(outbox.messages)
-        with self.meter.timed(Part.APPLYING):
+        with self.meter.timed(Part.APPLYING), span("mark sent"):
             if outbox.timer is not None:
                 await self.log_positions.schedule(outbox.partition, scope.key, outbox.timer)
             await self.store.mark_sent(scope, outbox.number)

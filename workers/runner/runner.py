@@ -22,15 +22,16 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.position import is_copy, record_position
 from eunoe.streams.record import Lease, Record, Revoked
+from eunoe.streams.tracing import current, processing, span
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import Decider, RunnerSettings, SelfTest
-from eunoe.workers.runner.delays import note_delays
 from eunoe.workers.runner.faults import describe_fault
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
+from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox, excess_in
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
 from eunoe.workers.runner.refused_asks import error_answers
@@ -87,7 +88,8 @@ class Runner:
         self._decider = Decider(spec, stage, settings, sender.meter, self_test)
         self._continuity = continuity
         self._committer = Committer(sender, place, continuity)
-        self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes, now)
+        self._observer = Observer(spec, sender.meter, now)
+        self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes, self._observer)
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Handle a record completely; when this returns, the record may be acknowledged.
@@ -98,11 +100,12 @@ class Runner:
         Raises `Revoked` when a rebalance comes first or the state store went back, `Fenced` when another process has
         committed, `Unavailable` when a server stays away: none of them may be acknowledged.
         """
-        try:
-            await self._retried(lambda lease: self._handle(record, lease), lease)
-        except NewerSchema as fault:
-            rejection = Rejection(reason=DeadLetterReason.NEWER_VERSION, error=str(fault))
-            await self._retried(lambda _: self._dead_letter(record, rejection), lease)
+        with processing(record, self._spec.name):
+            try:
+                await self._retried(lambda lease: self._handle(record, lease), lease)
+            except NewerSchema as fault:
+                rejection = Rejection(reason=DeadLetterReason.NEWER_VERSION, error=str(fault))
+                await self._retried(lambda _: self._dead_letter(record, rejection), lease)
         self._meter.events += 1
 
     async def handle_batch(self, records: Sequence[Record], lease: Lease) -> None:
@@ -133,7 +136,7 @@ class Runner:
                 try:
                     return await work(retry)
                 except Unavailable as fault:
-                    with self._meter.timed(Part.WAITING):
+                    with self._meter.timed(Part.WAITING), span("wait for server", {"server.address": fault.server}):
                         await retry.wait(fault)
 
     async def _handle(self, record: Record, lease: Lease) -> None:
@@ -296,9 +299,9 @@ class Runner:
             self._standing.wait_in_vain(work.key)
             await self._hold_because(result.reason, ordered, record)
             return False
-        stamp = DecisionStamp(
-            ordered.number, result.attempts, ledger.lates + 1 if late else None, replayed=work.replayed
-        )
+        here = current()
+        lates = ledger.lates + 1 if late else None
+        stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent)
         outbox = compose_outbox(self._spec, result.decision, record, stamp)
         if excess := excess_in(outbox):
             result = self._decider.too_large(work, result, excess)
@@ -322,8 +325,7 @@ class Runner:
             ),
         )
         self._standing.go_on(ordered.scope.key)
-        if not late and not work.replayed:
-            note_delays(self._meter, self._spec, ordered, record, self._now())
+        self._observer.committed(ordered, record, work, (result.decision, result.by), here)
         return True
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:

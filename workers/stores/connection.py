@@ -13,9 +13,12 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
+from eunoe.streams.tracing import step
 from eunoe.workers.stores.together import CommandPipeline
 
 RedisClient = Redis | RedisCluster
+
+_REDIS = {"db.system.name": "redis"}
 
 # ConnectionErrors also cover "max number of clients": such a server is unavailable to us
 _AWAY = (
@@ -77,6 +80,7 @@ def tls_refusal(fault: BaseException | None, advice: str) -> str | None:
 class Script:
     """A Lua script and its SHA-1, by which Redis caches it."""
 
+    name: str
     source: str
     sha: str
 
@@ -84,7 +88,7 @@ class Script:
     def load(cls, name: str) -> Self:
         """Read the script ``<name>.lua`` of this package."""
         source = resources.files("eunoe.workers.stores").joinpath(f"{name}.lua").read_text("utf-8")
-        return cls(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+        return cls(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
 class RedisConnection:
@@ -125,7 +129,7 @@ class RedisConnection:
 
     async def command(self, *words: str | int | bytes) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""
-        with self.translating_faults():
+        with step(f"{words[0]} redis", _REDIS), self.translating_faults():
             return await self._ask(*words)
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int | bytes]) -> Any:  # noqa: ANN401
@@ -134,7 +138,7 @@ class RedisConnection:
         Raises `Unavailable`.
         """
         words = (len(keys), *keys, *arguments)
-        with self.translating_faults():
+        with step(f"{script.name} redis", _REDIS), self.translating_faults():
             try:
                 return await self._ask("EVALSHA", script.sha, *words)
             except faults.NoScriptError:

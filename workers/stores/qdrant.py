@@ -22,6 +22,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from eunoe.schemas.decisions import Collection, Point, SparseVector
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
+from eunoe.streams.tracing import step
 from eunoe.workers.stores.connection import tls_refusal
 from eunoe.workers.stores.hits import best_hits, cut_is_tied
 from eunoe.workers.stores.keys import Keys
@@ -104,7 +105,9 @@ class QdrantIndex:
         """Write points of one collection. Stored points newer than ``seq`` stay; `None` means that none does."""
         with self._translating_faults():
             for at in range(0, len(rows), BATCH):
-                await self._client.write_points(self._keys.collection(collection), rows[at : at + BATCH], seq)
+                part = rows[at : at + BATCH]
+                with step("upsert qdrant", {"db.system.name": "qdrant", "db.operation.batch.size": len(part)}):
+                    await self._client.write_points(self._keys.collection(collection), part, seq)
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first.
@@ -114,7 +117,8 @@ class QdrantIndex:
         found: list[list[Hit]] = [[] for _ in searches]
         fetch = {place: search.limit + SPARE for place, search in enumerate(searches) if _asks(search)}
         while fetch:
-            answers = await self._ask(searches, fetch)
+            with step("search qdrant", {"db.system.name": "qdrant", "db.operation.batch.size": len(fetch)}):
+                answers = await self._ask(searches, fetch)
             for place, hits in answers.items():
                 found[place] = hits[: searches[place].limit]
             fetch = {

@@ -37,6 +37,7 @@ from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
+from eunoe.streams.tracing import span
 from eunoe.workers.intake.sessions import CONFLICT
 
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
@@ -261,11 +262,12 @@ def failed(reply: Reply | Recalled) -> Problem:
 
 async def next_answer(feed: Subscription, request_id: str) -> tuple[Record, Reply | Recalled]:
     """The answer to a request, with its record. Raises `Unavailable`."""
-    while True:
-        record = await feed.next()
-        reply = read_answer(record, request_id)
-        if reply is not None:
-            return record, reply
+    with span("wait for the answer"):
+        while True:
+            record = await feed.next()
+            reply = read_answer(record, request_id)
+            if reply is not None:
+                return record, reply
 
 
 def read_answer(record: Record, request_id: str) -> Reply | Recalled | None:

@@ -5,7 +5,7 @@ standard output for each conversation.
 """
 
 import asyncio
-import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
+from eunoe.deploy.observability.logs import set_up_logs
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Ledger, Scope
@@ -150,7 +151,7 @@ async def _main(share: Share) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    set_up_logs(os.environ)
     try:
         asyncio.run(_main(Share.model_validate(orjson.loads(sys.argv[1]), strict=False)))
     except* EunoeError as group:
