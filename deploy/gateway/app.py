@@ -26,7 +26,7 @@ from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.gateway.openapi import openapi_bytes
 from eunoe.deploy.gateway.page.assets import assets
 from eunoe.deploy.gateway.problems import Problem, unavailable
-from eunoe.deploy.gateway.routing import Found, Route, find_route
+from eunoe.deploy.gateway.routing import ROUTES, Found, Route, find_route
 from eunoe.deploy.gateway.sse import EventStream
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.publisher import MessageTooLarge
@@ -53,7 +53,7 @@ class GatewayApp:
     @classmethod
     def with_mcp(cls, gateway: Gateway) -> "GatewayApp":
         """The routes, and the tools of agents; stop ``mcp`` at the end."""
-        meter = GatewayMeter()
+        meter = GatewayMeter(f"{route.method} {route.path}" for route in ROUTES)
         inside = cls(replace(gateway, limiter=NoLimiter()), meter)  # a tool's request was counted at the door
         return cls(gateway, meter, McpDoor(inside))
 

@@ -51,6 +51,24 @@ ROWS: Final[Sequence[tuple[str, Sequence[Panel]]]] = (
             Panel("Dead letters", "short", [
                 (_rate("eunoe_dead_letters_total", "stage, reason"), "{{stage}} {{reason}}"),
             ]),
+            Panel(
+                "Sessions by what they gave",
+                "short",
+                [(_rate("eunoe_sessions_total", "outcome"), "{{outcome}}")],
+                "no_evidence: nothing that a memory may cite; none_found: nothing worth remembering.",
+            ),
+            Panel(
+                "Replies by sessions not in memory yet",
+                "short",
+                [(_rate("eunoe_replies_total", "infused, behind"), "infused {{infused}}, behind {{behind}}")],
+                "infused: blended before; behind 0: they knew every session.",
+            ),
+            Panel(
+                "Gateway",
+                "s",
+                _quantiles("eunoe_http_seconds", "route", "{{route}}", 0.95),
+                "Until the answer; of a stream until its beginning.",
+            ),
         ),
     ),
     (
@@ -100,6 +118,10 @@ ROWS: Final[Sequence[tuple[str, Sequence[Panel]]]] = (
             Panel("Items by who decided them", "short", [
                 (_rate("eunoe_model_items_total", "stage, outcome"), "{{stage}} {{outcome}}"),
             ]),
+            Panel("Decisions by who made them", "short", [
+                (_rate("eunoe_decisions_total", "stage, by"), "{{stage}} {{by}}"),
+            ]),
+            Panel("Caches", "bytes", [("sum by (cache) (eunoe_cache_bytes)", "{{cache}}")]),
         ),
     ),
 )  # fmt: skip

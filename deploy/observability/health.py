@@ -59,6 +59,8 @@ class HealthState:
     progress_of: dict[str, StageProgress] = field(default_factory=dict)
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters published, by stage and reason."""
+    letter_ends: dict[int, int] = field(default_factory=dict)
+    """Partition of the dead letters → the offset behind the last one."""
     standing: dict[str, StandingConversations] = field(default_factory=dict)
     """Conversations that stand still, by stage."""
     held: dict[str, str] = field(default_factory=dict)

@@ -20,8 +20,10 @@ from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.workers.derive.index_guard import SERVER
 from eunoe.workers.models.buckets import Buckets
+from eunoe.workers.models.metering import DecidedBy
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.standing import StandingKind
+from eunoe.workers.text.caches import cache_sizes
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -103,6 +105,36 @@ def _letters(sources: MetricSources) -> Samples:
     """All reasons from the start: a counter that first appears at 1 has no increase."""
     known = {(stage, reason.value): 0 for stage in sources.meter.stages for reason in DeadLetterReason}
     return {**known, **sources.health.letters}.items()
+
+
+def _letter_ends(sources: MetricSources) -> Samples:
+    return (((str(partition),), end) for partition, end in sources.health.letter_ends.items())
+
+
+def _decisions(sources: MetricSources) -> Samples:
+    """The model's name stands where it was asked."""
+    for stage, meter in sources.meter.stages.items():
+        for by, count in meter.decisions.items():
+            if meter.model or by is DecidedBy.OFFLINE or count:
+                yield (stage, by.value, "" if by is DecidedBy.OFFLINE else meter.model), count
+
+
+def _sessions(sources: MetricSources) -> Samples:
+    meter = sources.meter.stages.get("summarize")
+    return () if meter is None else (((outcome.value,), count) for outcome, count in meter.sessions.items())
+
+
+def _replies(sources: MetricSources) -> Samples:
+    meter = sources.meter.stages.get("respond")
+    return () if meter is None else meter.replies.items()
+
+
+def _cached(_sources: MetricSources) -> Samples:
+    return (((name,), held) for name, (held, _) in cache_sizes().items())
+
+
+def _cacheable(_sources: MetricSources) -> Samples:
+    return (((name,), most) for name, (_, most) in cache_sizes().items())
 
 
 def _standing(kind: StandingKind, place: int) -> Callable[[MetricSources], Samples]:
@@ -201,6 +233,29 @@ METRICS: Final = (
     ),
     Definition("eunoe_seconds_total", ("stage", "part"), "Seconds by part of the work on records, summed", _seconds),
     Definition("eunoe_dead_letters_total", ("stage", "reason"), "Dead letters", _letters),
+    Definition(
+        "eunoe_dead_letters_end_offset", ("partition",), "Records of their topic, with resolutions", _letter_ends
+    ),
+    Definition(
+        "eunoe_decisions_total",
+        ("stage", "by", "model"),
+        "Decisions by who made them: model, offline, fallback",
+        _decisions,
+    ),
+    Definition(
+        "eunoe_sessions_total",
+        ("outcome",),
+        "Sessions summarized: memories, no_evidence, none_found, skipped",
+        _sessions,
+    ),
+    Definition(
+        "eunoe_replies_total",
+        ("infused", "behind"),
+        "Replies: blended before, closed sessions not in memory yet",
+        _replies,
+    ),
+    Definition("eunoe_cache_bytes", ("cache",), "Bytes that caches of this process hold", _cached),
+    Definition("eunoe_cache_limit_bytes", ("cache",), "The most that they may hold", _cacheable),
     Definition("eunoe_parked", ("stage",), "Conversations that wait for an event", _standing(StandingKind.PARKED, 0)),
     Definition("eunoe_parked_oldest_seconds", ("stage",), "Age of the oldest", _standing(StandingKind.PARKED, 1)),
     Definition("eunoe_held", ("stage",), "Conversations held until they are repaired", _standing(StandingKind.HELD, 0)),

@@ -10,6 +10,7 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
+from eunoe.streams.topics import Topic
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,9 @@ async def sample(health: HealthState, consumers: Mapping[str, StageConsumer], en
     handled = {stage: consumer.handled() for stage, consumer in consumers.items()}
     known: dict[LogicalPartition, int] = {}
     try:
-        known = await ends.ends({place for places in handled.values() for place in places})
+        letters = {(Topic.DEAD_LETTERS.value, partition) for partition in health.letter_ends}
+        known = await ends.ends({place for places in handled.values() for place in places} | letters)
+        health.letter_ends.update({partition: known[topic, partition] for topic, partition in letters})
     except Unavailable as fault:
         log.debug("the ends of the partitions are not known: %s", fault)
     for stage, consumer in consumers.items():

@@ -21,7 +21,7 @@ from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
 from eunoe.workers.runner.standing import StandingConversations
-from eunoe.workers.stage import ApplyOrder, BackgroundContext, PeriodicTask, StageSpec
+from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, PeriodicTask, StageSpec
 from eunoe.workers.stores.standing import RedisStanding
 
 STANDING_EVERY_S = 5.0
@@ -87,7 +87,10 @@ class StageFactory:
 
     def _runner(self, spec: StageSpec) -> Runner:
         publisher = CountingPublisher(self.clients.publisher, self.health)
-        sender = replace(self.clients.sender, meter=self.meter.stage(spec.name), publisher=publisher)
+        meter = self.meter.stage(spec.name)
+        language = self.clients.dependencies.language_of(spec.name) if ModelKind.LANGUAGE in spec.models else None
+        meter.model = "" if language is None else language.name
+        sender = replace(self.clients.sender, meter=meter, publisher=publisher)
         return Runner(
             spec,
             spec.build(self.clients.dependencies),

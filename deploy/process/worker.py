@@ -35,6 +35,8 @@ from eunoe.schemas.errors import Misconfigured, Refused
 from eunoe.streams.admin import check_partitions
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
+from eunoe.streams.reader import partitions_of
+from eunoe.streams.topics import Topic
 from eunoe.workers.derive.index_guard import SERVER
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import UnboundedLease
@@ -93,6 +95,10 @@ class _Worker:
             await self._retry(lambda: refuse_ordinary_broker(self.settings.kafka_settings))
         settings = self.settings = await self._retry(lambda: live_settings(self.settings))
         place = await self._retry(lambda: _place(settings))
+        (letters,) = await self._retry(
+            lambda: partitions_of(settings.kafka_settings, settings.names, [Topic.DEAD_LETTERS])
+        )
+        self.health_state.letter_ends.update(dict.fromkeys(range(letters), 0))
         check_asked_partitions(self._asked_partitions, place.partitions, settings.names.log)
         clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
         await self._retry(lambda: warn_of_weak_durability(clients.redis))

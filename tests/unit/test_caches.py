@@ -128,7 +128,7 @@ def test_documents_are_kept_by_their_size():
 
 
 def test_a_value_that_is_larger_than_the_cache_is_not_kept():
-    cache: CacheBySize[str, str] = CacheBySize(100)
+    cache: CacheBySize[str, str] = CacheBySize(100, "test")
     cache.put("a", "small", 60)
     cache.put("b", "huge", 101)
     assert (cache.get("a"), cache.get("b"), cache.size) == ("small", None, 60)

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.gateway.meter import LABELS as GATEWAY_LABELS
+from eunoe.deploy.gateway.meter import SECONDS
 from eunoe.deploy.observability import dashboard
 from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS
 from eunoe.deploy.settings import Settings
@@ -290,7 +292,8 @@ def labels_by_metric() -> dict[str, set[str]]:
     """Series → the labels that it has of the workers."""
     known = {definition.name: set(definition.labels) for definition in METRICS}
     parts = ("bucket", "count", "sum")
-    return known | {f"{one.name}_{part}": {*one.labels, "le"} for one in HISTOGRAMS for part in parts}
+    known |= {f"{one.name}_{part}": {*one.labels, "le"} for one in HISTOGRAMS for part in parts}
+    return known | {f"{SECONDS}_bucket": {*GATEWAY_LABELS[SECONDS], "le"}}
 
 
 def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
@@ -336,9 +339,18 @@ def test_reasons_that_alerts_name_exist() -> None:
 def test_every_metric_and_every_exit_code_is_documented() -> None:
     text = (DEPLOY / "docs" / "operations.md").read_text()
     for definition in (*METRICS, *HISTOGRAMS):
-        assert f"| `{definition.name}` | {', '.join(definition.labels) or '–'} | {definition.help} |" in text
+        row = f"| `{definition.name}` | {', '.join(definition.labels) or '–'} | {definition.help} | "
+        assert re.search(re.escape(row) + r"\S.* \|$", text, re.MULTILINE), definition.name
+    told = set(re.findall(r"^\| `(eunoe_\w+)` \|", text, re.MULTILINE))
+    assert told == {definition.name for definition in (*METRICS, *HISTOGRAMS)}
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert documented == {int(code) for code in Exit}
+
+
+def test_every_metric_of_the_gateway_is_documented() -> None:
+    text = (DEPLOY / "docs" / "gateway.md").read_text()
+    told = dict(re.findall(r"^\| `(eunoe_\w+)` \| ([\w, –]+) \| .* \| \S.* \|$", text, re.MULTILINE))
+    assert told == {name: ", ".join(labels) or "–" for name, labels in GATEWAY_LABELS.items()}
 
 
 def test_the_stages_of_compose_are_probed_where_they_listen(compose: dict[str, Any]) -> None:

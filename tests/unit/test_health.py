@@ -27,8 +27,12 @@ from eunoe.streams.group.dispatcher import one_by_one
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.topics import Topic
+from eunoe.workers.models.metering import DecidedBy
+from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.errors import Fenced
-from eunoe.workers.runner.metrics import Part
+from eunoe.workers.runner.metrics import BEHIND, Part, SessionOutcome
+from eunoe.workers.runner.standing import StandingConversations
+from eunoe.workers.text.caches import CacheBySize
 
 PLACE = ("sessions", 0)
 OTHER = ("sessions", 1)
@@ -192,6 +196,28 @@ def test_the_metrics_are_what_was_counted():
     assert samples["eunoe_dead_letters_total[('reason', 'a\"b\\n'), ('stage', 'segment')]"] == 3
     assert samples["eunoe_waiting[('server', 'Redis at r:1')]"] == 1
     assert all(math.isfinite(value) for value in samples.values())
+
+
+def test_every_known_label_has_a_sample_from_the_start():
+    sources = MetricSources(WorkerMeter(), HealthState())
+    for stage in STAGES:
+        sources.meter.stage(stage)
+        sources.health.progress(stage)
+        sources.health.standing[stage] = StandingConversations()
+    sources.meter.stage("update").model = "gpt"
+    sources.health.outages.expect("Redis")
+    sources.health.letter_ends[0] = 0
+    cache: CacheBySize[str, str] = CacheBySize(10, "documents")
+    samples = read(metrics_text(sources).decode())
+    later = {"lag", "lag_seconds", "in_work", "queued"}  # of partitions and consumers, which come at a rebalance
+    empty = {one.name for one in METRICS if not [1 for sample in samples if sample.startswith(f"{one.name}[")]}
+    model = {one.name for one in METRICS if one.name.startswith("eunoe_model_")}  # there is none
+    assert empty == {f"eunoe_{name}" for name in later} | model - {"eunoe_model_items_total"}
+    decisions = [name for name in samples if name.startswith("eunoe_decisions_total[") and "'update'" in name]
+    assert len(decisions) == len(DecidedBy)
+    assert len([name for name in samples if name.startswith("eunoe_sessions_total[")]) == len(SessionOutcome)
+    assert len([name for name in samples if name.startswith("eunoe_replies_total[")]) == 2 * len(BEHIND)
+    assert samples["eunoe_cache_limit_bytes[('cache', 'documents')]"] >= cache.max_bytes
 
 
 def test_a_histogram_has_all_its_counts_from_the_start_and_adds_up():

@@ -6,6 +6,7 @@ import time
 import orjson
 import pytest
 
+from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.observability.counters import WorkerMeter, metered
 from eunoe.streams.group.dispatcher import Dispatcher, one_by_one
 from eunoe.streams.record import Lease, Record
@@ -79,3 +80,17 @@ async def test_records_that_queue_behind_their_key_are_counted_as_waiting():
         while dispatcher.in_work or dispatcher.queued:  # noqa: ASYNC110 - it gives the loop one turn at a time
             await asyncio.sleep(0)
     assert dispatcher.waited_s >= 0.05
+
+
+def test_the_gateway_counts_every_route_from_the_start():
+    meter = GatewayMeter(["POST /v1/events"])
+    before = meter.text().decode()
+    assert 'eunoe_http_seconds_count{method="POST",route="/v1/events",status="5xx"} 0.0' in before
+    assert 'eunoe_gateway_requests_total{route="POST /v1/events",status="503"} 0.0' in before
+    meter.count("POST /v1/events", 503, 0.3)
+    meter.count("none", 404, 0.001)
+    after = meter.text().decode()
+    assert 'eunoe_http_seconds_bucket{le="0.35",method="POST",route="/v1/events",status="5xx"} 1.0' in after
+    assert 'eunoe_http_seconds_bucket{le="0.2",method="POST",route="/v1/events",status="5xx"} 0.0' in after
+    assert 'eunoe_gateway_requests_total{route="POST /v1/events",status="503"} 1.0' in after
+    assert 'eunoe_http_seconds_count{method="",route="none",status="4xx"} 1.0' in after

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import closing as closing_socket
 from dataclasses import replace
+from pathlib import Path
 from socket import socket
 
 import pytest
@@ -28,6 +29,7 @@ from eunoe.streams.tracing import MAX_LINKS, TRACE_HEADER, current, processing, 
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
 from eunoe.workers.registry import STAGES
+from tests.support.gateway import make_gateway
 from tests.support.in_memory import HashEmbedder, ended, utterance
 from tests.support.spans import Spans, traced
 from tests.unit.test_runner import Bench, Lease, Script, closed
@@ -92,8 +94,8 @@ async def test_spans_hold_no_words_of_users_and_no_keys():
         )
         with pytest.raises(ValueError, match="xylophone"), span("fails"):
             raise ValueError("xylophone")
-    told = "".join(one.to_json() for one in spans.ended())
-    assert not [word for word in ("xylophone", "Ann", "default/c", '"c"', "rq", "u1") if word in told]
+    words = "".join(told(spans))
+    assert not [word for word in ("xylophone", "Ann", "default/c", '"c"', "rq", "u1") if word in words]
     names = {span.attributes["eunoe.conversation"] for span in spans.ended("process sessions")}
     assert [len(str(name)) for name in names] == [16]
     assert spans.one("fails").attributes == {"error.type": "ValueError"}
@@ -272,3 +274,22 @@ def _now_ms() -> int:
 
 async def _away(*_messages: object) -> None:
     raise Unavailable("no broker", "Kafka")
+
+
+async def test_a_request_to_the_gateway_goes_on_with_the_trace_of_its_caller(tmp_path: Path):
+    gateway = make_gateway(tmp_path)
+    event = {"type": "utterance", "speaker": "Ann", "text": "My secret is xylophone."}
+    with traced() as spans:
+        async with gateway.client() as client:
+            answer = await client.post("/v1/conversations/very-own/events", json=event, headers={TRACE_HEADER: GIVEN})
+            missing = await client.get("/v1/nothing-like-it")
+    assert (answer.status_code, missing.status_code) == (202, 404)
+    made = spans.one("POST /v1/conversations/{conversation}/events")
+    assert (f"{made.context.trace_id:032x}", f"{made.parent.span_id:016x}") == (GIVEN[3:35], GIVEN[36:52])
+    assert made.attributes["http.response.status_code"] == 202
+    assert spans.one("none").parent is None
+    assert not [word for word in ("xylophone", "very-own", "nothing-like") if word in "".join(told(spans))]
+
+
+def told(spans: Spans) -> list[str]:
+    return [one.to_json() for one in spans.ended()]

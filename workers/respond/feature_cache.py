@@ -63,9 +63,11 @@ class FeatureCache:
     """A least-recently-used cache, keyed by text and speakers' names."""
 
     embedder: Embedder
-    _texts: CacheBySize[bytes, NDArray[np.float32]] = field(default_factory=lambda: CacheBySize(MAX_TEXT_BYTES))
+    _texts: CacheBySize[bytes, NDArray[np.float32]] = field(
+        default_factory=lambda: CacheBySize(MAX_TEXT_BYTES, "text vectors")
+    )
     _segments: CacheBySize[tuple[str, tuple[str, ...]], SegmentFeatures] = field(
-        default_factory=lambda: CacheBySize(MAX_SEGMENT_BYTES)
+        default_factory=lambda: CacheBySize(MAX_SEGMENT_BYTES, "segment features")
     )
 
     def missing(self, segments: Sequence[Segment], speakers: tuple[str, ...]) -> list[Segment]:

@@ -19,7 +19,7 @@ class ParseCache(Generic[T]):
     """A least-recently-used cache of a parser: equal texts give the same frozen value."""
 
     parse: Callable[[str], T]
-    _kept: CacheBySize[str, T] = field(default_factory=lambda: CacheBySize(MAX_BYTES))
+    _kept: CacheBySize[str, T] = field(default_factory=lambda: CacheBySize(MAX_BYTES, "documents"))
 
     def __call__(self, text: str) -> T:
         """The parsed text; raises what the parser raises."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from weakref import WeakSet
 
 from cachetools import LRUCache
 
@@ -62,16 +63,36 @@ class _Sized(NamedTuple):
     size: int
 
 
+_CACHES: "WeakSet[CacheBySize[Any, Any]]" = WeakSet()
+
+
+def cache_sizes() -> dict[str, tuple[int, int]]:
+    """Kind of the caches of this process → bytes held by all of them, and the most that they may hold."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for cache in _CACHES:
+        held, most = sizes.get(cache.name, (0, 0))
+        sizes[cache.name] = held + cache.size, most + cache.max_bytes
+    return sizes
+
+
 class CacheBySize(Generic[K, T]):
     """A least-recently-used mapping of at most ``max_bytes``; a value that is larger alone is not kept."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, name: str) -> None:
+        """``name`` is that of its kind, by which `cache_sizes` counts it."""
         self._kept: LRUCache[K, _Sized] = LRUCache(max_bytes, getsizeof=lambda kept: kept.size)
+        self.name = name
+        _CACHES.add(self)
 
     @property
     def size(self) -> int:
         """Bytes held, by the sizes that were given."""
         return int(self._kept.currsize)
+
+    @property
+    def max_bytes(self) -> int:
+        """The most that it holds."""
+        return int(self._kept.maxsize)
 
     def get(self, key: K) -> T | None:
         """The value, which becomes the most recently used one; `None` if there is none."""
