@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from redis import exceptions as faults
 from redis.asyncio import Redis, RedisCluster
@@ -129,7 +129,7 @@ class RedisConnection:
 
     async def command(self, *words: str | int | bytes) -> Any:  # noqa: ANN401 - each command has its own reply
         """Run one command; its round trip may be shared with others. Raises `Unavailable`."""
-        with step(f"{words[0]} redis", _REDIS), self.translating_faults():
+        with step(f"{cast('str', words[0])} redis", _REDIS), self.translating_faults():
             return await self._ask(*words)
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int | bytes]) -> Any:  # noqa: ANN401
