@@ -48,6 +48,7 @@ COMMANDS: Final = {
     "promote": "Make a generation live; promote the old one to undo it.",
     "drop": "Delete a generation: its topics, vectors and state; the log and recorded answers stay.",
     "schemas": "Write the JSON Schemas, the AsyncAPI and the OpenAPI document for clients in any language.",
+    "bench": "Put a load on a system and judge how it holds.",
     "eval": "Measure retrieval, replies or segmentation on your own data, and prompts on bundled cases.",
 }
 """Command → first line of its help, in the order of `eunoe --help`.

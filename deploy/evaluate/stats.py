@@ -26,3 +26,8 @@ def interval(shares: Sequence[float]) -> tuple[float, float]:
 def median(values: Sequence[float]) -> float:
     """The median, to one decimal; 0 for no values."""
     return round(float(np.median(values)), 1) if len(values) else 0.0
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The value that ``share`` percent do not exceed, interpolated; `None` for no values."""
+    return float(np.percentile(values, share)) if len(values) else None

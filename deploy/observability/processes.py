@@ -22,6 +22,24 @@ class ProcessSample:
     """Memory now; a page that several processes map counts for each by its share. 0 for a process of another user."""
 
 
+_NAMES: Final = (
+    ("tansu", "broker"),
+    ("local.qdrant", "Qdrant"),
+    ("valkey", "Valkey"),
+    ("worker replies", "worker replies"),
+    ("worker memory", "worker memory"),
+    ("cli gateway", "gateway"),
+    (" up ", "eunoe up"),
+    (" soak ", "load and journal"),
+)
+"""Part of a command line → name of the process."""
+
+
+def process_name(command: str) -> str:
+    """The name of a process of the embedded stack, by its command line; of any other the begin of that."""
+    return next((name for part, name in _NAMES if part in f"{command} "), command[:60])
+
+
 def sample_tree(pid: int) -> list[ProcessSample]:
     """The process and all its descendants, the process first; without those that end meanwhile."""
     return [sample for one in _tree(pid) if (sample := _sample(one)) is not None]

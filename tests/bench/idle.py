@@ -14,22 +14,12 @@ from tempfile import TemporaryDirectory
 import orjson
 
 from eunoe.deploy.local.children import dies_with_parent
-from eunoe.deploy.observability.processes import ProcessSample, sample_tree
+from eunoe.deploy.observability.processes import ProcessSample, process_name, sample_tree
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.settings import KafkaSettings
 
 START_S = 120.0
-NAMES = (
-    ("tansu", "broker"),
-    ("local.qdrant", "Qdrant"),
-    ("valkey", "Valkey"),
-    ("worker replies", "worker replies"),
-    ("worker memory", "worker memory"),
-    ("cli gateway", "gateway"),
-    (" up ", "eunoe up"),
-)
-"""Part of a command line → name of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +87,12 @@ def costs_of(
 ) -> dict[str, dict[str, float]]:
     """Process → percent of a core over ``seconds`` and memory now; ``before``: its processor seconds by process id."""
     return {
-        _name(one.command): {
+        process_name(one.command): {
             "cpu %": round(100 * (one.cpu_s - before.get(one.pid, one.cpu_s)) / seconds, 2),
             "PSS MB": round(one.pss_mb, 1),
         }
         for one in after
     }
-
-
-def _name(command: str) -> str:
-    return next((name for part, name in NAMES if part in f"{command} "), command[:60])
 
 
 async def _asks(kafka: str, plan: IdlePlan) -> tuple[list[float], list[float]]:

@@ -21,3 +21,22 @@ async def test_the_pipeline_is_measured_and_comes_to_the_memory_of_a_sequential_
     assert figures["redis_commands_per_session"] > 10
     assert figures["qdrant_requests_per_session"] > 1
     assert (tmp_path / "reports" / "pipeline.md").exists()
+
+
+@pytest.mark.timeout(300)
+async def test_a_soak_starts_a_system_of_its_own_and_judges_what_it_saw(tmp_path):
+    words = ("--minutes", "0.15", "--rate", "4", "--conversations", "3", "--asks", "0.4", "--json")
+    generous = ("--ask-limit", "60000", "--fresh-limit", "240", "--report", str(tmp_path / "reports"))
+    done = await command.eunoe("bench", "soak", *words, *generous, cwd=tmp_path, timeout_s=240)
+    found = orjson.loads(done.out)
+    assert done.code == 0, found["judgements"]
+    assert found["held"]
+    assert found["asks"] > 0
+    assert found["sessions"] >= 3
+    assert found["samples"][-1]["lag"] == found["samples"][-1]["dead_letters"] == found["unremembered"] == 0
+    assert {"broker", "worker memory", "worker replies", "gateway"} <= found["samples"][-1]["memory_mb"].keys()
+    assert (tmp_path / "reports" / "soak.png").exists()
+
+    hasty = await command.eunoe("bench", "soak", *words, "--ask-limit", "1", cwd=tmp_path, timeout_s=240)
+    assert hasty.code == 1
+    assert not orjson.loads(hasty.out)["held"]

@@ -30,6 +30,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 }
 
 ELSEWHERE: dict[str, str] = {
+    "bench": "takes numbers only; tests/unit/test_soak.py",
     "demo": "starts servers of its own; tests/broker/test_pipeline.py",
     "diff": "tests/broker/test_compare_generations.py",
     "doctor": "tests/broker/test_doctor.py; takes no name of anything",

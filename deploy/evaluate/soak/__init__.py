@@ -1,0 +1,1 @@
+"""Soak test: mixed traffic at a set rate, figures over time, and a verdict on whether they held."""
