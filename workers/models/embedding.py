@@ -25,6 +25,7 @@ _TOKENS_AT_ONCE = 16_384
 """Token rows gathered at once: 16 MB, however long a text is."""
 _TEXTS_AT_ONCE = 256
 _UNKNOWN = 0
+_TABLE = "embedding.weight"
 _LITTLE_CHARS = 2_000
 """Up to so many characters run on the event loop: they take 0.5 ms, and a thread would double that."""
 
@@ -43,7 +44,7 @@ class WordLlamaEmbedder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._table = _read_table(folder / "weights" / "l2_supercat_256.safetensors")
+        self._table = _map_table(folder / "weights" / "l2_supercat_256.safetensors")
         self._name = f"wordllama-{version('wordllama')}-l2_supercat"
         self._batcher: Batcher[NDArray[np.float32]] = Batcher(lambda texts: list(self.embed_now(texts)), "wordllama")
 
@@ -88,12 +89,15 @@ class WordLlamaEmbedder:
             return
         if len(ids) == 1 and len(ids[0]) > _TOKENS_AT_ONCE:
             for start in range(0, len(ids[0]), _TOKENS_AT_ONCE):
-                rows[0] += self._table[ids[0][start : start + _TOKENS_AT_ONCE]].sum(axis=0)
+                rows[0] += self._rows(ids[0][start : start + _TOKENS_AT_ONCE]).sum(axis=0)
             return
         lengths = [len(ids[index]) for index in filled]
         flat = np.fromiter(chain.from_iterable(ids), np.int64, count=sum(lengths))
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        rows[filled] = np.add.reduceat(self._table[flat], starts, axis=0)
+        rows[filled] = np.add.reduceat(self._rows(flat), starts, axis=0)
+
+    def _rows(self, tokens: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._table[tokens].astype(np.float32)
 
 
 def _wheel_folder() -> Path:
@@ -103,10 +107,14 @@ def _wheel_folder() -> Path:
     return Path(found.submodule_search_locations[0])
 
 
-def _read_table(path: Path) -> NDArray[np.float32]:
+def _map_table(path: Path) -> NDArray[np.float16]:
+    """The rows as they are in the file, mapped: processes share its pages, and read those that they use."""
     with safe_open(str(path), framework="np") as file:
-        table: NDArray[np.float16] = file.get_tensor("embedding.weight")
-    return np.ascontiguousarray(table, dtype=np.float32)
+        if list(file.keys()) != [_TABLE] or file.get_slice(_TABLE).get_dtype() != "F16":
+            raise Refused(f"{path}: is not one table of F16: install the wordllama of requirements.lock")
+        rows, columns = file.get_slice(_TABLE).get_shape()
+    begin = path.stat().st_size - rows * columns * np.dtype(np.float16).itemsize
+    return np.asarray(np.memmap(path, "<f2", "r", begin, (rows, columns)))
 
 
 def _clean(text: str) -> str:
