@@ -181,6 +181,16 @@ test-browser: install  ## the page in Chromium, which npm fetches where there is
 	$(VENV)-browser/bin/python -m tests.browser.chromium
 	EUNOE_BROWSER_REQUIRED=1 $(VENV)-browser/bin/python -m pytest tests/browser $(ARGS)
 
+.PHONY: test-browser-brief
+test-browser-brief: ARGS += -m 'not slow'
+test-browser-brief: test-browser  ## its core: each view, the most telling ones in the dark and on a phone, keyboard, faults, hostile texts
+
+.PHONY: pictures
+pictures: ARGS += -k 'is_shown or leads_to or someone_new or 10_000'
+pictures: test-browser  ## pictures of the page into reports/page, and those of the README into deploy/docs/pictures
+	cp reports/page/why-light.png deploy/docs/pictures/why.png
+	cp reports/page/sessions-dark.png deploy/docs/pictures/sessions.png
+
 .PHONY: test-servers
 test-servers: servers-given install  ## the same and the demo, with names of their own, on servers of yours: EUNOE_KAFKA, EUNOE_REDIS_URL, EUNOE_QDRANT_URL
 	$(PYTEST) tests/contract tests/broker $(ARGS)

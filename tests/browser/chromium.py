@@ -24,9 +24,7 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-HOW: Final = (
-    "there is no browser: set EUNOE_CHROMIUM, install Debian's chromium, or run `make test-browser`, which fetches one"
-)
+HOW: Final = "there is no browser or no axe-core: run `make test-browser`, which fetches them, or set EUNOE_CHROMIUM"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
 from eunoe.deploy.gateway.server import serving
-from tests.browser.chromium import FLAGS, HOW, find_chromium
+from tests.browser.chromium import AXE, FLAGS, HOW, find_chromium
 from tests.support.gateway import ALL, TestGateway
-from tests.support.page import TENANT, make_page_gateway
+from tests.support.page import NOW, TENANT, make_page_gateway
 
 REPORTS = Path(__file__).parents[2] / "reports" / "page"
 
@@ -30,7 +30,7 @@ class Site:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     found = find_chromium()
-    if found is None:
+    if found is None or not AXE.exists():
         if os.environ.get("EUNOE_BROWSER_REQUIRED"):
             pytest.fail(HOW)
         pytest.skip(HOW)
@@ -103,6 +103,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def window(context: BrowserContext, site: Site) -> AsyncIterator[Window]:
     made = Window(await context.new_page(), site)
+    await made.page.clock.set_fixed_time(NOW)
     made.watch()
     yield made
     assert made.faults == []

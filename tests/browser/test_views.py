@@ -3,7 +3,7 @@
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import BrowserContext
+from _pytest.mark import ParameterSet
 
 from tests.browser.chromium import AXE
 from tests.browser.conftest import Window
@@ -35,9 +35,15 @@ VIEWS = {
     "hostile": (f"/c/{quote(HOSTILE, safe='')}/sessions?s=1", "and my sister Eva works in Oslo."),
     "unknown": ("/c/nobody/memories", "there is no such conversation"),
 }
+TELLING = ("sessions", "memories", "lanes", "ask", "generations", "processes", "dead-letters")
 SERIOUS = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations
     .filter(one => ['serious', 'critical'].includes(one.impact))
     .map(one => `${one.id}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(' | ')}`)"""
+
+
+def in_short(scheme: str) -> list[ParameterSet]:
+    """All views in a scheme; but for the most telling ones they are left to the whole suite."""
+    return [pytest.param(name, scheme, marks=() if name in TELLING else pytest.mark.slow) for name in VIEWS]
 
 
 async def show(window: Window, name: str) -> None:
@@ -47,21 +53,19 @@ async def show(window: Window, name: str) -> None:
     await window.sees(text)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize(("name", "scheme"), [*((name, "light") for name in VIEWS), *in_short("dark")])
 async def test_a_view_is_shown_and_has_no_serious_fault(window: Window, name: str, scheme: str) -> None:
     await window.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    if AXE.exists():
-        await window.page.add_init_script(path=AXE)
+    await window.page.add_init_script(path=AXE)
     await show(window, name)
     await window.page.wait_for_load_state("networkidle") if name == "conversations" else None
     await window.picture(f"{name}-{scheme}")
-    if AXE.exists():
-        assert await window.page.evaluate(SERIOUS) == []
+    assert await window.page.evaluate(SERIOUS) == []
 
 
-@pytest.mark.parametrize("name", VIEWS)
-async def test_a_view_fits_a_phone(context: BrowserContext, window: Window, name: str) -> None:
+@pytest.mark.parametrize(("name", "scheme"), in_short("light"))
+async def test_a_view_fits_a_phone(window: Window, name: str, scheme: str) -> None:
+    await window.page.emulate_media(color_scheme=scheme)
     await window.page.set_viewport_size({"width": 360, "height": 740})
     await show(window, name)
     await window.picture(f"{name}-phone")

@@ -19,6 +19,7 @@ from eunoe.schemas.events import Ask, Line, Provenance, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import ChangeKind, Ending, Memory, MemoryOrigin, MemoryStatus, Segment
 from eunoe.schemas.relations import Relation
+from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.compress.segments import SEGMENTS, segment_id
@@ -43,12 +44,27 @@ SCRIPT = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
 RIGHT_TO_LEFT = "אני גרה עכשיו בחיפה ואוהבת את הים"
 PER_SESSION = 10
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)
+LOG_START = datetime(2025, 11, 10, 9, tzinfo=UTC)
+"""Log time of the first record: after the last line of the demo."""
+NOW = datetime(2025, 11, 10, 12, tzinfo=UTC)
+"""The time in the browser."""
 MADE_BY = Provenance(code="planted/1", model="offline")
+
+
+class _Seconds:
+    """A clock that goes on by a second each time it is asked, so that pictures are the same each time."""
+
+    def __init__(self) -> None:
+        self._now = LOG_START
+
+    def __call__(self) -> datetime:
+        self._now += timedelta(seconds=1)
+        return self._now
 
 
 async def make_page_gateway(folder: Path, memories: int = 10_000) -> TestGateway:
     """A gateway over a pipeline that remembers all three conversations."""
-    pipeline = InMemoryPipeline(WordLlamaEmbedder(), StageSettings())
+    pipeline = InMemoryPipeline(WordLlamaEmbedder(), StageSettings(), log=MemoryLog(clock=_Seconds()))
     gateway = make_gateway(folder, pipeline=pipeline, processes=LivingRecords())
     for event in (*_demo(), *_hostile()):
         await gateway.log.append([event])
