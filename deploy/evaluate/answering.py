@@ -47,9 +47,8 @@ async def answer(
     context = await context_of(indexed, way, said.text, budget, said.asker)
     last = indexed.loaded.utterances[-1].at + timedelta(days=1)
     question = Line(utterance_id="question", speaker=said.asker, text=said.text, at=last)
-    dialogue = latest(
-        said.dialogue, indexed.dependencies.settings.of(RespondSettings).dialogue_tokens, len(context.rows) + 1
-    )
+    tokens = indexed.dependencies.settings.of(RespondSettings).dialogue_tokens
+    dialogue = latest(said.dialogue, tokens, len(context.rows) + 1, said.text)
     speakers = tuple(dict.fromkeys((*indexed.speakers, said.asker)))
     return await replier.reply(ReplyTask(said.answers, question, dialogue, context, speakers)), context
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.workers.text.passages import MAX_TOKENS, cut_passages, cut_pieces
+from eunoe.workers.text.passages import GAP, MAX_TOKENS, cut_passages, cut_pieces, excerpt
 from eunoe.workers.text.tokens import count_tokens
 
 TEXTS = st.text(st.sampled_from("ab Z.!?…\n\t#-*|`'\"() 1。字가é\u0301"), max_size=600)
@@ -56,3 +56,21 @@ def test_a_long_word_and_a_long_line_are_cut():
     spans = cut_passages("word " * 1000)
     assert {span.tokens for span in spans[:-1]} == {MAX_TOKENS}
     assert sum(span.tokens for span in spans) == count_tokens("word " * 1000)
+
+
+@given(TEXTS, TEXTS, st.integers(0, 60))
+def test_an_excerpt_shows_parts_of_the_text_in_order_and_marks_its_gaps(text: str, about: str, limit: int):
+    shown = excerpt(text, about, limit)
+    if count_tokens(text) <= limit:
+        assert shown == text
+    parts = [part.strip() for part in shown.split(GAP)]
+    assert all("".join(part.split()) in "".join(text.split()) for part in parts) or GAP in text
+
+
+def test_an_excerpt_has_the_passages_that_share_most_with_what_it_is_about():
+    told = "The spare key lies under the third step."
+    long = f"{'We talked of the weather at length. ' * 300}{told} {'Then it rained again. ' * 300}"
+    shown = excerpt(long, "Ann keeps a spare key under a step", 100)
+    assert told in shown
+    assert shown.startswith((GAP, "We talked"))
+    assert count_tokens(shown) <= 100

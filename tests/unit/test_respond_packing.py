@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from eunoe.schemas.events import Ask, Line, Provenance
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Hit
-from eunoe.workers.respond.context import GAP, latest, pack
+from eunoe.workers.respond.context import latest, pack, write_row
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.segments import MAX_TOKENS, Excerpt, lay_out_excerpts, least_tokens, shorter, shown_lines
+from eunoe.workers.text.passages import GAP
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import START, ended, make_pipeline, utterance
@@ -96,6 +97,25 @@ def test_the_latest_lines_stay(texts: list[str], budget: int):
     rows = latest(lines, budget, 5)
     assert [row.cites[0] for row in rows] == [line.utterance_id for line in lines[len(lines) - len(rows) :]]
     assert [row.number for row in rows] == list(range(5, 5 + len(rows)))
+
+
+def test_of_a_line_longer_than_the_dialogue_may_be_the_passages_near_the_question_are_shown():
+    told = "The key lies under the third step."
+    lines = [
+        Line(
+            utterance_id="u1",
+            speaker="Ann",
+            text=f"{'We talked of the weather. ' * 900}{told} {'Rain. ' * 900}",
+            at=START,
+        ),
+        Line(utterance_id="u2", speaker="Ben", text="I see.", at=START),
+    ]
+    first, last = latest(lines, 200, 1, "where is the key?")
+    assert told in first.text
+    assert last.text == "I see."
+    assert sum(count_tokens(write_row(row)) for row in (first, last)) <= 200
+    assert first.excerpts
+    assert all(part in lines[0].text for part in first.excerpts)
 
 
 def test_ranks_are_fused_and_ties_go_by_id():

@@ -10,12 +10,13 @@ from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.models.answer_forms import RelationRow, RelationsForm, answer_like
 from eunoe.workers.models.asking import delimited, write_day
 from eunoe.workers.models.items import MAX_PAIRS, ItemQuestion, split_batches
+from eunoe.workers.text.passages import excerpt
 from eunoe.workers.text.tokens import count_tokens
 
 NAME = "link/2"
 
 _TOKENS_PER_PAIR = 80
-_BYTES_PER_TOKEN = 4
+_BYTES_PER_TOKEN = _CHARS_PER_TOKEN = 4
 _MAX_TEXT_CHARS = 500
 _CLIPPED_CHARS = 150
 
@@ -81,13 +82,16 @@ def relations_prompt(pairs: Sequence[RelationPair], max_evidence_chars: int) -> 
 
 
 def show(memory: Memory, label: str, max_evidence_chars: int) -> str:
-    """A memory as the prompt shows it: text, day, and cited utterances up to ``max_evidence_chars``."""
+    """A memory as the prompt shows it: text, day, and cited utterances up to ``max_evidence_chars``.
+
+    Of a long utterance it shows the passages that share most with the memory.
+    """
     rows = [f"{label} ({write_day(memory.at)}): {_fold(memory.text, _MAX_TEXT_CHARS)}"]
     left = max_evidence_chars
     for line in memory.evidence:
         if left <= 0:
             break
-        said = _fold(line.text, left)
+        said = _fold(excerpt(line.text, memory.text, left // _CHARS_PER_TOKEN), left)
         rows.append(f"        {line.speaker} said on {write_day(line.at)}: {said}")
         left -= len(said)
     return "\n".join(rows)

@@ -10,6 +10,7 @@ from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Source, Strategy
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
 from eunoe.workers.respond.left_out import MOST, few, left_out
+from eunoe.workers.text.passages import GAP, cut_passages, excerpt_spans
 from eunoe.workers.text.tokens import count_tokens
 
 T = TypeVar("T")
@@ -18,8 +19,6 @@ MIN_ROWS = 4
 """Lines below which a context or a dialogue is not halved."""
 REPLY_MARK = " (a reply from memory)"
 """Behind the speaker of an earlier reply of the responder."""
-GAP = "…"
-"""Printed where something of an utterance, or between two segments of a session, is left out."""
 NOTED = "Noted in this session"
 """Heading of the insights of the open session."""
 
@@ -220,13 +219,28 @@ def _clipped(
     return Context()
 
 
-def latest(lines: Sequence[Line], budget_tokens: int, first_number: int) -> tuple[Row, ...]:
-    """The latest lines whose rows fit the budget, in order, numbered from ``first_number``."""
-    kept: list[Line] = []
+def latest(lines: Sequence[Line], budget_tokens: int, first_number: int, about: str = "") -> tuple[Row, ...]:
+    """The latest lines whose rows fit the budget, in order, numbered from ``first_number``.
+
+    The first of them that does not fit is shown in excerpts, the passages that share most with ``about``.
+    """
+    kept: list[Row] = []
     left = budget_tokens
     for line in reversed(lines):
-        left -= count_tokens(write_row(line_row(0, line)))
-        if left < 0:
+        cost = count_tokens(write_row(line_row(0, line)))
+        if cost > left:
+            kept += _excerpted(line, left, about)
             break
-        kept.append(line)
-    return tuple(line_row(number, line) for number, line in enumerate(reversed(kept), first_number))
+        left -= cost
+        kept.append(line_row(0, line))
+    return tuple(replace(row, number=number) for number, row in enumerate(reversed(kept), first_number))
+
+
+def _excerpted(line: Line, tokens: int, about: str) -> list[Row]:
+    """The row of a long line in excerpts; none where no passage fits, or where the line is no long one."""
+    if len(cut_passages(line.text)) == 1:
+        return []
+    head = count_tokens(write_row(replace(line_row(0, line), text="")))
+    spans = excerpt_spans(line.text, about, tokens - head - 1)
+    row = excerpt_row(line, spans)
+    return [row] if spans and count_tokens(write_row(row)) <= tokens else []

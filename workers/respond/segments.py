@@ -12,7 +12,6 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
 from eunoe.workers.respond.context import (
-    GAP,
     Context,
     Row,
     excerpt_row,
@@ -22,7 +21,7 @@ from eunoe.workers.respond.context import (
     write_row,
 )
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.text.passages import PassageSpan, cut_passages
+from eunoe.workers.text.passages import GAP, PassageSpan, cut_passages
 from eunoe.workers.text.terms import idf, query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
 

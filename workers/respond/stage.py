@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.base import Contract, Identifier, Value
 from eunoe.schemas.decisions import Decision, Put, Work
-from eunoe.schemas.events import Freshness, Provenance, Recalled, RecalledRow, Reply, ReplyContext, Strategy, Wants
+from eunoe.schemas.events import (
+    Freshness,
+    Line,
+    Provenance,
+    Recalled,
+    RecalledRow,
+    Reply,
+    ReplyContext,
+    Strategy,
+    Wants,
+)
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import SegmentStats, read_stats
@@ -66,7 +76,7 @@ class RespondStage:
             looked_up=event.looked_up.memory_ids if event.looked_up else (),
         )
         context = await self._sources[strategy].recall(query)
-        dialogue = latest(event.dialogue, self._settings.dialogue_tokens, len(context.rows) + 1)
+        dialogue = latest(event.dialogue, self._settings.dialogue_tokens, len(context.rows) + 1, event.question.text)
         if event.request.wants is Wants.MEMORY:
             fresh = await read_freshness(self._store, event, stats.session)
             return Decision(events=(recalled(event, context, dialogue, strategy, fresh),))
@@ -143,12 +153,21 @@ def recalled(
         tokens=context.tokens,
         rows=tuple(map(_recalled_row, context.rows)),
         sources=context.sources,
-        dialogue=event.dialogue[len(event.dialogue) - len(dialogue) :],
+        dialogue=_shown_lines(event.dialogue, dialogue),
         strategy=strategy,
         session=event.session,
         known_session=0 if fresh is None else fresh.session,
         freshness=fresh,
         left_out=context.left_out or None,
+    )
+
+
+def _shown_lines(lines: Sequence[Line], rows: Sequence[Row]) -> tuple[Line, ...]:
+    """The last lines as their rows show them: whole, or in excerpts."""
+    shown = lines[len(lines) - len(rows) :]
+    return tuple(
+        line.model_copy(update={"text": row.text}) if row.excerpts else line
+        for line, row in zip(shown, rows, strict=True)
     )
 
 

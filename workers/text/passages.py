@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eunoe.workers.text.statements import sentence_spans
+from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens, token_cuts
 
 MAX_TOKENS = 80
 """Tokens of a passage."""
+GAP = "…"
+"""Written where something of a text is left out."""
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _HEADING = re.compile(r"^[ \t]{0,16}(?:#{1,6}[ \t]|\*\*[^*\n]{1,120}\*\*:?[ \t]{0,16}$)")
@@ -47,6 +50,40 @@ def cut_passages(text: str, max_tokens: int = MAX_TOKENS) -> tuple[PassageSpan, 
         else:
             found.append(piece)
     return tuple(found) or (PassageSpan(0, len(text), whole),)
+
+
+def excerpt_spans(text: str, about: str, max_tokens: int) -> tuple[tuple[int, int], ...]:
+    """(start, end) of the connected parts of a text that fit into ``max_tokens``, in order.
+
+    The passages that share most words with ``about`` come first, then those nearest to the beginning. Empty where not
+    even one passage fits.
+    """
+    spans = cut_passages(text)
+    wanted = frozenset(terms(about))
+    shared = [len(wanted.intersection(terms(text[span.start : span.end]))) for span in spans]
+    chosen: set[int] = set()
+    left = max_tokens
+    for place in sorted(range(len(spans)), key=lambda place: (-shared[place], place)):
+        if spans[place].tokens + 1 <= left:  # and a gap mark
+            chosen.add(place)
+            left -= spans[place].tokens + 1
+    found: list[tuple[int, int]] = []
+    for place in sorted(chosen):
+        start = found.pop()[0] if place - 1 in chosen else spans[place].start
+        found.append((start, spans[place].end))
+    return tuple(found)
+
+
+def excerpt(text: str, about: str, max_tokens: int) -> str:
+    """The text in at most about ``max_tokens``, with a mark for each gap; whole where it fits."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    spans = excerpt_spans(text, about, max_tokens)
+    if not spans:
+        return text
+    parts = f" {GAP} ".join(text[start:end] for start, end in spans)
+    before, behind = text[: spans[0][0]].strip(), text[spans[-1][1] :].strip()
+    return f"{f'{GAP} ' if before else ''}{parts}{f' {GAP}' if behind else ''}"
 
 
 def cut_pieces(text: str, max_tokens: int = MAX_TOKENS) -> Iterator[PassageSpan]:

@@ -7,10 +7,11 @@ from itertools import zip_longest
 
 from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.relations import Relation
-from eunoe.workers.respond.context import GAP, Context, Row, excerpt_row, heading_of, make_context, write_row
+from eunoe.workers.respond.context import Context, Row, excerpt_row, heading_of, make_context, write_row
 from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.respond.passages import CandidatePassage
 from eunoe.workers.respond.timelines import HEADING
+from eunoe.workers.text.passages import GAP
 from eunoe.workers.text.tokens import count_tokens
 
 DIGITS = 4
