@@ -254,6 +254,13 @@ def test_a_memory_that_holds_no_more_is_never_what_holds_now():
     assert choose_lines(rows, scores, read_question("where before?", ())) == [1, 0]
 
 
+async def test_what_may_never_be_is_answered_by_the_harm_it_did():
+    wish = row(1, "That deserves a cake without hazelnuts.", day=9)
+    harm = row(2, "Good, because hazelnuts nearly did for me. Somebody brought a nut cake.", day=1)
+    reply = await OfflineReplier(HashEmbedder()).reply(task(wish, harm, asked="What must never be in a cake for Ann?"))
+    assert reply.cited[0] == harm
+
+
 async def test_a_home_is_named_by_its_rooms_and_now_means_the_latest():
     rows = (
         row(1, "I'll take the map of the Alps down now", day=1),

@@ -40,6 +40,15 @@ _SENTENCE = re.compile(r"[^.!?]+")
 _REFUSAL = re.compile(
     r"\b(?:not|never|cannot|\w+n['’]t|cancell?ed|called off|fell through|refused|allergic|avoids?)\b", re.IGNORECASE
 )
+_FORBIDDEN = re.compile(
+    r"\b(?:(?:must|may|should|can|could)(?: never| not|n['’]t)|cannot|avoid|allergic|careful|dangerous|harmful)\b",
+    re.IGNORECASE,
+)
+_HARM = re.compile(
+    r"\b(?:allerg\w{1,4}|poison\w{0,5}|intoleran\w{1,3}|nearly (?:did for|killed|died)|choked?|rash|swells?|swelling"
+    r"|(?:makes?|made) (?:me|him|her|them) (?:ill|sick))\b",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _PLACE = re.compile(
     r"\b(?:in|at|to|from|near|into|around) (?:the |a |my )?[A-Z]\w+|\b(?:park|beach|city|town|country|home|flat|house|"
@@ -110,6 +119,8 @@ class QuoteWeights:
     """It was said about the day in the question."""
     denies: float = 5.0
     """It denies what the question denies."""
+    harm: float = 6.0
+    """It tells of harm by what may never be, where the question asks for that."""
     reason: float = 0.8
     """It gives a reason or a wish, where one is asked for."""
     owns: float = 1.5
@@ -185,6 +196,7 @@ def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
         (bool(_NAME.search(question)), weights.kind, lambda text: bool(_NAMED.search(text))),
         (bool(_WHY.search(question)), weights.reason, lambda text: bool(_REASON.search(text))),
         (_denies(question), weights.denies, lambda text: _denies_one(text, asked)),
+        (bool(_FORBIDDEN.search(question)), weights.harm, lambda text: _harms(text, asked)),
     ):
         if is_asked:
             scores += weight * _flags(map(has, quotable.texts))
@@ -209,6 +221,11 @@ def _denies_one(text: str, words: frozenset[str]) -> bool:
         _REFUSAL.search(sentence) is not None and not words.isdisjoint(terms(sentence))
         for sentence in _SENTENCE.findall(text)
     )
+
+
+def _harms(text: str, words: frozenset[str]) -> bool:
+    """Whether a text with one of the words tells of harm."""
+    return _HARM.search(text) is not None and not words.isdisjoint(terms(text))
 
 
 def _dated(times: Sequence[TimeHint], row: Row) -> float:
