@@ -32,7 +32,7 @@ REQUESTS = {
     "link/2": "34301ea360acc682",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "8180127ac98f6f47",
+    "reply-refined/3": "e696a650d118fc99",
     "reply/3": "8d3513447719e2e9",
     "reply/3+corrected": "d356b5bc1a2302e0",
     "segment/2": "b764cf5276d051b1",

@@ -22,8 +22,9 @@ from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.respond.context import Context, fold
 from eunoe.workers.respond.feature_cache import FeatureCache
-from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_passages
+from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
 from eunoe.workers.respond.fused.source import FusedSource
+from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import MAX_TIMES, TimeHint, read_question, read_times, time_fit
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
 from eunoe.workers.respond.parse_cache import COPIES, ParseCache
@@ -249,7 +250,8 @@ async def test_of_a_long_utterance_the_passages_that_fit_are_shown_with_their_ga
     context = await shelf.ask(Strategy.FUSED, "when is the rudder greased with tallow?", 150)
     (row,) = (row for row in context.rows if row.cites == ("u1.0.1",))
     assert "Grease the rudder with tallow" in row.text
-    assert row.text == f"… {' … '.join(row.excerpts)} …"
+    assert row.text.removesuffix(" …") == f"… {' … '.join(row.excerpts)}"
+    assert len(row.excerpts) > 1
     assert all(part in long_answer() for part in row.excerpts)
     whole = await shelf.ask(Strategy.FUSED, "when is the rudder greased with tallow?", 5000)
     assert fold(long_answer()) in whole.text
@@ -274,6 +276,28 @@ async def test_what_you_said_is_asked_of_the_other():
     question = "What did you recommend for my rudder?"
     assert texts(await shelf.ask(Strategy.FUSED, question, 18)) == ["Tallow is best for a rudder, of all greases."]
     assert texts(await shelf.ask(Strategy.FUSED, "What do I use on my rudder?", 14)) == ["I use tallow on my rudder."]
+
+
+async def test_a_standing_instruction_comes_before_other_lines_that_are_about_something_else():
+    shelf = Shelf()
+    told = "Always name the price when I ask about tools."
+    for session in range(1, 7):
+        shelf.said(session, told if session == 2 else f"I saw {session} birds on my roof", "noted")
+    shelf.said(7, "the saw is on the bench")
+    await shelf.fill()
+    shown = texts(await shelf.ask(Strategy.FUSED, "where is the bench?", budget=40))
+    assert set(shown) - {"noted"} == {told, "the saw is on the bench"}
+
+
+async def test_an_order_of_events_is_shown_by_what_was_begun_in_each_session():
+    shelf = Shelf()
+    for session in range(1, 6):
+        detail = " ".join(f"The boat has plank {number} of oak and it is planed." for number in range(30))
+        shelf.said(session, f"I'm now at work on part {session} of the boat. {detail}", "good")
+    await shelf.fill()
+    shown = await shelf.ask(Strategy.FUSED, "In what order did I work on my boat?", budget=600)
+    own = [row.text for row in shown.rows if row.speaker == "Ann"]
+    assert [f"part {number} of" in text for number, text in enumerate(own, 1)] == [True] * 5
 
 
 async def test_nothing_is_remembered_of_an_empty_conversation():

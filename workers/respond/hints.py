@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from eunoe.workers.respond.breadth import Breadth, read_breadth
+
 MONTHS = (
     "january",
     "february",
@@ -102,6 +104,8 @@ class QuestionHints:
     """The participant who asks; empty if unknown."""
     is_own: bool = False
     """Whether it is in the first person."""
+    breadth: Breadth = Breadth.ONE
+    """Whether it asks for one thing, for all events of a kind, or for a summary."""
 
 
 def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
@@ -122,6 +126,7 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
         named=frozenset(named),
         asker=asker if asker in speakers else "",
         is_own=is_own,
+        breadth=read_breadth(text),
     )
 
 

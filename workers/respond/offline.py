@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import numpy as np
 
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.ports import Embedder
+from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.quoting import Floats, Quotable, score_quotes
@@ -24,6 +26,8 @@ ALSO = 0.5
 """Maximum distance from the best score of a second line."""
 ALIKE = 1.5
 """Maximum distance from the best score of lines that may be about the same thing at different times."""
+MANY = 5
+"""Lines quoted for a question about many things, of different days."""
 MAX_QUOTE_CHARS = 400
 _PARTS = re.compile(r"(?<=\?)\s+|,? and (?=(?:what|when|where|who|why|how|which)\b)", re.IGNORECASE)
 
@@ -55,17 +59,20 @@ class OfflineReplier:
     async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str) -> Quotable:
         """The rows beside one part of the question."""
         asker, speakers = task.question.speaker, task.speakers
-        texts = [without_brackets(row.text) or row.text for row in rows]
-        vectors = await self.embedder.embed([without_names(text, speakers) for text in (question, *texts)])
-        cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
         hints = read_question(question, speakers, asker)
         if not hints.speakers:
             hints = replace(hints, speakers=read_question(task.question.text, speakers, asker).speakers)
+        question = topic_of(question, hints.breadth)
+        texts = [without_brackets(row.text) or row.text for row in rows]
+        vectors = await self.embedder.embed([without_names(text, speakers) for text in (question, *texts)])
+        cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
         return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
 
 
 def parts_of(question: str) -> list[str]:
-    """The questions that one sentence asks: "What is X, and when was Y?" asks two."""
+    """The questions that one sentence asks: "What is X, and when was Y?" asks two; a broad one stays whole."""
+    if read_breadth(question) is not Breadth.ONE:
+        return [question]
     return [part.strip() for part in _PARTS.split(question) if part.strip()]
 
 
@@ -85,8 +92,11 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
     """The indices of the lines to quote, the one that answers best first.
 
     A question about the present prefers the latest of the best lines, one about the past quotes
-    the oldest first, then the best and the latest.
+    the oldest first, then the best and the latest. One about many things quotes the best line of several days in
+    their order.
     """
+    if hints.breadth is not Breadth.ONE:
+        return _choose_many(rows, scores)
     held = [index for index, row in enumerate(rows) if row.is_current or not hints.present]
     ranked = sorted(held, key=lambda index: (-round(float(scores[index]), 6), index))
     if not ranked:
@@ -100,6 +110,14 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
         gone = [index for index in alike if not rows[index].is_current]
         return list(dict.fromkeys([(gone or alike)[0], best, alike[-1]]))
     return [best, *(index for index in ranked[1:2] if scores[index] >= scores[best] - ALSO)]
+
+
+def _choose_many(rows: Sequence[Row], scores: Floats) -> list[int]:
+    """The indices of the best lines of the days whose lines are best, at most `MANY`, in order of time."""
+    best: dict[date, int] = {}
+    for index in sorted(range(len(rows)), key=lambda index: (-round(float(scores[index]), 6), index)):
+        best.setdefault(rows[index].at.date(), index)
+    return sorted(list(best.values())[:MANY], key=lambda index: (rows[index].at, rows[index].number))
 
 
 def _quote(row: Row, speak_as: str) -> str:

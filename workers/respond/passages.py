@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.events import Line, Source, Strategy
 from eunoe.schemas.memory import Segment
 from eunoe.workers.respond.context import REPLY_MARK
-from eunoe.workers.text.intent import states_self, wishes
+from eunoe.workers.text.intent import instructs, states_self, wishes
 from eunoe.workers.text.passages import PassageSpan
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
@@ -44,9 +44,11 @@ _TIMES = frozenset(
 _WORD = re.compile(r"\w+")
 _DIGIT = re.compile(r"\d")
 _CAPITAL = re.compile(r"(?<=[a-z,;] )(?!I['’])[A-Z][\w'-]+")
+_SELVES = frozenset({"i", "my", "me", "we", "our", "us"})
 _OWN = re.compile(r"\b(?:I|I['’]\w+|my|me|we|our|us)\b")
 _REACTION = re.compile(
-    r"^\W*(?:thanks|thank you|wow|cool|awesome|great|that['’]s|sounds|yeah|glad)\b",
+    r"^\W*(?:thanks|thank you|wow|cool|awesome|great|that['’]s|sounds|yeah|yes|no|glad|ok|okay|sure|got it|hmm|alright"
+    r"|perfect|nice|oh|let['’]s)\b",
     re.IGNORECASE,
 )
 MAX_NAMES = 3
@@ -74,6 +76,8 @@ class TextFeatures:
     """Whether it states something of its speaker."""
     wishes: bool
     """Whether it says what its speaker always or never wants."""
+    instructs: bool
+    """Whether it is an instruction for all replies to come."""
 
 
 def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
@@ -89,10 +93,11 @@ def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
         has_number=has_digit or not words.isdisjoint(_NUMBERS),
         has_time=has_digit or not words.isdisjoint(_TIMES),
         names=min(len(names), MAX_NAMES),
-        is_own=_OWN.search(text) is not None,
+        is_own=not words.isdisjoint(_SELVES) and _OWN.search(text) is not None,
         reacts=_REACTION.match(text) is not None,
-        states=states_self(text),
-        wishes=wishes(text),
+        states=states_self(text, words),
+        wishes=wishes(text, words),
+        instructs=instructs(text, words),
     )
 
 
@@ -159,14 +164,16 @@ def segment_passages(segment: Segment, spans: Sequence[Sequence[PassageSpan]]) -
     return tuple(found)
 
 
-(ASKS, TIME, NUMBER, NAMES, OWN, REACTS, STATES, WISHES, TOKENS, LINE_TOKENS, LENGTH, REPLY, DAY) = COLUMNS = range(13)
+COLUMNS = range(16)
+(ASKS, TIME, NUMBER, NAMES, OWN, REACTS, STATES, WISHES, TOKENS, LINE_TOKENS, LENGTH, REPLY, DAY) = COLUMNS[:13]
+INSTRUCTS, OPENS, CLOSES = COLUMNS[13:]
 """Columns of `feature_matrix`: is a question, has a time, has a number, number of names, first person, reacts, states
 something of its speaker, is a standing wish, tokens of its row if it stands alone, tokens of the utterance, number of
-terms, is the responder's own, ordinal of the day."""
+terms, is the responder's own, ordinal of the day, is a standing instruction, begins its utterance, ends a long one."""
 
 
 def feature_matrix(passages: Sequence[CandidatePassage], features: Sequence[TextFeatures]) -> Floats:
-    """The features of each passage, shape (n, 13); see `ASKS` and the others."""
+    """The features of each passage, shape (n, 16); see `ASKS` and the others."""
     rows = [
         (
             one.asks,
@@ -182,6 +189,9 @@ def feature_matrix(passages: Sequence[CandidatePassage], features: Sequence[Text
             one.length,
             not passage.line.is_evidence,
             passage.line.at.date().toordinal(),
+            one.instructs,
+            passage.piece == 0,
+            0 < passage.piece == len(passage.spans) - 1,
         )
         for passage, one in zip(passages, features, strict=True)
     ]

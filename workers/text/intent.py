@@ -1,6 +1,7 @@
-"""Recognizes what a speaker states of themselves, and what they always or never want. Hand-written tables."""
+"""Recognizes what a speaker states of themselves, wants always or never, and asks of all replies. Written by hand."""
 
 import re
+from collections.abc import Set as AbstractSet
 
 _STATES = re.compile(
     r"(?<!\bcan )(?<!\bshould )(?<!\bdo )(?<!\bcould )\bI(?:['’](?:m|ve|d|ll))?\b"
@@ -16,13 +17,49 @@ _WISH = re.compile(
     r"|항상|절대|앞으로|선호|总是|從不|从不|每次|以后|偏好|いつも|必ず|決して",
     re.IGNORECASE,
 )
+_INSTRUCTION = re.compile(
+    r"(?:^|[.!?]\s)\s{0,8}(?:please |also |and )?(?:always|never|from now on|going forward)\b"
+    r"(?! (?:\w+ed|been|had|have|really|actually|thought|heard|done|tried|used to|mind)\b)"
+    r"|\b(?:when(?:ever)?|if|each time|every time) I ask\b|\bI(?: always| really| usually| generally)? prefer\b"
+    r"|\bI(?:['’]d| would) (?:prefer|rather)\b|\bfrom now on\b|\bplease (?:always|never|remember)\b"
+    r"|\b(?:ab jetzt|künftig|wenn ich (?:dich |nach )?frage|ich bevorzuge|de ahora en adelante|prefiero)\b"
+    r"|앞으로|以后|從現在|从现在|これからは",
+    re.IGNORECASE,
+)
 
 
-def states_self(text: str) -> bool:
-    """Whether the text states something of its speaker, in the first person."""
-    return _STATES.search(text) is not None
+_SELF = frozenset(["i", "my", "ich", "mein", "meine", "meinem", "meinen", "meiner", "meines", "mir", "yo", "mi", "mis"])
+_WILL = frozenset(
+    """
+    always never prefer preferred prefers preferably whenever time future ask like rather love avoid don keep remember
+    make instead immer nie niemals bevorzug bevorzuge lieber ab künftig jedes siempre nunca prefiero vez ahora
+    """.split()  # noqa: SIM905 - a table of words
+)
+_TOLD = frozenset(
+    """
+    always never now going ask prefer rather remember ab künftig frage bevorzuge ahora prefiero
+    """.split()  # noqa: SIM905 - a table of words
+)
 
 
-def wishes(text: str) -> bool:
-    """Whether the text says how its speaker always, never or whenever wants things to be."""
-    return _WISH.search(text) is not None
+def states_self(text: str, words: AbstractSet[str] | None = None) -> bool:
+    """Whether the text states something of its speaker, in the first person.
+
+    ``words``: its words in lower case, where they are known; they save most searches.
+    """
+    return _may(text, words, _SELF) and _STATES.search(text) is not None
+
+
+def wishes(text: str, words: AbstractSet[str] | None = None) -> bool:
+    """Whether the text says how its speaker always, never or whenever wants things to be; ``words`` as above."""
+    return _may(text, words, _WILL) and _WISH.search(text) is not None
+
+
+def instructs(text: str, words: AbstractSet[str] | None = None) -> bool:
+    """Whether it tells the one spoken to how to reply from now on, or what its speaker prefers; ``words`` as above."""
+    return _may(text, words, _TOLD) and _INSTRUCTION.search(text) is not None
+
+
+def _may(text: str, words: AbstractSet[str] | None, needed: frozenset[str]) -> bool:
+    """Whether a pattern may match: it needs one of these words, or a script without spaces."""
+    return words is None or not text.isascii() or not words.isdisjoint(needed)

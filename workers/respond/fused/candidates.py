@@ -31,8 +31,8 @@ INSIGHT_SCORE = 1e6
 """Score of the open session's insights, above all others."""
 HISTORY_BONUS = 3.0
 """Added to a history's score if the question asks for the past."""
-CANDIDATE_BUDGETS = 3
-"""Passages considered, in multiples of the budget; lower-ranked ones are never shown."""
+CANDIDATE_BUDGETS, CANDIDATE_TOKENS = 3, 8000
+"""Passages considered, in multiples of the budget, and at least so many tokens: short ones fill what is left of it."""
 BEHIND_UTTERANCE, END_OF_SESSION = 1, 10**6
 """Order of a memory: behind the utterance it rests on, or at the end of its session."""
 
@@ -72,10 +72,10 @@ class CandidateScores:
     def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[ScoredPassage]:
         """The best passages that fit the budget, up to a multiple of it, except those of utterances in ``left_out``."""
         found: list[ScoredPassage] = []
-        spent = 0
+        spent, most = 0, max(CANDIDATE_BUDGETS * budget_tokens, CANDIDATE_TOKENS)
         for place in np.argsort(-np.round(self.scores, DIGITS), kind="stable").tolist():
             one = self.passages[place]
-            if spent > CANDIDATE_BUDGETS * budget_tokens:
+            if spent > most:
                 break
             if one.line.utterance_id not in left_out and one.tokens + one.row_tokens <= budget_tokens:
                 found.append(ScoredPassage(float(self.scores[place]), one))

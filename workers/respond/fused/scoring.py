@@ -1,7 +1,6 @@
 """Scores passages for a question by a weighted sum of features.
 
-Each feature is a z-score over the candidates or a flag. The weights are round numbers, the same for chats with an
-assistant and for talks among people, and not fitted to a data set.
+Each feature is a z-score over the candidates or a flag, weighted by `eunoe.workers.respond.fused.weights`.
 """
 
 import math
@@ -14,16 +13,21 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
+from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.feature_cache import SegmentFeatures
+from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, time_fit
 from eunoe.workers.respond.passages import (
     ASKS,
+    CLOSES,
     COLUMNS,
     DAY,
+    INSTRUCTS,
     LENGTH,
     LINE_TOKENS,
     NAMES,
     NUMBER,
+    OPENS,
     OWN,
     REACTS,
     REPLY,
@@ -46,55 +50,6 @@ MAX_WORDS = 512
 """Different words of a question that are looked for in every passage."""
 LONG_TOKENS = 64
 """Tokens above which an utterance is long."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureWeights:
-    """The weight of each feature.
-
-    Features that vary among candidates are z-scores, the others flags of 0 or 1.
-    """
-
-    words: float = 0.6
-    """BM25, neighbours' words included."""
-    around: float = 0.5
-    """Cosine, neighbours' cosines included."""
-    own: float = 0.3
-    """Cosine of the passage itself."""
-    session_words: float = 0.2
-    """Best BM25 in the session."""
-    session_near: float = 0.2
-    """Best cosine in the session."""
-    memory: float = 0.2
-    """Best cosine of a memory that rests on the utterance."""
-    named: float = 3.0
-    """The question names its speaker, or what "you" said is asked for and it is another's."""
-    asker: float = 1.0
-    """The question is in the first person, and its speaker asks."""
-    date: float = 3.0
-    """The question names its time."""
-    time_words: float = 0.6
-    """It has a time, and the question asks for one."""
-    numbers: float = 0.3
-    """It has a number, and the question asks for one."""
-    answer: float = 0.2
-    """It follows another speaker's question."""
-    question: float = 0.3
-    """Subtracted if it is a question."""
-    particulars: float = 0.2
-    """For each name, for a time, and for the first person."""
-    reaction: float = 0.3
-    """Subtracted if it begins with a reaction."""
-    states: float = 0.6
-    """It states something of its speaker."""
-    wish: float = 0.6
-    """It is a standing wish of the asker, or of anybody if no asker is known."""
-    reply: float = 2.0
-    """Subtracted if it is an earlier reply of the responder, which repeats others, unless replies are asked for."""
-    long: float = 1.5
-    """Subtracted for each e-fold of the utterance's tokens above `LONG_TOKENS`: the longer, the less of it counts."""
-    length: float = 0.5
-    """Subtracted for each e-fold of tokens of the passage."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +93,7 @@ class ScoringInput:
 
     @cached_property
     def features(self) -> Floats:
-        """Shape (n, 13): see `eunoe.workers.respond.passages.feature_matrix`."""
+        """Shape (n, 16): see `eunoe.workers.respond.passages.feature_matrix`."""
         return np.concatenate([np.zeros((0, len(COLUMNS))), *(one.features for one in self.segments)])
 
     @cached_property
@@ -184,6 +139,7 @@ class QuestionFeatures:
 
 def score_passages(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeights) -> Floats:
     """One score per passage, shape (n,)."""
+    weights = weights.of(query.hints.breadth)
     if not inputs.segments or not inputs.passages:
         return np.zeros(0)
     return _topic(inputs, query, weights) + _speaker(inputs, query, weights) + _form(inputs, query, weights)
@@ -238,16 +194,31 @@ def _speaker(inputs: ScoringInput, query: QuestionFeatures, weights: FeatureWeig
     asker = _is_of(inputs.speakers, {hints.asker} if hints.asker else ())
     if hints.replies:
         # what the other one said is long, and states nothing of the asker
-        return weights.named * (named if hints.named else asker_others(asker, hints))
+        return weights.named * (named if hints.named else asker_others(asker, hints)) + _ends(inputs, hints, weights)
     flags = -weights.reply * features[:, REPLY]
-    flags -= weights.long * np.log(np.maximum(features[:, LINE_TOKENS] / LONG_TOKENS, 1.0))
+    flags -= weights.long * _longer(features, hints)
     flags += weights.states * features[:, STATES]
-    flags += weights.wish * features[:, WISHES] * (asker if hints.asker else 1.0)
+    wishes = weights.wish * features[:, WISHES] + weights.instruction * features[:, INSTRUCTS]
+    flags += wishes * (asker if hints.asker else 1.0) + _ends(inputs, hints, weights)
     if 0 < len(hints.named) < query.speakers:
         flags += weights.named * named
     elif hints.is_own:
         flags += weights.asker * asker
     return flags
+
+
+def _longer(features: Floats, hints: QuestionHints) -> Floats:
+    """The e-folds of the utterances' tokens above `LONG_TOKENS`; none for openings of what is asked for broadly."""
+    longer: Floats = np.log(np.maximum(features[:, LINE_TOKENS] / LONG_TOKENS, 1.0))
+    return longer if hints.breadth is Breadth.ONE else longer * (1.0 - features[:, OPENS])
+
+
+def _ends(inputs: ScoringInput, hints: QuestionHints, weights: FeatureWeights) -> Floats:
+    """The features of where in its utterance a passage stands."""
+    about = _is_of(inputs.speakers, hints.speakers) if hints.speakers else np.ones(len(inputs.speakers))
+    opened = np.ones(len(about)) if hints.breadth is Breadth.SUMMARY else about
+    scores: Floats = weights.opening * inputs.features[:, OPENS] * opened
+    return scores + weights.ending * inputs.features[:, CLOSES] * (1.0 - about)
 
 
 def _is_of(speakers: NDArray[np.str_], names: object) -> Floats:

@@ -9,12 +9,14 @@ from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_frequencies, read_line_features, read_segments, read_stats, segment_id
 from eunoe.workers.link.reads import TimelineSettings, read_timelines
+from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.candidates import CandidateScores
 from eunoe.workers.respond.fused.packing import Candidate, choose
-from eunoe.workers.respond.fused.scoring import FeatureWeights, QuestionFeatures, ScoringInput, score_passages
-from eunoe.workers.respond.hints import read_question
+from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
+from eunoe.workers.respond.fused.weights import FeatureWeights
+from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.histories import histories, only_outdated
 from eunoe.workers.respond.memories import MemorySearch
 from eunoe.workers.respond.parse_cache import ParseCache
@@ -85,6 +87,8 @@ class FusedSource:
 
     async def gather(self, query: Query) -> Material:
         """All that may be shown, not yet scored. Raises `Unavailable`."""
+        hints = read_question(query.text, query.speakers, query.asker)
+        query = replace(query, text=topic_of(query.text, hints.breadth))
         read = await self.cache.read_vectors(query.texts, query.speakers)
         query = replace(query, vector=mixed_vector([read[text] for text in query.texts], query.weights))
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
@@ -94,7 +98,7 @@ class FusedSource:
         known, linked, aggregates = await asyncio.gather(
             self._with_successors(query.key, memories), self._linked(query.key, memories), self._aggregates(query)
         )
-        inputs, question = await self._scoring_input(query, segments, memories)
+        inputs, question = await self._scoring_input(query, hints, segments, memories)
         return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
 
     async def _segments(self, query: Query) -> list[Segment]:
@@ -148,7 +152,7 @@ class FusedSource:
         return [] if self.tree is None else await self.tree.aggregates(query)
 
     async def _scoring_input(
-        self, query: Query, segments: Sequence[Segment], memories: Sequence[Memory]
+        self, query: Query, hints: QuestionHints, segments: Sequence[Segment], memories: Sequence[Memory]
     ) -> tuple[ScoringInput, QuestionFeatures]:
         missing = [segment.segment_id for segment in self.cache.missing(segments, query.speakers)]
         stored = await read_line_features(self.store, query.key, missing)
@@ -160,7 +164,6 @@ class FusedSource:
             near = float(read[memory.text] @ vector)
             for line in memory.evidence:
                 cosines[line.utterance_id] = max(cosines.get(line.utterance_id, -1.0), near)
-        hints = read_question(query.text, query.speakers, query.asker)
         return ScoringInput(found, cosines), QuestionFeatures(hints, query.terms, vector, len(query.speakers))
 
 
