@@ -130,6 +130,17 @@ class GatewaySettings(Value):
     """Time that open requests have to end after SIGTERM."""
 
 
+class KeySettings(Value):
+    """The store of data keys, with which stored text is sealed."""
+
+    store: Annotated[SecretStr | None, Tier.SET] = None
+    """File, or redis:// URL of a Redis of their own; unset: new text is stored plain."""
+    kek: Annotated[SecretStr | None, Tier.SET] = None
+    """The operator's key that wraps them: 32 bytes in base64, or several as VERSION:KEY, of which the highest wraps."""
+    kek_file: Annotated[Path | None, Tier.SET] = None
+    """File with the same, in place of it."""
+
+
 class McpSettings(Value):
     """The gateway that `eunoe mcp` talks to."""
 
@@ -290,6 +301,8 @@ class Settings(StageSettings, BaseSettings):
     gateway: GatewaySettings = Field(
         default=GatewaySettings(), description="The HTTP gateway: EUNOE_GATEWAY__ADDRESS …"
     )
+
+    keys: KeySettings = Field(default=KeySettings(), description="Encryption of stored text: EUNOE_KEYS__STORE …")
 
     mcp: McpSettings = Field(
         default=McpSettings(), description="The gateway that `eunoe mcp` talks to: EUNOE_MCP__URL …"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 KEY_BYTES = 32
 """Length of a data key: AES-256."""
@@ -37,6 +37,8 @@ class DataKey:
     """32 hexadecimal digits, random; it stands in clear beside what the key seals."""
     secret: bytes = field(repr=False)
     """`KEY_BYTES` random bytes."""
+    derived: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Objects made from the secret once, which live as long as it."""
 
 
 @dataclass(frozen=True, slots=True)

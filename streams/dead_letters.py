@@ -136,8 +136,9 @@ def dead_letter(
 
     ``number`` is the session that the stage was to decide, where it is known. A record that does not fit into the
     topic keeps the first 4,096 bytes of its value, then loses its headers, then its key. Size and hash of the whole
-    value, and its place in the log, are always in the header.
+    value, and its place in the log, are always in the header. A sealed record is kept sealed.
     """
+    record = record.stored or record
     whole = _describe_record(record, stage=stage, reason=reason, error=_clip(error), attempts=attempts, number=number)
     cut = whole.model_copy(update={"truncated": True})
     own = tuple((name, value) for name, value in record.headers.items() if name != DEAD_LETTER_HEADER)

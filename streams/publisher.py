@@ -19,9 +19,11 @@ from aiokafka.errors import (
 )
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
+from eunoe.schemas.keys import KeyStore
 from eunoe.streams.access import why_unavailable
 from eunoe.streams.admin import list_topics
 from eunoe.streams.record import Message, RecordPlace
+from eunoe.streams.sealed_records import seal_message
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, span
@@ -73,8 +75,10 @@ def traced(message: Message, traceparent: str | None) -> Message:
 class KafkaPublisher:
     """A `eunoe.streams.record.Publisher` over one producer; all in-sync replicas acknowledge."""
 
-    def __init__(self, kafka: KafkaSettings, names: TopicNames) -> None:
+    def __init__(self, kafka: KafkaSettings, names: TopicNames, data_keys: KeyStore | None = None) -> None:
+        """``data_keys``: the keys with which records of derived topics are sealed; `None`: they are plain."""
         self._kafka = kafka
+        self._data_keys = data_keys
         self._names = names
         self._producer: AIOKafkaProducer | None = None
         self._wakeups: dict[str, list[Callable[[], None]]] = {}
@@ -112,6 +116,8 @@ class KafkaPublisher:
         Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived),
         `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
         """
+        if self._data_keys is not None:
+            messages = [await seal_message(message, self._data_keys) for message in messages]
         for message in messages:
             check_message(message)
         topics = " ".join(sorted({message.topic for message in messages}))

@@ -22,6 +22,8 @@ class Record:
     timestamp_ms: int
     """Append time of the broker where it keeps one, otherwise the time of the producer; milliseconds since 1970."""
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    stored: "Record | None" = None
+    """The record as the topic has it, where that is sealed; `None`: as it is."""
 
     @property
     def appended(self) -> datetime:

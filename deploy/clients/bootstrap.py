@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.models import open_compressor, open_embedder, open_language
 from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
 from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
@@ -20,6 +21,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
 from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.index_record import RedisIndexRecord
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.profiles import RedisProfiles
@@ -49,6 +51,8 @@ class Clients:
     index_record: RedisIndexRecord
     redis: RedisClient
     keys: Keys
+    data_keys: CachedKeys | None = None
+    """The keys that stored text is sealed with; `None`: it is plain."""
 
     @property
     def transplants(self) -> RedisTransplants:
@@ -104,17 +108,18 @@ async def open_clients(
     """
     keys = store_keys(settings)
     async with AsyncExitStack() as closing:
+        data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings))
         answers = RedisAnswers(
             redis, keys, ttl_s=None if settings.answer_days is None else int(settings.answer_days * DAY_S)
         )
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)
-        store = RedisStore(redis, keys)
+        store = RedisStore(redis, keys, data_keys=data_keys)
         record = RedisIndexRecord(redis, keys)
         guard = IndexGuard(index, record, store, embedder, STAGES, keys.collection)
         await guard.open()
-        publisher = await closing.enter_async_context(open_publisher(settings))
+        publisher = await closing.enter_async_context(open_publisher(settings, data_keys))
         logged = LoggedAnswers(answers, publisher)
         recorded = WriteOnlyAnswers(logged) if ask_again else logged
         dependencies = Dependencies(
@@ -134,5 +139,16 @@ async def open_clients(
         )
         log_positions, handled = RedisLogPositions(redis, keys), RedisHandledPositions(redis, keys, settings.redis_wait)
         yield Clients(
-            dependencies, store, log_positions, handled, publisher, answers, index, guard, record, redis, keys
+            dependencies,
+            store,
+            log_positions,
+            handled,
+            publisher,
+            answers,
+            index,
+            guard,
+            record,
+            redis,
+            keys,
+            data_keys,
         )

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import RedisStore
 
@@ -30,14 +32,14 @@ async def open_redis(settings: Settings, limit_s: float | None = None) -> AsyncI
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[RedisStore]:
     """The state store without other clients, for commands that only read."""
-    async with open_redis(settings) as redis:
-        yield RedisStore(redis, store_keys(settings))
+    async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
+        yield RedisStore(redis, store_keys(settings), data_keys=data_keys)
 
 
 @asynccontextmanager
-async def open_publisher(settings: Settings) -> AsyncIterator[KafkaPublisher]:
-    """A started publisher, stopped at the end."""
-    publisher = KafkaPublisher(settings.kafka_settings, settings.names)
+async def open_publisher(settings: Settings, data_keys: CachedKeys | None = None) -> AsyncIterator[KafkaPublisher]:
+    """A started publisher, stopped at the end; ``data_keys``: those of the stages, which write derived topics."""
+    publisher = KafkaPublisher(settings.kafka_settings, settings.names, data_keys)
     await publisher.start()
     try:
         yield publisher

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from eunoe.schemas.events import ConversationEvent
+from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ActivityList, StateStore, VectorIndex
 from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.record import Publisher, Record, RecordPlace
@@ -25,6 +26,8 @@ class LiveState:
     activity: ActivityList
     index: VectorIndex | None = None
     """`None` where no Qdrant is set."""
+    data_keys: KeyStore | None = None
+    """The keys that records of derived topics are sealed with; `None`: they are plain."""
 
 
 class GatewayLog(Protocol):

@@ -15,6 +15,7 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.generations import Listed, RedisGenerations, listed
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
@@ -34,6 +35,7 @@ class RedisLiveStates:
     """Called with the names of another generation or log, before it is used."""
     qdrant: QdrantRest | None = None
     absence: RedisAbsence = field(default_factory=RedisAbsence)
+    data_keys: CachedKeys | None = None
     _live: LiveState | None = None
     _names: TopicNames | None = None
     _read_at: float = float("-inf")
@@ -58,7 +60,7 @@ class RedisLiveStates:
         """The state of a generation, to be read."""
         with self.absence.noticed():
             found = await settings_in(self._book(), self.settings.model_copy(update={"generation": generation}))
-        return RedisStore(self.redis, store_keys(found))
+        return RedisStore(self.redis, store_keys(found), data_keys=self.data_keys)
 
     def _book(self) -> RedisGenerations:
         return RedisGenerations(self.redis, self.settings.prefix)
@@ -72,9 +74,10 @@ class RedisLiveStates:
             self._live = LiveState(
                 generation=found.names.generation,
                 epoch=found.log_epoch,
-                store=RedisStore(self.redis, keys),
+                store=RedisStore(self.redis, keys, data_keys=self.data_keys),
                 activity=RedisActivityList(self.redis, keys),
                 index=None if self.qdrant is None else QdrantIndex(self.qdrant, keys),
+                data_keys=self.data_keys,
             )
             self._names = found.names
         self._read_at = monotonic()

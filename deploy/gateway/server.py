@@ -15,6 +15,7 @@ from aiohttp import web
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.connect import wakeups_url
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
@@ -79,6 +80,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
     if settings.broker.embedded:
         await _patiently(lambda: refuse_ordinary_broker(settings.kafka_settings), settings)
     async with AsyncExitStack() as closing:
+        data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings, settings.gateway.redis_seconds))
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
         moving = MovingLog(settings)
@@ -86,7 +88,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         if (url := wakeups_url(settings)) is not None:
             closing.push_async_callback(_cancelled, asyncio.create_task(receive_wakeups(url, moving.notify)))
         absence = RedisAbsence()
-        states = RedisLiveStates(settings, redis, moving.move, qdrant, absence)
+        states = RedisLiveStates(settings, redis, moving.move, qdrant, absence, data_keys)
         gateway = Gateway(
             settings=settings.gateway,
             prefix=settings.prefix,

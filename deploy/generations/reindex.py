@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from eunoe.deploy.clients.bootstrap import Clients, open_qdrant
-from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.clients.shared import open_redis, open_store, store_keys
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
@@ -16,7 +16,6 @@ from eunoe.workers.derive.index_audit import Disagreement, compare_index, missin
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.index_record import RedisIndexRecord, lost_reason
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisStore
 
 AT_ONCE: Final = 8
 """Conversations handled at once; few, to leave the servers to the workers."""
@@ -96,8 +95,8 @@ async def check_index_whole(settings: Settings) -> None:
     """
     await check_index_there(settings)
     name, keys = settings.names.generation, store_keys(settings)
-    async with open_redis(settings) as redis, open_qdrant(settings) as client:
-        index, store = QdrantIndex(client, keys), RedisStore(redis, keys)
+    async with open_store(settings) as store, open_qdrant(settings) as client:
+        index = QdrantIndex(client, keys)
         lacking, points = 0, 0
         conversations = await store.conversations()
         for at in range(0, len(conversations), AT_ONCE):

@@ -225,6 +225,7 @@ METRICS: Final = (
     Definition("eunoe_events_total", ("stage",), "Records handled", _of_stage("events")),
     Definition("eunoe_ignored_total", ("stage",), "Of these, applied before: redelivered", _of_stage("ignored")),
     Definition("eunoe_expired_total", ("stage",), "Of these, asks too old to be answered", _of_stage("expired")),
+    Definition("eunoe_erased_total", ("stage",), "Of these, erased: their key was destroyed", _of_stage("erased")),
     Definition("eunoe_given_back_total", ("stage",), "Records given back unacknowledged", _given_back),
     Definition("eunoe_commits_total", ("stage",), "Decisions committed", _of_stage("commits")),
     Definition("eunoe_fenced_total", ("stage",), "Commits refused: another process was first", _of_stage("fenced")),

@@ -103,6 +103,7 @@ class StageFactory:
             continuity=self._continuities.get(spec.name),
             standing=self.standing(spec.name),
             self_test=self_test(self.clients.dependencies, spec.name),
+            data_keys=self.clients.data_keys,
         )
 
     def standing_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:

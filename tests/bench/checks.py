@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.models import open_embedder
+from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError
@@ -18,7 +19,6 @@ from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisStore
 from tests.bench.load import LoadPlan, rounds
 from tests.bench.rig import Rig, start_model_server
 
@@ -37,9 +37,8 @@ async def check_run(rig: Rig, plan: LoadPlan) -> list[ConversationState]:
         raise WrongResult(f"{letters} events were dead-lettered")
     if rig.restarts():
         raise WrongResult(f"workers were restarted {rig.restarts()} times")
-    async with open_qdrant(rig.settings) as client:
-        index = QdrantIndex(client, rig.names)
-        states = await read_states(RedisStore(rig.redis, rig.names), index, plan.keys)
+    async with open_qdrant(rig.settings) as client, open_store(rig.settings) as store:
+        states = await read_states(store, QdrantIndex(client, rig.names), plan.keys)
     _check_states(states, plan.keys)
     return states
 

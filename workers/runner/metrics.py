@@ -84,6 +84,8 @@ class StageMeter:
     """Of these, the records that were applied before: redelivered, or sent twice."""
     expired: int = 0
     """Of these, requests dropped unanswered: they are older than their ledgers are kept."""
+    erased: int = 0
+    """Of these, records passed over: the key that they are sealed with was destroyed."""
     commits: int = 0
     """Decisions committed."""
     fenced: int = 0

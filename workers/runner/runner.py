@@ -17,11 +17,14 @@ from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
+from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ParkingLot
+from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.position import is_copy, record_position
 from eunoe.streams.record import Lease, Record, Revoked
+from eunoe.streams.sealed_records import open_record
 from eunoe.streams.tracing import current, processing, span
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
@@ -71,6 +74,7 @@ class Runner:
         standing: StandingConversations | None = None,
         self_test: SelfTest | None = None,
         continuity: Continuity | None = None,
+        data_keys: KeyStore | None = None,
     ) -> None:
         """``outages``, ``skips``: shared by all runners of a process. ``now``: the time by which requests grow old."""
         self._spec = spec
@@ -87,6 +91,7 @@ class Runner:
         self._suspects: dict[str, int] = {}
         self._decider = Decider(spec, stage, settings, sender.meter, self_test)
         self._continuity = continuity
+        self._data_keys = data_keys
         self._committer = Committer(sender, place, continuity)
         self._observer = Observer(spec, sender.meter, now)
         self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes, self._observer)
@@ -146,7 +151,12 @@ class Runner:
             await self._handle_once(record, lease)
 
     async def _handle_once(self, record: Record, lease: Lease) -> None:
-        ordered = self._read(record)
+        opened = await self._open(record)
+        if opened is None:
+            self._meter.erased += 1
+            return
+        ordered = opened if isinstance(opened, Rejection) else self._read(opened)
+        record = record if isinstance(opened, Rejection) else opened
         if isinstance(ordered, Rejection):
             await self._dead_letter(record, ordered)
         elif isinstance(ordered, Promotion):
@@ -157,6 +167,18 @@ class Runner:
             self._drop(record)
         elif ordered is not None:
             await self._apply(ordered, record, lease)
+
+    async def _open(self, record: Record) -> Record | Rejection | None:
+        """The record unsealed; `None` for one whose key was destroyed. One that an operator passes over stays sealed.
+
+        Raises `Unavailable` where its key is missing.
+        """
+        if self._skips.reason(record) is not None:
+            return record
+        try:
+            return await open_record(record, self._data_keys)
+        except ContractError as error:
+            return Rejection(reason=error.reason, error=str(error))
 
     def _is_expired(self, ordered: OrderedEvent) -> bool:
         """Whether the ledger of this request may be gone, so that nothing tells whether it was answered."""

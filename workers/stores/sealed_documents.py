@@ -85,8 +85,7 @@ class SealedDocuments:
             return id_, text
         name = sealed_name(key, id_) if shelf.worded else id_
         plain = orjson.dumps([id_, text]) if shelf.worded else text.encode()
-        place = (shelf.conversation, shelf.name, name)
-        return name, MARK + bytes.fromhex(key.id) + seal(key, plain, place, deflate=False)
+        return name, _head(key) + seal(key, plain, (shelf.conversation, shelf.name, name), deflate=False)
 
     async def names(self, shelf: Shelf, ids: Sequence[str]) -> Sequence[str]:
         """The ids under which documents of a shelf may be stored: sealed ones first, then plain ones."""
@@ -139,6 +138,13 @@ class SealedDocuments:
         return Unavailable(
             f"{self._store} holds sealed documents: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were", self._store
         )
+
+
+def _head(key: DataKey) -> bytes:
+    found: bytes | None = key.derived.get("head")
+    if found is None:
+        found = key.derived["head"] = MARK + bytes.fromhex(key.id)
+    return found
 
 
 def _is_sealed(value: bytes) -> bool:

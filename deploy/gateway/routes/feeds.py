@@ -23,6 +23,7 @@ from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
+from eunoe.streams.sealed_records import open_record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 
@@ -123,13 +124,15 @@ async def _ending(call: Call, place: FeedPlace, fault: Unavailable) -> bytes:
 
 async def _remembered(call: Call, record: Record) -> bytes | None:
     """The event of a record, as JSON; `None` where it tells of no session."""
+    live = await call.live()
     try:
-        event = decode(record.value)
+        opened = await open_record(record, live.data_keys)
+        event = None if opened is None else decode(opened.value)
     except ContractError:
         return None
     if not isinstance(event, MemoriesChanged | SessionSkipped):
         return None
-    applied = (await read_progress((await call.live()).store, event.key)).applied
+    applied = (await read_progress(live.store, event.key)).applied
     if isinstance(event, SessionSkipped):
         told = RememberedSession(
             conversation_id=event.conversation_id, session=event.session, changes={}, skipped=True, applied=applied

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients, open_qdrant
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
@@ -29,6 +30,7 @@ from eunoe.schemas.ports import HandledPositions, LogPositions, ReadPartition
 from eunoe.streams.position import split_position
 from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record
+from eunoe.streams.sealed_records import open_record
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
@@ -101,9 +103,9 @@ async def _copy(
 ) -> tuple[LogRead, dict[str, Timer]]:
     """Copy the handled offsets of the log, then every conversation, then the timers."""
     (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
-    async with open_redis(source) as redis, open_qdrant(source) as qdrant:
+    async with open_data_keys(source) as data_keys, open_redis(source) as redis, open_qdrant(source) as qdrant:
         keys = store_keys(source)
-        store, log_positions = RedisStore(redis, keys), RedisLogPositions(redis, keys)
+        store, log_positions = RedisStore(redis, keys, data_keys=data_keys), RedisLogPositions(redis, keys)
         handled = RedisHandledPositions(redis, keys)
         transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
         read = await _handled(log_positions, handled, partitions, source.log_epoch)
@@ -140,13 +142,17 @@ async def _fill(source: Settings, topic: Topic, spool: Spool, report: ReportCoun
     batch: list[Record] = []
     done = 0
     spool.create()
-    async for record in read_all(source.kafka_settings, source.names, topic):
-        batch.append(record)
-        done += 1
-        if len(batch) >= _BATCH:
-            spool.add(batch)
-            batch.clear()
-            report(done)
+    async with open_data_keys(source) as data_keys:
+        async for stored in read_all(source.kafka_settings, source.names, topic):
+            record = await open_record(stored, data_keys)
+            if record is None:  # erased
+                continue
+            batch.append(record)
+            done += 1
+            if len(batch) >= _BATCH:
+                spool.add(batch)
+                batch.clear()
+                report(done)
     spool.add(batch)
     spool.finish()
 

@@ -1,0 +1,69 @@
+"""Records whose values are sealed with the data key of their conversation; a header names the key.
+
+The envelope is bound to the logical topic and the record's key. Type and schema version lie inside it, under the same
+seal. Records without the header are plain, and are read as they are.
+"""
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.keys import Destroyed, KeyStore
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.record import Message, Record
+from eunoe.streams.sealing import Tampered, seal, unseal
+from eunoe.streams.topics import TOPICS, Topic
+
+SEALED_HEADER: Final = "eunoe-enc"
+"""``1:<id of the data key>``; 1 is the version of the envelope."""
+SEALED_TOPICS: Final = frozenset(topic for topic, spec in TOPICS.items() if spec.derived)
+"""Topics that stages alone write and read. Clients read the others, which stay plain."""
+
+_HEADER: Final = re.compile(rb"1:([0-9a-f]{32})")
+_KEYS: Final = "the key store"
+
+
+async def seal_message(message: Message, keys: KeyStore) -> Message:
+    """The message with its value sealed, where its topic is; one that is sealed already stays as it is.
+
+    Raises `Unavailable` when the key store does not answer.
+    """
+    named = any(name == SEALED_HEADER for name, _ in message.headers)
+    if named or message.key is None or Topic(message.topic) not in SEALED_TOPICS:
+        return message
+    key = await keys.current(message.key.decode())
+    header = (SEALED_HEADER, f"1:{key.id}".encode())
+    value = seal(key, message.value, _place(message.topic, message.key), deflate=True)
+    return replace(message, value=value, headers=(*message.headers, header))
+
+
+async def open_record(record: Record, keys: KeyStore | None) -> Record | None:
+    """The record with its value as it was before it was sealed; `None` where its key was destroyed: pass over it.
+
+    Raises `ContractError` (``invalid``) for a changed, moved or forged record, `Unavailable` for a missing key and
+    where no key store is set: wait, never skip.
+    """
+    header = record.headers.get(SEALED_HEADER)
+    if header is None:
+        return record
+    named = _HEADER.fullmatch(header)
+    if named is None or record.key is None:
+        raise ContractError(DeadLetterReason.INVALID, f"header {SEALED_HEADER}: expected 1:<key id> and a record key")
+    if keys is None:
+        where = f"{record.topic}/{record.partition}@{record.offset}"
+        raise Unavailable(f"{where} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were", _KEYS)
+    key = await keys.get(named[1].decode())
+    if isinstance(key, Destroyed):
+        return None
+    try:
+        value = unseal(key, record.value, _place(record.topic, record.key))
+    except Tampered as fault:
+        raise ContractError(DeadLetterReason.INVALID, str(fault)) from None
+    headers = {name: text for name, text in record.headers.items() if name != SEALED_HEADER}
+    return replace(record, value=value, headers=headers, stored=record)
+
+
+def _place(topic: str, key: bytes) -> tuple[str, ...]:
+    return str(topic), key.decode(errors="surrogateescape")
