@@ -168,7 +168,7 @@ class LocalStack:
         self._closing.push_async_callback(self._wakeups.close)
 
     def wake(self, notify: Callable[[], None]) -> None:
-        """Call ``notify`` when the broker takes records, at most twice a second; other processes are told by Valkey."""
+        """Call ``notify`` when the broker takes records, if it was idle; other processes are told by Valkey."""
         if self._wakeups is None:
             raise RuntimeError("stack not started")
         self._wakeups.listen(notify)

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 CHANNEL: Final = "eunoe:records"
-EVERY_S: Final = 0.5
-"""Least time between two wakeups. A consumer that was woken polls fast for much longer."""
+EVERY_S: Final = 5.0
+"""Least time between two wakeups; a consumer that was woken is not idle for twice as long."""
 _RETRY_S: Final = 1.0
 
 

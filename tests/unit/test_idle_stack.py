@@ -113,6 +113,7 @@ async def test_wakeups_reach_this_process_at_once_and_not_more_often_than_needed
         wakeups.send()
     await wakeups.close()
     assert woken == [100.0, 100.0 + EVERY_S]
+    assert 2 * EVERY_S <= IDLE_AFTER_S  # who is woken does not rest before the next wakeup
 
 
 async def test_the_event_loop_is_sampled_seldom_while_there_is_nothing_to_do():

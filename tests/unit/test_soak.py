@@ -83,6 +83,12 @@ def test_records_that_pile_up_are_named():
     assert failed(record) == ["records left, median of the last quarter"]
 
 
+def test_the_burst_of_sessions_that_end_with_the_traffic_is_not_compared():
+    record = steady()
+    record.fresh += [Timed(SECONDS + 8, 8.0) for _ in range(5)]
+    assert failed(record) == []
+
+
 def test_a_run_without_an_answer_does_not_hold():
     assert failed(SoakRecord()) == ["asks, 95 %, ms", "session to memory, 95 %, s"]
 

@@ -54,7 +54,8 @@ def _bound(what: str, found: float | None, limit: float) -> Judgement:
 
 def _steady(what: str, timed: Sequence[Timed], seconds: float, growth: tuple[float, float], factor: float) -> Judgement:
     ordered = sorted(timed, key=lambda one: one.at_s)
-    quarters = (between(ordered, seconds / 4, seconds / 2), between(ordered, seconds * 3 / 4, float("inf")))
+    # after the traffic all open sessions end at once: that burst is no part of the comparison
+    quarters = (between(ordered, seconds / 4, seconds / 2), between(ordered, seconds * 3 / 4, seconds))
     before, after = ([took * factor for took in quarter] for quarter in quarters)
     return _grown(f"{what}, second quarter to last", before, after, growth)
 
