@@ -188,7 +188,7 @@ test-browser-brief: test-browser  ## its core: each view, the most telling ones 
 .PHONY: pictures
 pictures: ARGS += -k 'is_shown or leads_to or someone_new or 10_000'
 pictures: test-browser  ## pictures of the page into reports/page, and those of the README into deploy/docs/pictures
-	cp reports/page/why-light.png deploy/docs/pictures/why.png
+	cp reports/page/asked-light.png deploy/docs/pictures/why.png
 	cp reports/page/sessions-dark.png deploy/docs/pictures/sessions.png
 
 .PHONY: test-servers

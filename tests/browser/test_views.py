@@ -144,6 +144,23 @@ async def test_someone_new_finds_out_why_a_reply_is_what_it_is(window: Window) -
     await page.locator(".lines .cited").wait_for()
 
 
+async def test_where_mina_lives_is_quoted_and_what_was_left_out_is_named(window: Window) -> None:
+    """Four clicks to the utterance; no memory was formed of it, and the page says so."""
+    page = window.page
+    await window.open()
+    await page.get_by_role("link", name=DEMO).click()
+    await page.get_by_role("tab", name="ask").click()
+    await page.get_by_label("Question").fill(QUESTION)
+    await page.get_by_role("button", name="Ask", exact=True).click()
+    await window.sees("five minutes from the beach in Matosinhos")
+    await window.sees("No memory rests on these lines")
+    await page.get_by_text("Found, but left out").click()
+    await page.get_by_text("ranked below all that is shown").first.wait_for()
+    await page.locator("blockquote a").first.click()
+    await page.locator(".lines .cited").wait_for()
+    await window.sees("known since")
+
+
 async def test_recall_only_shows_memory_and_asks_no_model(window: Window) -> None:
     await show(window, "ask")
     await window.page.get_by_role("button", name="Recall only").click()
