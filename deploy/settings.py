@@ -183,6 +183,12 @@ class Settings(StageSettings, BaseSettings):
     )
     qdrant_api_key: Annotated[SecretStr | None, Tier.SET] = Field(default=None, description="Qdrant's API key")
 
+    erasures: Annotated[SecretStr | None, Tier.SET] = Field(
+        default=None,
+        description="The ledger of erasures: a file (one machine) or the URL of a Redis of its own; kept apart from"
+        " all backups",
+    )
+
     # names
     prefix: Annotated[str, Tier.SET] = Field(
         default="eunoe", pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Prefix of all names"

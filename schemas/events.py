@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from eunoe.schemas.base import Contract, Identifier, Name, Text, Time, Value, absent
+from eunoe.schemas.erasure import Asked
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.relations import Relation
 
@@ -152,13 +153,27 @@ class SessionEnded(ConversationEvent):
 
 
 class Erase(ConversationEvent):
-    """A request to erase a conversation or some of its utterances; it is recorded, and not carried out yet."""
+    """A request to erase a conversation or some of its utterances; it is recorded, and an operator carries it out."""
 
     type: Literal["erase"] = "erase"
     request_id: Identifier
     at: Time
     utterance_ids: tuple[Identifier, ...] = ()
     """Empty means the whole conversation."""
+
+
+class UtteranceErased(ConversationEvent):
+    """The placeholder of an erased utterance, where a conversation is derived again; never a record of a topic."""
+
+    type: Literal["utterance_erased"] = "utterance_erased"
+    utterance_id: Identifier
+    """A hash of its id."""
+    session_id: Identifier | None = None
+    size: int = Field(ge=0)
+    """Bytes of its line as JSON."""
+    text_bytes: int = Field(ge=0)
+    asked: Asked = Asked.NOTHING
+    is_reply: bool = False
 
 
 class GenerationPromoted(Contract):
@@ -273,8 +288,8 @@ class SessionSkipped(SessionEvent):
 class ReplyRequested(SessionEvent):
     """A turn: an utterance with the dialogue of the open session before it, and the ask if it has one."""
 
-    LATEST = 2
-    ADDED: ClassVar = {"opened": 2, "open_sessions": 2}
+    LATEST = 3
+    ADDED: ClassVar = {"opened": 2, "open_sessions": 2, "erased": 3}
 
     type: Literal["reply_requested"] = "reply_requested"
     turn: int | None = None
@@ -291,6 +306,8 @@ class ReplyRequested(SessionEvent):
     """The place of its session among all that were opened, where it is not the number that closes next."""
     open_sessions: tuple[int, ...] | None = absent()
     """The places of all open sessions, where there are others beside it."""
+    erased: bool | None = absent()
+    """Whether the utterance was erased: the turn proposes nothing, and ``question`` says nothing."""
 
 
 class LookedUp(Value):

@@ -21,6 +21,7 @@ from eunoe.schemas.events import (
     SessionSegmented,
     SessionSkipped,
     Utterance,
+    UtteranceErased,
 )
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
 
@@ -33,6 +34,7 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         Utterance,
         SessionEnded,
         Erase,
+        UtteranceErased,
         GenerationPromoted,
         SessionClosed,
         SessionSegmented,

@@ -48,6 +48,8 @@ class Closing(StrEnum):
     """Marked as resolved without an action."""
     REPAIRED = "repaired"
     """Its conversation was derived again from the log."""
+    ERASED = "erased"
+    """The utterances that it tells of were erased."""
 
 
 class LetterClosed(Value):

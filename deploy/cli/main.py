@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "dead-letters": "List and show dead-lettered records, retry them, mark them resolved.",
     "skip": "Pass over a record that a stage cannot handle: it becomes a dead letter, and its partition goes on.",
     "repair": "Derive a conversation again from the log and replace its stored state, while workers run.",
+    "erase": "Erase utterances, a session, a conversation or all of a tenant's: as if they had never been said.",
     "reindex": "Write the points that Qdrant lacks again from Redis, while workers run.",
     "rebuild": "Build a new generation of the memory from the log, while the live one keeps answering.",
     "diff": "Compare two generations: memories, segments, links, trees, retrieval.",

@@ -10,6 +10,7 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.exits import Exit
@@ -61,7 +62,7 @@ async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
     partitions = await check_partitions(settings.kafka_settings, settings.names)
     async with open_clients(settings) as clients, open_redis(settings) as redis:
         transplants = RedisTransplants(clients.store, redis, store_keys(settings))
-        repairer = Repairer(settings, clients, transplants, partitions)
+        repairer = Repairer(settings, clients, transplants, partitions, await read_erased(settings))
         found = []
         for each in await repairer.held() if key is None else [key]:
             with ProgressBars(quiet=quiet, transient=True) as bars:

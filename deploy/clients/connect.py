@@ -52,6 +52,7 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
             "qdrant_url": urls.qdrant_url,
             "qdrant_api_key": None if urls.qdrant_api_key is None else SecretStr(urls.qdrant_api_key),
             "epoch": urls.epoch,
+            "erasures": None if urls.erasures is None else SecretStr(urls.erasures),
             "broker": broker,
         }
     )
@@ -72,9 +73,12 @@ def environment(settings: Settings) -> dict[str, str]:
     log = {} if settings.log is None else {"EUNOE_LOG": str(settings.log)}
     api_key = reveal(settings.qdrant_api_key)
     key = {} if api_key is None else {"EUNOE_QDRANT_API_KEY": api_key}
+    ledger = reveal(settings.erasures)
+    erasures = {} if ledger is None else {"EUNOE_ERASURES": ledger}
     return {
         **generation,
         **log,
+        **erasures,
         "EUNOE_KAFKA": settings.kafka or "",
         "EUNOE_REDIS_URL": reveal(settings.redis_url) or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",

@@ -11,6 +11,7 @@ from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import ChangeKind, Memory, Segment
 from eunoe.schemas.ports import StateStore
+from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head, OpenSession, rows_of
 from eunoe.workers.intake.sessions import CLOSED, HEAD, LINES, NAMES, ClosedSession, SessionName
 from eunoe.workers.registry import STAGES
@@ -78,7 +79,7 @@ async def session_ids(store: StateStore, key: str, sessions: Sequence[int]) -> d
 async def open_lines(store: StateStore, key: str, session: OpenSession) -> tuple[Line, ...]:
     """The lines of an open session, which is bounded."""
     rows = await store.fetch(INTAKE, key, LINES, list(rows_of(session)))
-    return tuple(Line.from_json(text) for text in rows if text is not None)
+    return tuple(Line.from_json(text) for text in rows if text not in (None, ERASED_LINE))
 
 
 def status_of(session: int, progress: Progress) -> SessionStatus:

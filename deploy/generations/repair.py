@@ -1,7 +1,7 @@
 """Repair: derives a conversation again from the log and replaces its stored state."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
@@ -10,6 +10,7 @@ from eunoe.deploy.observability.counters import model_document
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason, ReplyRequested
 from eunoe.schemas.ports import ReadPartition, StoredConversation
@@ -66,6 +67,10 @@ class Repairer:
     clients: Clients
     transplants: RedisTransplants
     partitions: int
+    erased: Mapping[str, ErasedPart] = field(default_factory=dict)
+    """Key → what is erased of the conversation."""
+    fences_intake: bool = False
+    """Whether a decision that intake has in hand is refused, too: it may hold lines that are erased."""
 
     async def held(self) -> list[str]:
         """The keys of the conversations with held dead letters, sorted."""
@@ -82,14 +87,21 @@ class Repairer:
         calls = self._calls()
         for _ in range(TRIES):
             intake = await self._intake(key)
-            records = await self._records(key, intake)
-            if not records:
+            records, _ = await self._records(key, intake)
+            if not records and key not in self.erased:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
             derived = await self._derive(key, records, report)
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
-            if await self.transplants.swap(key, TABLES, _fencing(derived.standing, live), intake):
+            standing = _fencing(derived.standing, live)
+            if self.fences_intake:
+                standing = _fencing_intake(standing, live[INTAKE])
+            if await self.transplants.swap(key, TABLES, standing, intake):
                 return await self._follow(derived, live, len(records), calls)
         raise Unavailable(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
+
+    async def read(self, key: str) -> tuple[list[Record], int]:
+        """The records of a conversation that intake has handled, and the position up to which it has."""
+        return await self._records(key, await self._intake(key))
 
     async def _intake(self, key: str) -> Ledger:
         """The ledger of intake, after its outbox has been sent."""
@@ -98,18 +110,22 @@ class Repairer:
             await self.clients.sender.send(scope, ledger.outbox)
         return ledger
 
-    async def _records(self, key: str, intake: Ledger) -> list[Record]:
-        """The records of the conversation that intake has handled; it will handle the others after the repair."""
+    async def _records(self, key: str, intake: Ledger) -> tuple[list[Record], int]:
+        """The records of the conversation that intake has handled; it will handle the others after the repair.
+
+        Then the position of the last record that it has handled.
+        """
         partition = partition_of(key.encode(), self.partitions)
         reader = ReadPartition(INTAKE, Topic.CONVERSATIONS, partition)
         shown = await self.clients.handled_positions.stored(reader)
         handled = max(intake.applied, *(at.position for at in shown.values()))
         kafka, names = self.settings.kafka_settings, self.settings.names
-        return [
+        records = [
             record
             async for record in read_partition(kafka, names, Topic.CONVERSATIONS, partition)
             if record.key == key.encode() and 0 < _position(record, self.settings.log_epoch) <= handled
         ]
+        return records, handled
 
     async def _derive(self, key: str, records: Sequence[Record], report: ReportProgress) -> Derived:
         at = 0
@@ -121,7 +137,7 @@ class Repairer:
 
         settings = replace(self.settings.runner, failures=FailureLimit(share=1.0))
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
-        return await deriver.derive(key, records, self.settings.log_epoch, one_more)
+        return await deriver.derive(key, records, self.settings.log_epoch, one_more, self.erased.get(key))
 
     async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
         """The steps after the swap; idempotent, so that an interrupted repair can be repeated."""
@@ -212,6 +228,13 @@ def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredCon
         if stage != INTAKE
     }
     return replace(standing, ledgers={**standing.ledgers, **ledgers})
+
+
+def _fencing_intake(standing: StoredConversation, live: Ledger) -> StoredConversation:
+    """The state with a ledger that fences a decision of intake; what intake has handled it never handles again."""
+    derived = standing.ledgers[INTAKE]
+    ledger = replace(derived, applied=max(derived.applied, live.applied), lates=max(derived.lates, live.lates) + 1)
+    return replace(standing, ledgers={**standing.ledgers, INTAKE: ledger})
 
 
 def _over(point: Point, there: Mapping[str, int]) -> Point:

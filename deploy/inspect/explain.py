@@ -11,6 +11,7 @@ from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Provenance, Reply
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import read_session_segments
+from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head, rows_of
 from eunoe.workers.intake.sessions import HEAD, LINES
 from eunoe.workers.update.memories import SessionSteps
@@ -216,7 +217,7 @@ async def _open_lines(store: StateStore, key: str) -> list[Line]:
     (text,) = await store.fetch("intake", key, HEAD, [HEAD])
     ids = [] if text is None else [row for one in Head.from_json(text).open for row in rows_of(one)]
     rows = await store.fetch("intake", key, LINES, ids) if ids else []
-    return [Line.from_json(row) for row in rows if row is not None]
+    return [Line.from_json(row) for row in rows if row not in (None, ERASED_LINE)]
 
 
 async def _histories(

@@ -9,6 +9,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.segments import SEGMENTS
+from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head
 from eunoe.workers.intake.sessions import HEAD, LINES
 from eunoe.workers.link.graph import Edge
@@ -53,7 +54,7 @@ async def view_conversation(store: StateStore, key: str) -> ConversationView | N
         key=key,
         head=Head.from_json(head),
         remembered=await remembered_session(store, key),
-        open_lines=len(await store.scan("intake", key, LINES)),
+        open_lines=sum(row != ERASED_LINE for row in (await store.scan("intake", key, LINES)).values()),
         segments=tuple(segments),
     )
 

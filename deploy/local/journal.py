@@ -25,13 +25,14 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import Field, ValidationError
 
+from eunoe.deploy.local.kept import write_durably
 from eunoe.deploy.local.private import open_private
 from eunoe.schemas.base import Time, Value, write_time
 from eunoe.schemas.errors import Refused
@@ -211,6 +212,11 @@ async def _send(batch: _Batch, publisher: Publisher, done: int) -> int:
 def _report(progress: Progress | None, done: int, total: int) -> None:
     if progress is not None:
         progress(done, total)
+
+
+def write_entries(directory: Path, partition: int, entries: Iterable[JournalEntry]) -> None:
+    """Replace the file of a partition in one step; no journal may have it open to append."""
+    write_durably(directory / f"{partition}.jsonl", b"".join(map(_write_line, entries)))
 
 
 def _write_line(entry: JournalEntry) -> bytes:

@@ -26,6 +26,8 @@ class StackUrls(Value):
     """Number of this start of the data directory: 1, 2, 3 …"""
     pid: int
     """Id of the process that owns the servers."""
+    erasures: str | None = None
+    """File of the ledger of erasures; `None` where the stack was started by an earlier version."""
     gateway: str | None = None
     """URL of the HTTP gateway; `None` where none runs."""
 

@@ -21,6 +21,8 @@ from eunoe.deploy.local.private import make_private
 from eunoe.deploy.local.servers import PortTaken, Server, ServerProcess, qdrant, tansu, valkey
 from eunoe.deploy.local.wakeups import Wakeups
 
+LEDGER = Path("erasures", "ledger.sqlite")
+"""The ledger of erasures in the data directory: to be kept, and backed up apart from everything else."""
 _SWEEP_SECONDS = 15.0
 _PORT_TRIES = 5
 
@@ -162,6 +164,7 @@ class LocalStack:
             qdrant_api_key=key,
             epoch=epoch,
             pid=os.getpid(),
+            erasures=str(self._directory / LEDGER),
         )
         self._closing.callback(remove_notice, self._directory)
         self._wakeups = Wakeups(self._urls.redis_url)

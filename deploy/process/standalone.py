@@ -6,16 +6,19 @@ replay. Stop: all stages drained, the journal complete, and last the marker of a
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunoe.deploy.clients.connect import environment, on_stack
+from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
-from eunoe.deploy.clients.shared import open_publisher, store_keys
+from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
+from eunoe.deploy.local.journal_erasing import erase_from_journal
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.ports import HOST, free_port
@@ -24,11 +27,17 @@ from eunoe.deploy.observability.index_watch import report_lost_index
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import KEYS_FILE, Settings
+from eunoe.schemas.decisions import Ledger
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics, lag
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.erased import start_of
+from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis_transplants import RedisTransplants
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +119,14 @@ async def open_standalone(
 
 
 async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, report: ReportProgress) -> Journal:
-    """Discard derived state after an unclean stop, then replay the journal."""
+    """Take what was erased out of the journal, discard derived state after an unclean stop, replay the journal."""
+    erased = await read_erased(settings)
+    erase_from_journal(kept.journal, erased)
     journal = Journal(kept.journal)
     if not stack.clean_start:
         log.warning("the last stop was not clean: rebuilding memory from %d journalled events", len(journal))
         await discard_derived_state(stack.urls, store_keys(settings))
+        await _begin_erased(settings, erased)
     async with open_publisher(settings) as publisher:
         played = await replay(journal, publisher, lambda done, total: report("played back", done, total))
     stands = await topic_size(settings.kafka_settings, settings.names, Topic.CONVERSATIONS)
@@ -124,6 +136,17 @@ async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, report
             " Stop the clients, start again, and let them produce when `eunoe up` says that it is ready"
         )
     return journal
+
+
+async def _begin_erased(settings: Settings, erased: Mapping[str, ErasedPart]) -> None:
+    """Give conversations of which something was erased their numbers, and the ids that are not taken again."""
+    keys = store_keys(settings)
+    async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
+        transplants = RedisTransplants(RedisStore(redis, keys, data_keys=data_keys), redis, keys)
+        for key, part in erased.items():
+            start = start_of(part)
+            assert start is not None
+            await transplants.swap(key, TABLES, start, Ledger())
 
 
 async def _start_workers(settings: Settings, stack: LocalStack, closing: AsyncExitStack) -> tuple[WorkerProcess, ...]:

@@ -7,12 +7,13 @@ ones. The progress of an interrupted attempt is stored nowhere else: `LogMove.lo
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.records import begins, belongs, copied, forwarded, source_of
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason, GenerationPromoted
 from eunoe.schemas.versions import ContractError
@@ -21,6 +22,7 @@ from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.publisher import size_of
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.derive.erased import is_erased
 
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -59,6 +61,8 @@ class LogMove:
     """The generation that reads the target and will answer."""
     nonce: str
     """Nonce by which intake recognizes the control record as authorized."""
+    erased: Mapping[str, ErasedPart] = field(default_factory=dict)
+    """Key → what is erased of the conversation: of such a record only the place is copied."""
     report: ReportCount = lambda _taken: None
     """Called with the number of records taken, those of earlier attempts included."""
     taken: int = 0
@@ -147,9 +151,13 @@ class LogMove:
             return None
         with suppress(ContractError):
             if belongs(record, self.source.partitions):
-                return make(record, self.epoch, self.source.log, self.target.partitions)
+                return make(self._without_erased(record), self.epoch, self.source.log, self.target.partitions)
         self.left_out += 1
         return None
+
+    def _without_erased(self, record: Record) -> Record:
+        part = self.erased.get((record.key or b"").decode(errors="replace")) if self.erased else None
+        return replace(record, value=b"") if is_erased(record, part, self.epoch) else record
 
     async def _add(self, record: Record, message: Message) -> None:
         assert message.partition is not None

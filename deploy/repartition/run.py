@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
 from eunoe.deploy.generations.promotion import caught_up
@@ -205,6 +206,7 @@ class RepartitionJob:
             move.source.log_epoch,
             self._row.name,
             await self._book.announce(self._row.name),
+            await read_erased(move.source),
             lambda taken: self._report(RebuildProgress("log copied", taken, max(total, taken))),
         )
         await self._logs.look(strict=self._row.state is not GenerationState.MOVING)

@@ -37,6 +37,7 @@ MEMORY = {
 }  # fmt: skip
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "utterance_erased": {"conversation_id": "c", "utterance_id": "erased-1", "size": 90, "text_bytes": 9},
     "utterance": {"conversation_id": "c", **LINE, "text": "안녕 👋", "ask": ASK, "session_id": None},
     "session_ended": {"conversation_id": "c", "session_id": "s", "at": "2026-03-01T09:30:00.25+09:00"},
     "erase": {"conversation_id": "c", "request_id": "r", "at": AT, "utterance_ids": ["u1"]},

@@ -85,6 +85,7 @@ def test_the_address_of_a_broker_has_no_login(kafka: str) -> None:
 SECRETS = (
     "EUNOE_REDIS_URL", "EUNOE_QDRANT_API_KEY", "EUNOE_BROKER__SASL_PASSWORD", "EUNOE_MCP__KEY", "EUNOE_TRACES__SECRET",
     "EUNOE_KEYS__STORE", "EUNOE_KEYS__KEK",
+    "EUNOE_ERASURES",
 )  # fmt: skip
 
 

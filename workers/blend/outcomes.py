@@ -11,6 +11,7 @@ from eunoe.workers.blend.turn import NO_PROVENANCE, Blend
 
 NOT_READY = "memory of the session before was not ready in time"
 NO_EVIDENCE = "the last two utterances are no evidence"
+ERASED = "its utterance was erased"
 NO_INSIGHT = "the last two utterances tell nothing that is worth remembering"
 
 

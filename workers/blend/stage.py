@@ -8,7 +8,15 @@ from eunoe.schemas.events import Insight, LookedUp, ReplyRequested
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.sizes import latest_that_fit
 from eunoe.workers.blend.blender import Blender
-from eunoe.workers.blend.outcomes import NO_EVIDENCE, NO_INSIGHT, NOT_READY, empty_proposal, proposal, reply_contexts
+from eunoe.workers.blend.outcomes import (
+    ERASED,
+    NO_EVIDENCE,
+    NO_INSIGHT,
+    NOT_READY,
+    empty_proposal,
+    proposal,
+    reply_contexts,
+)
 from eunoe.workers.blend.prompt import MAX_QUESTION_CHARS
 from eunoe.workers.blend.reads import TURNS, Recall, TurnInsights, read_proposals
 from eunoe.workers.blend.settings import BlendSettings
@@ -46,6 +54,8 @@ class BlendStage:
         """
         event = work.event
         before = event.session - 1
+        if event.erased:
+            return Decision(events=(empty_proposal(event, before, ERASED),))
         if work.recorded is not None:
             return _without_memory(event, int(work.recorded))
         known = await findable_session(self._store, work.key) if before else 0

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
-from eunoe.schemas.decisions import Collection, Point, Timer
+from eunoe.schemas.decisions import Collection, Ledger, Point, Timer
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.ports import LogPositions, StoredConversation
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.memory_log import MemoryLog
@@ -17,6 +18,7 @@ from eunoe.streams.position import LAST_EPOCH, Headers, copy_headers
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.derive.erased import start_of, without_erased
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
@@ -76,16 +78,24 @@ class Deriver:
     stages: Sequence[str] = MEMORY_STAGES
 
     async def derive(
-        self, key: str, records: Sequence[Record], epoch: int, done: Callable[[], None] = lambda: None
+        self,
+        key: str,
+        records: Sequence[Record],
+        epoch: int,
+        done: Callable[[], None] = lambda: None,
+        erased: ErasedPart | None = None,
     ) -> Derived:
         """Run the records of ``conversations`` of one key, in log order, to their end.
 
-        ``epoch`` is that of the log that they were read from; ``done`` is called after each record. All count as
-        replayed: no ask is answered. Raises `Unavailable` when a model's endpoint stays away,
+        ``epoch`` is that of the log that they were read from; ``done`` is called after each record. What is ``erased``
+        of the conversation counts as never said. All count as replayed: no ask is answered. Raises `Unavailable` when
+        a model's endpoint stays away,
         `eunoe.streams.memory_log.Deadlock` when a stage waits forever.
         """
         pipeline = self.set_up()
-        for record in records:
+        if (start := start_of(erased)) is not None:
+            await pipeline.store.swap(key, TABLES, start, Ledger())
+        for record in without_erased(records, erased, epoch):
             headers = _copied(record, epoch)
             if headers is not None:
                 pipeline.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from eunoe.schemas.base import Time, Value
+from eunoe.schemas.base import Time, Value, absent
 from eunoe.schemas.decisions import Timer
 
 
@@ -57,6 +57,8 @@ class Head(Value):
     """The number of the last turn passed to `blend`: 1, 2, 3 … over all sessions."""
     turn_closed: int = 0
     """``turn`` when the last session closed."""
+    salt: str | None = absent()
+    """The key of the hashed ids of erased utterances; `None` where nothing was erased."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Write
+from eunoe.schemas.erasure import Asked
 from eunoe.schemas.events import (
     CloseReason,
     DeadLetterReason,
@@ -18,9 +19,11 @@ from eunoe.schemas.events import (
     SessionClosed,
     SessionEnded,
     Utterance,
+    UtteranceErased,
     Wants,
 )
 from eunoe.schemas.identity import content_digest
+from eunoe.workers.intake.erased import ERASED, ERASED_LINE, stand_in, without_ask
 from eunoe.workers.intake.head import Head, OpenSession, own_turns, rows_of
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, needs_lines, turn_events
@@ -35,7 +38,7 @@ HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "cl
 NAMES = "names"
 
 TABLES = StageTables(
-    digested=(HEAD, LINES, CLOSED, ERASURES),
+    digested=(HEAD, LINES, CLOSED, ERASURES, ERASED),
     left_out={
         SEEN: "a window for detecting repeated utterances; nothing is derived from it",
         RING: "the order of that window",
@@ -83,6 +86,8 @@ class IntakeState:
     """The number of the last closed session with the event's session id."""
     last_end: str | None = None
     """The digest of the last end without a session id."""
+    erased: bool = False
+    """Whether the event's utterance id is that of an erased utterance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class IncomingLine:
     text: str
     """The line as JSON."""
     size: int
-    """Bytes of ``text``."""
+    """Bytes of the line as JSON."""
 
     @classmethod
     def of(cls, utterance: Utterance) -> "IncomingLine":
@@ -102,6 +107,12 @@ class IncomingLine:
         line = line_of(utterance)
         text = line.model_dump_json()
         return cls(utterance, line, text, len(text.encode()))
+
+    @classmethod
+    def of_erased(cls, event: UtteranceErased, log_time: datetime) -> "IncomingLine":
+        """The stand-in of an erased utterance, with the size of its line."""
+        utterance = stand_in(event, log_time)
+        return cls(utterance, line_of(utterance), ERASED_LINE, event.size)
 
 
 def digest_of(utterance: Utterance) -> str:
@@ -149,8 +160,13 @@ def sessions_read(head: Head, incoming: IncomingLine, settings: IntakeSettings) 
 def on_utterance(
     known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool = False
 ) -> Decision:
-    """Decide an utterance: record its id, open or close sessions, request the reply it asks for."""
+    """Decide an utterance: record its id, open or close sessions, request the reply it asks for.
+
+    One that was erased is not taken again: without an effect, and without a dead letter, which would hold its text.
+    """
     utterance = incoming.utterance
+    if known.erased:
+        return Decision()
     if len(utterance.text.encode()) > settings.max_text_bytes:
         size = len(utterance.text.encode())
         return _rejected(
@@ -166,6 +182,15 @@ def on_utterance(
     if utterance.ask is not None and not utterance.ask.record:
         return _unrecorded(known, utterance, settings, replayed=replayed)
     return _recorded(known, incoming, log_time, settings, replayed=replayed)
+
+
+def on_erased(
+    known: IntakeState, incoming: IncomingLine, event: UtteranceErased, log_time: datetime, settings: IntakeSettings
+) -> Decision:
+    """Decide the placeholder of an erased utterance: all numbers move as they did with it."""
+    if event.text_bytes > settings.max_text_bytes or known.seen is not None or event.asked is Asked.RECALL:
+        return Decision()
+    return without_ask(on_utterance(known, incoming, log_time, settings, replayed=True))
 
 
 def _rejected(reason: DeadLetterReason, error: str) -> Decision:

@@ -1,6 +1,14 @@
 """Spec of stage intake."""
 
-from eunoe.schemas.events import Erase, ReplyContext, ReplyRequested, SessionClosed, SessionEnded, Utterance
+from eunoe.schemas.events import (
+    Erase,
+    ReplyContext,
+    ReplyRequested,
+    SessionClosed,
+    SessionEnded,
+    Utterance,
+    UtteranceErased,
+)
 from eunoe.workers.intake.idle import IdleCloser
 from eunoe.workers.intake.sessions import TABLES
 from eunoe.workers.intake.settings import IntakeSettings
@@ -28,7 +36,7 @@ def idle_closer(context: BackgroundContext) -> PeriodicTask:
 SPEC = StageSpec(
     name=NAME,
     purpose="Take in the log: open, number and close sessions; hand on asks",
-    consumes=(Utterance, SessionEnded, Erase),
+    consumes=(Utterance, SessionEnded, Erase, UtteranceErased),
     emits=(SessionClosed, ReplyRequested, ReplyContext),
     order=ApplyOrder.POSITION,
     build=build,

@@ -7,9 +7,11 @@ from typing import TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Work
-from eunoe.schemas.events import Erase, Line, SessionEnded, Utterance
+from eunoe.schemas.erasure import hashed_id
+from eunoe.schemas.events import Erase, SessionEnded, Utterance, UtteranceErased
 from eunoe.schemas.ports import Tables
-from eunoe.workers.intake.head import Head, OpenSession, rows_of
+from eunoe.workers.intake.erased import ERASED, lines_of
+from eunoe.workers.intake.head import Head, OpenSession
 from eunoe.workers.intake.overlay import TableOverlay
 from eunoe.workers.intake.sessions import (
     CLOSED,
@@ -24,6 +26,7 @@ from eunoe.workers.intake.sessions import (
     RingSlot,
     SeenUtterance,
     on_erase,
+    on_erased,
     on_session_ended,
     on_utterance,
     ring_slot,
@@ -36,7 +39,7 @@ NAME = "intake"
 
 V = TypeVar("V", bound=Value)
 
-IntakeEvent = Utterance | SessionEnded | Erase
+IntakeEvent = Utterance | UtteranceErased | SessionEnded | Erase
 
 
 class IntakeStage:
@@ -70,9 +73,14 @@ class IntakeStage:
             known = await reader.with_last_end(await reader.known(event.session_id, None))
             known = await reader.with_lines(known, sessions_ended(known.head, event))
             return on_session_ended(known, event, work.log_time, self._settings)
-        incoming = IncomingLine.of(event)
+        if isinstance(event, UtteranceErased):
+            incoming = IncomingLine.of_erased(event, work.log_time)
+        else:
+            incoming = IncomingLine.of(event)
         known = await reader.known(event.session_id, event.utterance_id)
         known = await reader.with_lines(known, sessions_read(known.head, incoming, self._settings))
+        if isinstance(event, UtteranceErased):
+            return on_erased(known, incoming, event, work.log_time, self._settings)
         return on_utterance(known, incoming, work.log_time, self._settings, replayed=work.replayed)
 
 
@@ -97,7 +105,14 @@ class _Reader:
             seen=None if seen is None else seen.digest,
             evicted=None if evicted is None else evicted.utterance_id,
             closed=None if closed is None else closed.session,
+            erased=await self._is_erased(head, utterance_id),
         )
+
+    async def _is_erased(self, head: Head, utterance_id: str | None) -> bool:
+        if head.salt is None or utterance_id is None:
+            return False
+        (row,) = await self.overlay.fetch(NAME, self.key, ERASED, [hashed_id(head.salt, utterance_id)])
+        return row is not None
 
     async def _one(self, table: str, id_: str | None, form: type[V]) -> V | None:
         if id_ is None:
@@ -113,14 +128,14 @@ class _Reader:
         if not sessions:
             return known
         rows = await self.overlay.scan(NAME, self.key, LINES)
-        lines = {one.opened: tuple(Line.from_json(rows[id_]) for id_ in rows_of(one)) for one in sessions}
+        lines = {one.opened: lines_of(one, rows) for one in sessions}
         return replace(known, lines=lines)
 
 
 async def _read_ahead(overlay: TableOverlay, works: Sequence[Work[IntakeEvent]]) -> None:
     """Read concurrently what the events will need one after the other."""
     key, events = works[0].key, [work.event for work in works]
-    utterances = [event.utterance_id for event in events if isinstance(event, Utterance)]
+    utterances = [event.utterance_id for event in events if isinstance(event, Utterance | UtteranceErased)]
     sessions = {event.session_id for event in events if not isinstance(event, Erase)} - {None}
     ends = any(isinstance(event, SessionEnded) for event in events)
     await asyncio.gather(

@@ -15,6 +15,7 @@ from eunoe.schemas.events import (
     SessionEvent,
     SessionSkipped,
     Utterance,
+    UtteranceErased,
 )
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -109,7 +110,10 @@ def read_record(record: Record, spec: StageSpec, place: LogPlace) -> OrderedEven
 
 
 def _misplaced(event: Contract, record: Record, place: LogPlace) -> Rejection | None:
-    if type(event) not in TOPICS[Topic(record.topic)].carries or not isinstance(event, ConversationEvent):
+    # the placeholder of an erased utterance stands where that stood: only a copy of the log has such a place
+    is_placeholder = isinstance(event, UtteranceErased) and is_copy(record)
+    carried = type(event) in TOPICS[Topic(record.topic)].carries or is_placeholder
+    if not carried or not isinstance(event, ConversationEvent):
         return Rejection(
             reason=DeadLetterReason.UNKNOWN_TYPE, error=f"{event.type_tag()} does not belong into {record.topic}"
         )

@@ -144,6 +144,16 @@ def closed_logs_key(prefix: str) -> str:
     return f"{prefix}:_closed-logs"
 
 
+def erasures_key(prefix: str, kind: str) -> str:
+    """The hash of a ledger of erasures: those ``begun``, or those ``done``."""
+    return f"{prefix}:_erasures/{_part(kind)}"
+
+
+def applied_erasures_key(prefix: str) -> str:
+    """The hash of the erasures that this state store has seen."""
+    return f"{prefix}:_erasures"
+
+
 def rate_key(prefix: str, caller: str) -> str:
     """The arrival time of a caller's next request at the gateway, for its rate limit."""
     return f"{prefix}:_gateway:{{rate-{_part(caller)}}}"

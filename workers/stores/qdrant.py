@@ -182,6 +182,11 @@ class QdrantIndex:
                     self._keys.collection(collection), points_selector=models.FilterSelector(filter=chosen), wait=True
                 )
 
+    async def rewrite(self, collection: Collection) -> None:
+        """Let the embedded server write a collection's files anew, without what was deleted. Raises `Unavailable`."""
+        with self._translating_faults():
+            await self._client.rewrite(self._keys.collection(collection))
+
     async def drop_generation(self) -> None:
         """Delete the collections of this generation that exist."""
         with self._translating_faults():

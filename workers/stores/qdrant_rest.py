@@ -64,6 +64,10 @@ class QdrantRest(AsyncQdrantClient):
             return None
         return about["config"].get("metadata") or {}
 
+    async def rewrite(self, collection: str) -> None:
+        """Let the embedded server write a collection's files anew; Qdrant proper has no such call."""
+        await self._send("POST", f"/collections/{quote(collection, safe='')}/rewrite", {})
+
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - as its parent
         """Close all connections."""
         await self._wire.close()

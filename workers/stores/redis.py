@@ -250,6 +250,14 @@ class RedisLogPositions:
         found = as_table(await self._redis.command("HGETALL", self._keys.promotions(partition)))
         return last_promoted({int(at): generation for at, generation in found.items()}, position)
 
+    async def forget(self, partition: int, key: str) -> None:
+        """Remove a conversation's timer, and the conversation from the list of its tenant. Raises `Unavailable`."""
+        tenant, conversation_id = split_key(key)
+        timers, documents = self._timer_keys(partition)
+        await self._redis.command("ZREM", timers, key)
+        await self._redis.command("HDEL", documents, key)
+        await self._redis.command("ZREM", self._keys.conversations(tenant), conversation_id)
+
     def _timer_keys(self, partition: int) -> list[str]:
         return [self._keys.timers(partition), self._keys.timer_documents(partition)]
 

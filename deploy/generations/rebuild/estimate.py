@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.models import model_settings, open_compressor, open_embedder, uses_endpoint
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
@@ -18,6 +19,7 @@ from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
@@ -70,10 +72,11 @@ async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress
     with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory:
         spool = Spool(Path(directory) / "spool.sqlite")
         try:
-            await read_log(target, plan, spool, lambda done: report("log", done, 0))
+            erased = await read_erased(settings)
+            await read_log(target, plan, spool, lambda done: report("log", done, 0), erased)
             async with open_counted(target, plan, Path(directory) / "answers.sqlite") as counted:
                 await counted.answers.read(target, lambda done: report("answers", done, 0))
-                return await _derive(target, plan, spool, counted, report)
+                return await _derive(target, plan, spool, counted, report, erased)
         finally:
             spool.close()
 
@@ -95,7 +98,12 @@ def choose(conversations: list[Spooled], limit: int = SAMPLE) -> list[Spooled]:
 
 
 async def _derive(
-    settings: Settings, plan: RebuildPlan, spool: Spool, counted: Counted, report: ReportProgress
+    settings: Settings,
+    plan: RebuildPlan,
+    spool: Spool,
+    counted: Counted,
+    report: ReportProgress,
+    erased: Mapping[str, ErasedPart],
 ) -> Estimate:
     there = spool.conversations(0, 1)
     chosen = choose(there)
@@ -104,7 +112,9 @@ async def _derive(
     sessions = 0
     for done, one in enumerate(chosen):
         report("sample", done, len(chosen))
-        derived = await deriver.derive(one.key.decode(), list(spool.records(one.key)), settings.log_epoch)
+        key = one.key.decode()
+        records = list(spool.records(one.key))
+        derived = await deriver.derive(key, records, settings.log_epoch, erased=erased.get(key))
         sessions += derived.sessions
     report("sample", len(chosen), len(chosen))
     return scaled(settings, there, chosen, sessions, counted)

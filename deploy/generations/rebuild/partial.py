@@ -16,6 +16,7 @@ from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients, open_qdrant
 from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
@@ -68,6 +69,9 @@ async def make_from(
     Starts from an earlier stage where a topic that it needs is past its retention. Raises `Unavailable`.
     """
     assert plan.from_stage is not None
+    if concerned := sum(not plan.conversations or key in plan.conversations for key in await read_erased(source)):
+        # their events between the stages tell of what was erased
+        return Partial(None, note=f"something was erased of {concerned} conversations: derived again from the log")
     with ExitStack() as closing:
         copies = CopyFile(work / "copies.sqlite")
         closing.callback(copies.close)

@@ -1,11 +1,13 @@
 """Reads the log into the spool."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.spool import Spool
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.events import GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -14,6 +16,7 @@ from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
+from eunoe.workers.derive.erased import is_erased
 from eunoe.workers.runner.inbound import Promotion
 
 _BATCH = 2_000
@@ -34,8 +37,12 @@ class LogRead:
     """(partition, promotion recorded in it)."""
 
 
-async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, report: ReportCount) -> LogRead:
+async def read_log(
+    settings: Settings, plan: RebuildPlan, spool: Spool, report: ReportCount, erased: Mapping[str, ErasedPart]
+) -> LogRead:
     """Fill the spool with the records of the log that the plan includes; ``report`` is called with their number.
+
+    Of what is ``erased`` (by key) only the place is spooled.
 
     Raises `Unavailable` when no broker answers, `Refused` where there is no log.
     """
@@ -48,7 +55,9 @@ async def read_log(settings: Settings, plan: RebuildPlan, spool: Spool, report: 
         if record.key is None:
             _note_promotion(read, record, settings.log_epoch)
         elif _is_wanted(record, plan, partitions):
-            batch.append(record)
+            part = erased.get(record.key.decode(errors="replace")) if erased else None
+            gone = part is not None and is_erased(record, part, settings.log_epoch)
+            batch.append(replace(record, value=b"") if gone else record)
             read.events += 1
         if len(batch) >= _BATCH:
             spool.add(batch)

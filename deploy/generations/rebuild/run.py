@@ -13,6 +13,7 @@ from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
@@ -134,7 +135,8 @@ async def _fill(settings: Settings, report: ReportRebuild) -> int:
 async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: ReportRebuild) -> LogRead:
     spool = Spool(path)
     try:
-        return await read_log(settings, plan, spool, lambda done: report(RebuildProgress("log", done, 0)))
+        erased = await read_erased(settings)
+        return await read_log(settings, plan, spool, lambda done: report(RebuildProgress("log", done, 0)), erased)
     finally:
         spool.close()
 

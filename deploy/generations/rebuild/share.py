@@ -7,7 +7,7 @@ standard output for each conversation.
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import orjson
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
@@ -23,6 +24,7 @@ from eunoe.deploy.observability.logs import set_up_logs
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.position import record_position
@@ -87,7 +89,7 @@ async def run_share(settings: Settings, share: Share) -> None:
         landing = Landing(clients, share.partitions)
         outcomes = RecordedOutcomes(None if share.ask_again else clients.answers)
         deriver = Deriver(clients.dependencies, settings.runner, outcomes, share.stages)
-        work = _ShareWork(settings, spool, landing, deriver)
+        work = _ShareWork(settings, spool, landing, deriver, await read_erased(settings))
         waiting = asyncio.Queue[Spooled]()
         for conversation in spool.conversations(share.share, share.shares):
             waiting.put_nowait(conversation)
@@ -103,6 +105,7 @@ class _ShareWork:
     spool: Spool
     landing: Landing
     deriver: Deriver
+    erased: Mapping[str, ErasedPart]
 
     async def take(self, waiting: "asyncio.Queue[Spooled]") -> None:
         """Derive conversation after conversation until none is left."""
@@ -116,7 +119,7 @@ class _ShareWork:
         if is_whole(there, records, self.settings.log_epoch):
             _write(ProgressLine(conversations=1, events=conversation.events, kept=1))
             return
-        derived = await self.deriver.derive(key, records, self.settings.log_epoch)
+        derived = await self.deriver.derive(key, records, self.settings.log_epoch, erased=self.erased.get(key))
         await self.landing.put(derived, there)
         usage = self.landing.clients.usage
         _write(

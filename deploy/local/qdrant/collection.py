@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +22,8 @@ R = TypeVar("R")
 
 _NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f]{1,200}')
 _SPEC = "collection.json"
+_SHARD, _NEW, _OLD = "shard", "shard.new", "shard.old"
+_PAGE = 1_000
 
 
 class LocalCollection:
@@ -82,7 +85,8 @@ class Collections:
                 shutil.rmtree(path)
                 continue
             spec = models.CreateCollection.model_validate_json(specification.read_bytes())
-            self._open[path.name] = LocalCollection(spec, edge.EdgeShard.load(str(path / "shard")))
+            _mend(path)
+            self._open[path.name] = LocalCollection(spec, edge.EdgeShard.load(str(path / _SHARD)))
 
     def names(self) -> list[str]:
         """Names of all collections, ascending."""
@@ -112,6 +116,16 @@ class Collections:
             self._open[name] = await asyncio.to_thread(_make, self._directory / name, spec, config)
         return True
 
+    async def rewrite(self, name: str) -> int:
+        """Write the points of a collection into new files and remove the old ones, which keep what was deleted.
+
+        Returns the number of points; raises the fault 404 for an unknown name. A crash leaves the old files or the new
+        ones, whole.
+        """
+        async with self._changing:
+            collection = self.get(name)
+            return await collection.run(partial(_rewrite, self._directory / name), b"")
+
     async def drop(self, name: str) -> bool:
         """Remove a collection; returns whether it existed."""
         async with self._changing:
@@ -138,12 +152,52 @@ class Collections:
 
 def _make(path: Path, spec: models.CreateCollection, config: edge.EdgeConfig) -> LocalCollection:
     shutil.rmtree(path, ignore_errors=True)
-    (path / "shard").mkdir(parents=True)
-    shard = edge.EdgeShard.create(str(path / "shard"), config)
+    (path / _SHARD).mkdir(parents=True)
+    shard = edge.EdgeShard.create(str(path / _SHARD), config)
     draft = path / f"{_SPEC}.draft"
     draft.write_text(spec.model_dump_json(exclude_none=True))
     draft.replace(path / _SPEC)
     return LocalCollection(spec, shard)
+
+
+def _rewrite(path: Path, collection: LocalCollection, _: bytes) -> int:
+    new, old, shard = path / _NEW, path / _OLD, path / _SHARD
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    copy = edge.EdgeShard.create(str(new), engine_config(collection.spec))
+    for name, index in collection.shard.info().payload_schema.items():
+        schema = index.data_type if index.params is None else index.params
+        copy.update(edge.UpdateOperation.create_field_index(name, schema))
+    moved = _copy_points(collection.shard, copy)
+    copy.flush()
+    copy.close()
+    collection.shard.close()
+    shard.rename(old)
+    new.rename(shard)
+    shutil.rmtree(old)
+    collection.shard = edge.EdgeShard.load(str(shard))
+    return moved
+
+
+def _copy_points(source: edge.EdgeShard, target: edge.EdgeShard) -> int:
+    moved, offset = 0, None
+    while True:
+        request = edge.ScrollRequest(offset=offset, limit=_PAGE, with_payload=True, with_vector=True)
+        found, offset = source.scroll(request)
+        points = [edge.Point(id=one.id, vector=one.vector or {}, payload=one.payload or {}) for one in found]
+        if points:
+            target.update(edge.UpdateOperation.upsert_points(points))
+        moved += len(points)
+        if offset is None:
+            return moved
+
+
+def _mend(path: Path) -> None:
+    """Finish or undo a rewrite that was interrupted."""
+    if not (path / _SHARD).exists() and (path / _OLD).exists():
+        (path / _OLD).rename(path / _SHARD)
+    for name in (_NEW, _OLD):
+        shutil.rmtree(path / name, ignore_errors=True)
 
 
 def _remove(path: Path, collection: LocalCollection) -> None:

@@ -47,6 +47,7 @@ def build_app(data: Path, api_key: str | None = None) -> web.Application:
     app.add_routes([web.get("/metrics", _metrics)])
     app.add_routes([web.get("/collections", _list), web.get("/collections/{name}/exists", _exists)])
     app.add_routes([web.put("/collections/{name}", _create), web.delete("/collections/{name}", _drop)])
+    app.add_routes([web.post("/collections/{name}/rewrite", _rewrite)])
     app.add_routes(
         [web.route(method, f"/collections/{{name}}{path}", _handler(call)) for (method, path), call in CALLS.items()]
     )
@@ -117,6 +118,11 @@ async def _exists(request: web.Request) -> web.Response:
 
 async def _create(request: web.Request) -> web.Response:
     return _json(200, _answer(await request.app[COLLECTIONS].create(request.match_info["name"], await request.read())))
+
+
+async def _rewrite(request: web.Request) -> web.Response:
+    """Write a collection's files anew; Qdrant proper has no such call."""
+    return _json(200, _answer(await request.app[COLLECTIONS].rewrite(request.match_info["name"])))
 
 
 async def _drop(request: web.Request) -> web.Response:

@@ -1,0 +1,255 @@
+"""`eunoe erase`."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+from uuid import uuid4
+
+import typer
+from typer.core import TyperGroup
+
+from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.cli.progress import ProgressBars
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.erasures import open_erasures
+from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
+from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import DEFAULT_TENANT
+from eunoe.schemas.identity import conversation_key
+
+RUN: Final = "run"
+
+
+class DefaultGroup(TyperGroup):
+    """A group whose first word may be that of a conversation: then it is `run`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as its parent
+        """Put `run` before arguments that name no command."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=DefaultGroup,
+    no_args_is_help=True,
+    help="Erase utterances, a session, a conversation or all of a tenant's: as if they had never been said.\n\n"
+    "`eunoe erase CONVERSATION` is short for `eunoe erase run CONVERSATION`.",
+)
+
+Conversation = Annotated[str | None, typer.Argument(help="The conversation's id.")]
+Utterances = Annotated[
+    list[str] | None, typer.Option("--utterance", help="Erase only this utterance; repeat for several.")
+]
+Session = Annotated[
+    str | None, typer.Option(help="Erase only a session: a client's id of it, or the number of a closed one.")
+]
+Tenant = Annotated[str, typer.Option(help="Tenant of the conversation.")]
+Everything = Annotated[bool, typer.Option("--all-conversations", help="Erase all conversations of the tenant.")]
+
+
+@app.command()
+def plan(
+    conversation: Conversation = None,
+    utterance: Utterances = None,
+    session: Session = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    all_conversations: Everything = False,
+    as_json: Json = False,
+) -> None:
+    """Show what an erasure would remove, by place; change nothing.
+
+    Exit codes:
+
+    - 0: shown
+    - 2: something of it is unknown or erased already, or a generation is being made
+    - 69: a server did not answer
+    """
+    wanted = _Wanted(conversation, utterance or (), session, tenant, all_conversations)
+    found = asyncio.run(_plan(wanted))
+    if as_json:
+        print_json([_shown(one) for one in found])
+    else:
+        for one in found:
+            _print_plan(one)
+
+
+@app.command(RUN)
+def run(
+    conversation: Conversation = None,
+    utterance: Utterances = None,
+    session: Session = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    all_conversations: Everything = False,
+    wait: Annotated[
+        bool, typer.Option(help="Carry it out now and print the receipt; else only record it for `erase replay`.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Erase, derive the rest again, and print the receipt as JSON, while workers run.
+
+    An erasure that is interrupted is finished by `eunoe erase replay`. Recorded model answers are used again; changed
+    prompts are asked.
+
+    Exit codes:
+
+    - 0: erased
+    - 2: something of it is unknown or erased already, or a generation is being made; nothing was erased
+    - 69: a server did not answer; what had begun is finished by `eunoe erase replay`
+    """
+    wanted = _Wanted(conversation, utterance or (), session, tenant, all_conversations)
+    receipts = asyncio.run(_run(wanted, wait=wait, quiet=as_json))
+    _print_receipts(receipts, as_json=as_json)
+
+
+@app.command()
+def replay(as_json: Json = False) -> None:
+    """Carry out requested erasures, finish interrupted ones, and repeat those that a restored store has not seen.
+
+    Exit codes:
+
+    - 0: nothing is left to do
+    - 1: a request cannot be carried out
+    - 2: a generation is being made
+    - 69: a server did not answer
+    """
+    receipts, refused = asyncio.run(_replay(quiet=as_json))
+    _print_receipts(receipts, as_json=as_json)
+    for line in refused:
+        note(line)
+    if refused:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command()
+def verify(
+    receipt: Annotated[Path, typer.Argument(help="A file with a receipt; - for standard input.")],
+    as_json: Json = False,
+) -> None:
+    """Check a receipt: its signature, and that the servers still hold nothing of what it says is erased.
+
+    Exit codes:
+
+    - 0: it holds
+    - 1: something of it was found again
+    - 2: not a receipt of this deployment
+    - 69: a server did not answer
+    """
+    text = sys.stdin.buffer.read() if str(receipt) == "-" else receipt.read_bytes()
+    checked = asyncio.run(_verify(text))
+    if as_json:
+        print_json(checked.model_dump(mode="json"))
+    else:
+        for line in checked.lines:
+            console.print(line, highlight=False, markup=False)
+    if not checked.holds:
+        raise typer.Exit(Exit.FAILED)
+
+
+class _Wanted:
+    """The words of a command line."""
+
+    def __init__(
+        self, conversation: str | None, utterances: Sequence[str], session: str | None, tenant: str, everything: bool
+    ) -> None:
+        if (conversation is None) != everything:
+            raise Refused("give one conversation, or --all-conversations for all of the tenant's")
+        if sum((bool(utterances), session is not None, everything)) > 1:
+            raise Refused("give --utterance, --session or --all-conversations, not several of them")
+        self.conversation, self.utterances, self.session, self.tenant = conversation, utterances, session, tenant
+        self._request_id, self._at = str(uuid4()), datetime.now(UTC)
+
+    async def requests(self, eraser: Eraser) -> list[ErasureRequest]:
+        """One request for each conversation."""
+        if self.conversation is not None:
+            return [self._request(conversation_key(self.tenant, self.conversation), None)]
+        keys = await eraser.conversations(conversation_key(self.tenant, "x").removesuffix("x"))
+        if not keys:
+            raise Refused(f"tenant {self.tenant!r} has no conversation")
+        return [self._request(key, ErasureLevel.TENANT) for key in keys]
+
+    def _request(self, key: str, level: ErasureLevel | None) -> ErasureRequest:
+        return ErasureRequest(
+            request_id=self._request_id,
+            key=key,
+            at=self._at,
+            utterance_ids=tuple(dict.fromkeys(self.utterances)),
+            session=self.session,
+            level=level,
+        )
+
+
+@asynccontextmanager
+async def opened_eraser(*, quiet: bool) -> AsyncIterator[Eraser]:
+    """An eraser of the live deployment, which shows its progress unless ``quiet``."""
+    settings = await live_settings(connected_settings())
+    async with open_erasures(settings) as ledger:
+        with ProgressBars(quiet=quiet, transient=True) as bars:
+            yield Eraser(settings, ledger, bars)
+
+
+async def _plan(wanted: _Wanted) -> list[Erasure]:
+    async with opened_eraser(quiet=True) as eraser:
+        return [await eraser.plan(request) for request in await wanted.requests(eraser)]
+
+
+async def _run(wanted: _Wanted, *, wait: bool, quiet: bool) -> list[Receipt]:
+    async with opened_eraser(quiet=quiet) as eraser:
+        begun = [await eraser.begin(request) for request in await wanted.requests(eraser)]
+        if not wait:
+            note(f"recorded for {len(begun)} conversations; `eunoe erase replay` carries it out", quiet=quiet)
+            return []
+        return [await eraser.carry_out(erasure) for erasure in begun]
+
+
+async def _replay(*, quiet: bool) -> tuple[list[Receipt], list[str]]:
+    refused: list[str] = []
+    async with opened_eraser(quiet=quiet) as eraser:
+        receipts = [await eraser.carry_out(erasure) for erasure in await eraser.unfinished()]
+        for request in await eraser.requested():
+            try:
+                erasure = await eraser.begin(request)
+            except Refused as fault:
+                refused.append(f"request {request.request_id}: {fault}")
+            else:
+                receipts.append(await eraser.carry_out(erasure))
+    return receipts, refused
+
+
+async def _verify(text: bytes) -> Checked:
+    async with opened_eraser(quiet=True) as eraser:
+        return await verify_receipt(eraser, text)
+
+
+def _shown(erasure: Erasure) -> dict[str, Any]:
+    return {
+        "key": erasure.key,
+        "level": erasure.level.value,
+        "utterances": len(erasure.refused),
+        "places": {one.place: one.count for one in erasure.before},
+    }
+
+
+def _print_plan(erasure: Erasure) -> None:
+    count = len(erasure.refused)
+    told = f"{erasure.key}: {erasure.level.value}, {count} utterance{'' if count == 1 else 's'}"
+    console.print(told, highlight=False, markup=False)
+    for one in erasure.before:
+        console.print(f"  {one.count:>6} {one.place}", highlight=False, markup=False)
+
+
+def _print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:
+    documents = [receipt.model_dump(mode="json") for receipt in receipts]
+    if as_json or len(documents) != 1:
+        print_json(documents)
+    else:
+        print_json(documents[0])

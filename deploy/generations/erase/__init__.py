@@ -1,0 +1,1 @@
+"""Erasure: what is to go, the steps that make it go, and the receipt."""

@@ -1,0 +1,203 @@
+"""The steps of an erasure; each can be repeated, so that an interrupted one is finished by running it again.
+
+Intent in the ledger of erasures → in each generation: derive again without it, swap (which fences late workers),
+index, replies, letters, timer → files rewritten → mark in the state store → receipt in the ledger.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from eunoe.deploy.clients.bootstrap import Clients, open_clients
+from eunoe.deploy.clients.live_settings import settings_in
+from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.generations.erase.files import rewrite_files
+from eunoe.deploy.generations.erase.limits import not_covered
+from eunoe.deploy.generations.erase.places import Naming, count_places
+from eunoe.deploy.generations.erase.receipt import Receipt, Remains, places_of, signed, subject_of
+from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
+from eunoe.deploy.generations.repair import Repaired, Repairer
+from eunoe.deploy.progress import ReportProgress
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import (
+    Count,
+    ErasedPart,
+    Erasure,
+    ErasureDone,
+    ErasureLedger,
+    ErasureLevel,
+    ErasureRequest,
+    erased_parts,
+)
+from eunoe.schemas.errors import Refused
+from eunoe.streams.admin import check_partitions
+from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.derive.erasing import Conversation, erasure_of
+from eunoe.workers.derive.pipeline import Deriver
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
+from eunoe.workers.respond.stage import CITED, Cited
+from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.stores.erasures import AppliedErasures
+from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
+
+_DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
+_WHOLE = (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
+
+
+def _quiet(_phase: str, _done: int, _total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Eraser:
+    """Erases while the workers run. ``settings`` are those of the live generation."""
+
+    settings: Settings
+    ledger: ErasureLedger
+    report: ReportProgress = field(default=_quiet)
+
+    async def plan(self, request: ErasureRequest) -> Erasure:
+        """The ledger entry that the request would make; nothing is written.
+
+        Raises `Refused` where something of it is unknown or erased already, and while a generation is being made;
+        `Unavailable`.
+        """
+        await self.generations()
+        before = await self.ledger.erasures(request.key)
+        if any(one.request_id == request.request_id for one in before):
+            raise Refused(f"{request.key}: there is an erasure {request.request_id!r} already: choose another id")
+        part = ErasedPart.of(before)
+        async with self.opened(self.settings) as (clients, repairer):
+            there = await self._read(clients, repairer, request.key, part)
+            erasure = erasure_of(request, there, secrets.token_hex(16))
+            after = ErasedPart.of([*before, erasure])
+            assert after is not None
+            counts = await count_places(clients, after, whole=erasure.level in _WHOLE)
+            letters = Count(
+                place="dead-letters", count=await close_letters(clients, self.settings, after, dry_run=True)
+            )
+            return erasure.model_copy(update={"before": (*counts, *([letters] if letters.count else []))})
+
+    async def begin(self, request: ErasureRequest) -> Erasure:
+        """Put the erasure into the ledger: from here on no reader of the log brings it back. Raises as `plan` does."""
+        erasure = await self.plan(request)
+        await self.ledger.begin(erasure)
+        await self.generations()
+        return erasure
+
+    async def carry_out(self, erasure: Erasure) -> Receipt:
+        """Run all steps of an erasure that is in the ledger. Raises `Refused` while a generation is being made."""
+        remains = []
+        part = erased_parts(await self.ledger.erasures(erasure.key))[erasure.key]
+        whole = erasure.level in _WHOLE
+        after = dict[str, int]()
+        for settings in await self.generations():
+            async with self.opened(settings, part) as (clients, repairer):
+                done = await self._in_generation(clients, repairer, part)
+                remains.append(await _remains(clients, settings, done))
+                if settings.generation == self.settings.generation:
+                    after = {one.place: one.count for one in await count_places(clients, part, whole=whole)}
+                    after["dead-letters"] = await close_letters(clients, settings, part, dry_run=True)
+                files = await rewrite_files(clients, settings)
+        async with open_redis(self.settings) as redis:
+            await AppliedErasures(redis, self.settings.prefix).add(erasure.key, erasure.request_id)
+        receipt = Receipt(
+            request_id=erasure.request_id,
+            level=erasure.level,
+            subject=subject_of(erasure),
+            requested=erasure.at,
+            done=datetime.now(UTC),
+            utterances=len(erasure.refused),
+            places=places_of(erasure.before, after, whole=whole),
+            remains=tuple(remains),
+            not_covered=not_covered(self.settings, files),
+        )
+        receipt = signed(receipt, await self.ledger.secret())
+        text = receipt.model_dump_json()
+        await self.ledger.finish(
+            ErasureDone(request_id=erasure.request_id, key=erasure.key, at=receipt.done, receipt=text)
+        )
+        return receipt
+
+    async def unfinished(self) -> list[Erasure]:
+        """The erasures that were begun and not finished, and those that this state store has not seen."""
+        done = {(one.key, one.request_id) for one in await self.ledger.done()}
+        async with open_redis(self.settings) as redis:
+            done &= await AppliedErasures(redis, self.settings.prefix).all()
+        return [one for one in await self.ledger.erasures() if (one.key, one.request_id) not in done]
+
+    async def requested(self) -> list[ErasureRequest]:
+        """The requests that were not begun."""
+        begun = {(one.key, one.request_id) for one in await self.ledger.erasures()}
+        return [one for one in await self.ledger.requests() if (one.key, one.request_id) not in begun]
+
+    async def conversations(self, tenant_prefix: str) -> list[str]:
+        """The keys of a tenant's conversations in the state store; ``tenant_prefix`` is ``<tenant>/``, encoded."""
+        async with self.opened(self.settings) as (clients, _):
+            return [key for key in await clients.store.conversations() if key.startswith(tenant_prefix)]
+
+    async def _in_generation(self, clients: Clients, repairer: Repairer, part: ErasedPart) -> Repaired:
+        done = await repairer.repair(part.key, self.report)
+        naming = Naming(part)
+        await drop_replies(clients, part, naming)
+        await close_letters(clients, repairer.settings, part)
+        if not done.records:
+            await forget_conversation(clients, repairer.partitions, part.key)
+        return done
+
+    async def _read(self, clients: Clients, repairer: Repairer, key: str, part: ErasedPart | None) -> Conversation:
+        """The conversation as intake has read it."""
+        records, until = await repairer.read(key)
+        if not records:
+            raise Refused(f"{key}: the log holds no record of it that intake has handled")
+        deriver = Deriver(clients.dependencies, self.settings.runner, RecordedOutcomes(), ("intake",))
+        derived = await deriver.derive(key, records, self.settings.log_epoch, erased=part)
+        rows = await clients.store.scan(RESPOND, key, CITED)
+        cited: dict[str, Sequence[str]] = {id_: Cited.from_json(text).utterance_ids for id_, text in rows.items()}
+        there = Conversation.of(records, derived, until, self.settings.log_epoch, part)
+        return there.with_cited(cited)
+
+    async def generations(self) -> list[Settings]:
+        """The settings of all generations, the live one last; raises `Refused` while one is being made."""
+        async with open_redis(self.settings) as redis:
+            book = RedisGenerations(redis, self.settings.prefix)
+            rows, pointer = await book.all(), await book.pointer()
+            live = pointer.live or FIRST
+            for row in rows:
+                _check_whole(row)
+            names = dict.fromkeys((*(row.name for row in rows), pointer.first or live))
+            others = [name for name in names if name != live]
+            return [
+                await settings_in(book, self.settings.model_copy(update={"generation": name, "log": None}))
+                for name in (*others, live)
+            ]
+
+    @asynccontextmanager
+    async def opened(
+        self, settings: Settings, part: ErasedPart | None = None
+    ) -> AsyncIterator[tuple[Clients, Repairer]]:
+        """The clients of a generation, and a repairer that leaves out what is erased; closed at the end."""
+        partitions = await check_partitions(settings.kafka_settings, settings.names)
+        async with open_clients(settings) as clients:
+            erased = {} if part is None else {part.key: part}
+            yield clients, Repairer(settings, clients, clients.transplants, partitions, erased, fences_intake=True)
+
+
+def _check_whole(row: Generation) -> None:
+    what = {
+        GenerationState.BUILDING: f"is being built: finish that, or run `eunoe drop {row.name}`",
+        GenerationState.MOVING: "is taking over a log with other partitions: finish `eunoe topics repartition`",
+        GenerationState.PARTIAL: f"holds a part of the memory: run `eunoe drop {row.name}`",
+    }.get(row.state)
+    if what is not None:
+        raise Refused(f"generation {row.name} {what}; then `eunoe erase` again (`eunoe erase replay` if it had begun)")
+
+
+async def _remains(clients: Clients, settings: Settings, done: Repaired) -> Remains:
+    digest = await read_digest(clients.store, done.key, _DIGESTED)
+    return Remains(
+        generation=settings.names.generation, digest=digest.sha256, memories=done.memories, sessions=done.sessions
+    )

@@ -1,0 +1,79 @@
+"""Traces that derivation does not replace: replies and their outboxes, dead letters, the timer, the list of tenants."""
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.generations.erase.places import Naming
+from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.decisions import Commit, Drop, Scope
+from eunoe.schemas.erasure import ErasedPart
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.events import Utterance
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode
+from eunoe.streams.dead_letters import Closing, Filed
+from eunoe.streams.settings import partition_of
+from eunoe.workers.intake.stage import NAME as INTAKE
+from eunoe.workers.respond.stage import CITED
+from eunoe.workers.respond.stage import NAME as RESPOND
+from eunoe.workers.stores.connection import as_text
+
+
+async def drop_replies(clients: Clients, part: ErasedPart, naming: Naming) -> int:
+    """Remove the records of replies that rest on erased utterances, and such replies that were not sent yet.
+
+    Returns their number. A conversation of which all up to a place was erased loses those of all replies.
+    """
+    key, whole = part.key, part.until > 0
+    rows = await clients.store.scan(RESPOND, key, CITED)
+    stale = [id_ for id_, text in rows.items() if whole or naming.is_erased(id_) or naming.names(text)]
+    await _drop_cited(clients, key, stale)
+    ledgers = clients.keys.ledger(Scope(RESPOND, key, "*")).replace("%2A", "*")
+    dropped = 0
+    async for name in clients.redis.scan_iter(match=ledgers, count=1000):
+        request_id = unquote(as_text(name).rpartition("@")[2])
+        outbox = (await clients.store.ledger(Scope(RESPOND, key, request_id))).outbox
+        if outbox is not None and (whole or naming.names(outbox.model_dump_json())):
+            dropped += bool(await clients.redis.hdel(as_text(name), "outbox", "outbox_number"))
+    return len(stale) + dropped
+
+
+async def _drop_cited(clients: Clients, key: str, ids: Sequence[str]) -> None:
+    scope = Scope(RESPOND, key, "erasure")
+    ledger = await clients.store.ledger(scope)
+    writes = tuple(Drop(CITED, id_) for id_ in ids)
+    commit = Commit(
+        expect=ledger.applied, applied=ledger.applied + 1, writes=writes, server=ledger.server, key=ledger.key
+    )
+    if ids and not await clients.store.commit(scope, commit):
+        raise Unavailable(f"{key}: another erasure runs: run `eunoe erase replay` when it has ended")
+
+
+async def close_letters(clients: Clients, settings: Settings, part: ErasedPart, *, dry_run: bool = False) -> int:
+    """Mark the open dead letters that tell of erased utterances, so that nobody sends them back; returns their number.
+
+    Those of derived events all do: what they were to lead to has been derived again.
+    """
+    found = await read_letters(settings, LetterFilter(conversation=part.key))
+    naming = Naming(part)
+    letters = [one for one in found if one.letter.key == part.key and _tells(one, part, naming)]
+    if not dry_run:
+        await close(clients.publisher, letters, Closing.ERASED)
+    return len(letters)
+
+
+def _tells(filed: Filed, part: ErasedPart, naming: Naming) -> bool:
+    if filed.letter.stage != INTAKE:
+        return True
+    try:
+        event = decode(filed.record.value)
+    except ContractError:
+        return part.until > 0
+    return isinstance(event, Utterance) and naming.is_erased(event.utterance_id)
+
+
+async def forget_conversation(clients: Clients, partitions: int, key: str) -> None:
+    """Remove the timer of a conversation, and the conversation from the list of its tenant."""
+    await clients.log_positions.forget(partition_of(key.encode(), partitions), key)

@@ -1,0 +1,71 @@
+"""Checks a receipt against the servers."""
+
+from eunoe.deploy.generations.erase.places import count_places
+from eunoe.deploy.generations.erase.receipt import Receipt, read_receipt, subject_of
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.schemas.base import Value
+from eunoe.schemas.erasure import Count, Erasure, erased_parts
+from eunoe.schemas.errors import Refused
+from eunoe.workers.derive.index_audit import Disagreement, compare_index
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
+
+
+class FoundAgain(Value):
+    """Traces of erased utterances in one generation."""
+
+    generation: str
+    documents: tuple[Count, ...] = ()
+    stray_points: int = 0
+    """Points of the vector index that no document stands behind: a late worker has written them."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.documents and not self.stray_points
+
+
+class Checked(Value):
+    """The result of a check."""
+
+    receipt: Receipt
+    found: tuple[FoundAgain, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing of what was erased was found."""
+        return all(one.is_clean for one in self.found)
+
+    @property
+    def lines(self) -> list[str]:
+        """The result for people."""
+        told = [f"receipt {self.receipt.request_id}: signature good, {self.receipt.utterances} utterances erased"]
+        for one in self.found:
+            places = [f"{count.count} in {count.place}" for count in one.documents]
+            places += [f"{one.stray_points} stray points"] if one.stray_points else []
+            told.append(f"generation {one.generation}: {', '.join(places) or 'nothing found'}")
+        told += [f"not covered: {one.place}: {one.why}; until {one.until}" for one in self.receipt.not_covered]
+        return told if self.holds else [*told, "FOUND AGAIN: run `eunoe erase replay`, or `eunoe repair CONVERSATION`"]
+
+
+async def verify_receipt(eraser: Eraser, text: bytes) -> Checked:
+    """Look again in every generation. Raises `Refused` for what is no receipt of this deployment, `Unavailable`."""
+    receipt = read_receipt(text, await eraser.ledger.secret())
+    erasure = await _erasure_of(eraser, receipt)
+    part = erased_parts(await eraser.ledger.erasures(erasure.key))[erasure.key]
+    found = []
+    for settings in await eraser.generations():
+        async with eraser.opened(settings, part) as (clients, _):
+            counts = await count_places(clients, part, whole=False)
+            documents = tuple(one for one in counts if not one.place.startswith("qdrant:"))
+            specs = {name: STAGES[name] for name in MEMORY_STAGES}
+            findings = await compare_index(clients.store, clients.index, part.key, specs)
+            stray = sum(one.kind in (Disagreement.UNKNOWN, Disagreement.OTHER_TEXT) for one in findings)
+            found.append(FoundAgain(generation=settings.names.generation, documents=documents, stray_points=stray))
+    return Checked(receipt=receipt, found=tuple(found))
+
+
+async def _erasure_of(eraser: Eraser, receipt: Receipt) -> Erasure:
+    for erasure in await eraser.ledger.erasures():
+        if erasure.request_id == receipt.request_id and subject_of(erasure) == receipt.subject:
+            return erasure
+    raise Refused(f"receipt {receipt.request_id}: the ledger of erasures has no such entry: it is an old copy")

@@ -1,0 +1,94 @@
+"""The contract of a ledger of erasures, on every implementation."""
+
+import secrets
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLedger, ErasureLevel, ErasureRequest, Placeholder
+from eunoe.schemas.errors import Unavailable
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.erasures import AppliedErasures, MemoryErasures, RedisErasures, SqliteErasures
+from tests.support.in_memory import START
+
+PLACE = Placeholder(position=7, log_time=START, utterance_id="erased-1", session_id="s", size=9, text_bytes=3)
+
+
+def erasure(number: int, key: str = "a/1") -> Erasure:
+    at = START + timedelta(seconds=number)
+    return Erasure(
+        request_id=f"e{number}",
+        key=key,
+        level=ErasureLevel.UTTERANCES,
+        at=at,
+        until=9,
+        salt="salt",
+        placeholders=(PLACE,),
+        refused=("erased-1",),
+    )
+
+
+@pytest.fixture
+def ledgers(redis: RedisClient | None, tmp_path: Path) -> list[ErasureLedger]:
+    if redis is None:
+        return [MemoryErasures(), SqliteErasures(tmp_path / "own" / "ledger.sqlite")]
+    return [RedisErasures(redis, f"p{secrets.token_hex(4)}")]
+
+
+async def test_entries_come_back_in_their_order_and_by_conversation(ledgers: list[ErasureLedger]) -> None:
+    for ledger in ledgers:
+        for one in (erasure(1), erasure(2, "b/1"), erasure(3)):
+            await ledger.begin(one)
+        assert await ledger.erasures() == [erasure(1), erasure(2, "b/1"), erasure(3)]
+        assert await ledger.erasures("a/1") == [erasure(1), erasure(3)]
+        assert await ledger.erasures("c/1") == []
+        assert await ledger.done() == []
+
+
+async def test_an_entry_is_never_changed(ledgers: list[ErasureLedger]) -> None:
+    for ledger in ledgers:
+        await ledger.begin(erasure(1))
+        await ledger.begin(erasure(1).model_copy(update={"placeholders": ()}))
+        assert await ledger.erasures() == [erasure(1)]
+        done = ErasureDone(request_id="e1", key="a/1", at=START, receipt="{}")
+        await ledger.finish(done)
+        await ledger.finish(done.model_copy(update={"receipt": "{1}"}))
+        assert await ledger.done("a/1") == [done]
+
+
+async def test_requests_wait_in_their_order(ledgers: list[ErasureLedger]) -> None:
+    asked = [
+        ErasureRequest(
+            request_id=f"r{number}", key=f"a/{number % 2}", at=START + timedelta(seconds=number), session="s"
+        )
+        for number in range(3)
+    ]
+    for ledger in ledgers:
+        for one in (*asked, asked[0].model_copy(update={"session": None})):
+            await ledger.request(one)
+        assert await ledger.requests() == asked
+        assert await ledger.requests("a/0") == [asked[0], asked[2]]
+
+
+async def test_a_file_is_private_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "own" / "ledger.sqlite"
+    await SqliteErasures(path).begin(erasure(1))
+    assert path.stat().st_mode & 0o077 == 0
+    assert await SqliteErasures(path).erasures() == [erasure(1)]
+
+
+async def test_a_file_that_cannot_be_read_is_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(Unavailable, match=r"ledger of erasures .*ledger\.sqlite"):
+        await SqliteErasures(path).erasures()
+
+
+async def test_a_state_store_knows_the_erasures_that_it_has_seen(redis: RedisClient | None) -> None:
+    if redis is None:
+        return
+    applied = AppliedErasures(redis, f"p{secrets.token_hex(4)}")
+    await applied.add("a/1", "e1")
+    await applied.add("a/1", "e1")
+    assert await applied.all() == {("a/1", "e1")}
