@@ -196,13 +196,17 @@ def test_bare_make_lists_every_target_in_a_line(makefile: str) -> None:
     } <= targets
 
 
+def make(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A run of make that knows nothing of the make, and of the servers, that this test runs under."""
+    outer = ("EUNOE_", "MAKE", "MFLAGS")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
+    return subprocess.run(
+        ["make", *words], cwd=cwd, env=own | variables, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 def test_make_refuses_servers_that_are_not_named() -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("EUNOE_")}
-    command = ["make", "servers-given"]
-    refused = subprocess.run(
-        command, cwd=ROOT, env={**environment, "EUNOE_KAFKA": "k:9092"}, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    refused = make("servers-given", cwd=ROOT, EUNOE_KAFKA="k:9092")
     assert refused.returncode == 2
     assert "EUNOE_REDIS_URL is not set" in refused.stderr.splitlines()[0]
 
@@ -216,8 +220,7 @@ def test_make_refuses_a_python_that_is_missing_or_too_old(tmp_path: Path) -> Non
         (tmp_path / path.name).write_bytes(path.read_bytes())
     for folder in ("schemas", "streams", "workers", "deploy"):
         (tmp_path / folder).mkdir()
-    command = ["make", "install", f"PYTHON={old} no-such-python"]
-    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    refused = make("install", f"PYTHON={old} no-such-python", cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.startswith("make: needs Python 3.11 or newer")
 

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-from openai import APIStatusError, AsyncOpenAI, OpenAIError
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.streams.tracing import step
@@ -16,6 +15,9 @@ from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.refusals import RefusalKind
 from eunoe.workers.models.retrying import Transient
 from eunoe.workers.models.time_budget import TimeBudget, current_budget
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 CHAT = "/chat/completions"
 PAUSED_S = 2.0
@@ -34,7 +36,7 @@ class ChatRequests:
     """
 
     def __init__(
-        self, endpoint: Endpoint, client: AsyncOpenAI, limit: InFlightLimit, clock: Callable[[], float]
+        self, endpoint: Endpoint, client: "AsyncOpenAI", limit: InFlightLimit, clock: Callable[[], float]
     ) -> None:
         self._endpoint = endpoint
         self._client = client
@@ -82,6 +84,8 @@ class ChatRequests:
 
     async def _post(self, body: Mapping[str, Any], timeout_s: float) -> bytes:
         """The body of the answer. Raises ``TimeoutError``, `Transient` and the faults of `fault_of`."""
+        from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+
         try:
             async with asyncio.timeout(timeout_s):
                 # like `chat.completions.create`, without its walk over the schema and its parsing of the answer
@@ -108,6 +112,8 @@ class ChatRequests:
 
     async def _is_there(self, body: Mapping[str, Any]) -> bool:
         """Whether the endpoint answers a short question: then the other one was slow."""
+        from openai import APIStatusError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+
         length_field = next(name for name in _LENGTH_FIELDS if name in body)
         short = {"messages": [{"role": "user", "content": "Say OK."}], length_field: 16}
         try:

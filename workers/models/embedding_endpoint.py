@@ -4,11 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from openai import AsyncOpenAI, OpenAIError
-from openai.types import CreateEmbeddingResponse
 
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.ports import Vectors
@@ -18,6 +16,10 @@ from eunoe.workers.models.limit import InFlightLimit
 from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy, Transient
 from eunoe.workers.models.vectors import unit_rows
 from eunoe.workers.text.tokens import clip_tokens, count_tokens
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types import CreateEmbeddingResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class EndpointEmbedder:
             answer = await self._retrying.run(partial(self._attempt, texts), self._on_retry)
         return np.array([entry.embedding for entry in sorted(answer.data, key=lambda entry: entry.index)], np.float32)
 
-    async def _attempt(self, texts: list[str]) -> CreateEmbeddingResponse:
+    async def _attempt(self, texts: list[str]) -> "CreateEmbeddingResponse":
+        from openai import OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+
         endpoint = self._settings.endpoint
         asked: dict[str, Any] = {"dimensions": self.dimensions} if self._settings.shorten else {}
         try:
@@ -106,7 +110,9 @@ class EndpointEmbedder:
         self._check(answer, len(texts))
         return answer
 
-    def _check(self, answer: CreateEmbeddingResponse, wanted: int) -> None:
+    def _check(self, answer: "CreateEmbeddingResponse", wanted: int) -> None:
+        from openai.types import CreateEmbeddingResponse  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+
         where = f"{self.name} at {self._settings.endpoint.address}"
         if not isinstance(answer, CreateEmbeddingResponse) or len(answer.data or ()) != wanted:
             raise Transient(f"{where} returned another number of vectors than texts")

@@ -5,9 +5,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import TypeVar
-
-from openai import APIStatusError, AsyncOpenAI
+from typing import TYPE_CHECKING, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
@@ -26,6 +24,9 @@ from eunoe.workers.models.reading import read_answer, without_thoughts
 from eunoe.workers.models.refusals import RefusalKind, RefusalReading
 from eunoe.workers.models.retrying import RetryEnvironment, Retrying, RetryPolicy
 from eunoe.workers.text.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, AsyncOpenAI
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Value)
@@ -63,7 +64,7 @@ class OpenAISettings:
 class SharedClient:
     """The connections of an endpoint, and the counts of its models."""
 
-    client: AsyncOpenAI
+    client: "AsyncOpenAI"
     limit: InFlightLimit
     usage: Usage = field(default_factory=Usage)
     items: ItemCounts = field(default_factory=ItemCounts)
@@ -213,6 +214,8 @@ class OpenAIModel:
 
     async def _understandable(self, prompt: Prompt, form: type[Value], urgent: bool, thoughts: int) -> Completion:
         """The completion of a request that the endpoint takes: fewer tokens, or another dialect, where it refuses."""
+        from openai import APIStatusError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+
         dialect = self._profile.now.dialect
         tried = {dialect}
         for _ in range(_MAX_TRIES):
@@ -243,7 +246,7 @@ class OpenAIModel:
             await self._profile.learn(dialect=dialect)
 
     def _next_dialect(
-        self, error: APIStatusError, form: type[Value], dialect: Dialect, tried: Collection[Dialect]
+        self, error: "APIStatusError", form: type[Value], dialect: Dialect, tried: Collection[Dialect]
     ) -> Dialect:
         """The next dialect to try on a refused request; raises `AnswerInvalid` where there is none."""
         named = refusal_of(error).parameters

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx2
 import orjson
-from openai import APIStatusError, OpenAIError
 
 from eunoe.workers.models.endpoint import Endpoint, fault_of, refusal_of, retry_after_of
 from eunoe.workers.models.refusals import RefusalKind, RefusalReading
@@ -150,6 +149,8 @@ class Prober:
         return answer
 
     async def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> ProbeAnswer:
+        from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - see eunoe.workers.models.endpoint
+
         started = time.monotonic()
         try:
             if method == "GET":
