@@ -240,6 +240,7 @@ def test_a_wrong_argument_is_named_in_one_line(
     line, words = WRONG[name]
     for variable, value in at_work.variables.items():
         monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("EUNOE_ERASURES", str(at_work.cwd / "erasures"))
     monkeypatch.chdir(at_work.cwd)
     monkeypatch.setattr(sys, "argv", ["eunoe", *line])
     code = _run(_run_called)
