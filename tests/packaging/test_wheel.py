@@ -54,7 +54,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("empty")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     binaries = folder / "venv" / "bin"
-    pip = (UV, "pip", "install", "--quiet", "--python", binaries / "python")
+    pip = (UV, "pip", "install", "--quiet", "--system-certs", "--python", binaries / "python")
     locked = ("--require-hashes", "--only-binary", ":all:", "--requirement", ROOT / "deploy" / "runtime.lock")
     run(*pip, *locked, cwd=folder)
     run(*pip, "--no-deps", wheel, cwd=folder)
