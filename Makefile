@@ -174,10 +174,11 @@ test-examples: install  ## the examples for LangGraph and the OpenAI Agents SDK,
 		httpx pytest pytest-asyncio pytest-timeout hypothesis
 	$(VENV)-examples/bin/python -m pytest tests/examples $(ARGS)
 
+BROWSER := --quiet --editable . playwright==1.65.2 brotli httpx pytest pytest-asyncio pytest-timeout hypothesis
 .PHONY: test-browser
 test-browser: install  ## the page in Chromium, which npm fetches where there is none; pictures into reports/page
 	$(BIN)/python -m venv $(VENV)-browser
-	$(BIN)/uv pip install --quiet --python $(VENV)-browser/bin/python --editable . playwright==1.65.2 brotli httpx pytest pytest-asyncio pytest-timeout hypothesis
+	$(BIN)/uv pip install --python $(VENV)-browser/bin/python $(BROWSER) || $(VENV)-browser/bin/pip install $(BROWSER)
 	$(VENV)-browser/bin/python -m tests.browser.chromium
 	EUNOE_BROWSER_REQUIRED=1 $(VENV)-browser/bin/python -m pytest tests/browser $(ARGS)
 
