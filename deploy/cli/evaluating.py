@@ -67,16 +67,33 @@ def finish(report: EvalReport, folder: Path | None, *, as_json: bool) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows as a table without empty columns, transposed where it is too wide for the screen."""
+    """Rows as a table without empty columns: transposed, or one below the other, where the screen is too narrow."""
     names = filled_columns(rows)
     lines = [names, *([_cell(row[name]) for name in names] for row in rows)]
     turned = [list(column) for column in zip(*lines, strict=True)]
-    chosen = turned if _width(lines) > console.width and _width(turned) < _width(lines) else lines
-    shown = Table(*(chosen[0] if chosen else []))
+    if _width(lines) <= console.width:
+        return _headed(lines)
+    return _headed(turned) if _width(turned) <= console.width else _stacked(lines)
+
+
+def _headed(lines: Sequence[Sequence[str]]) -> Table:
+    """A table with its first line as header."""
+    shown = Table(*(lines[0] if lines else []))
     for column in shown.columns[:1]:
         column.no_wrap = True
-    for line in chosen[1:]:
+    for line in lines[1:]:
         shown.add_row(*line)
+    return shown
+
+
+def _stacked(lines: Sequence[Sequence[str]]) -> Table:
+    """A section for each line but the first, which names the values in all of them."""
+    shown = Table("", "", show_header=False)
+    shown.columns[0].no_wrap = True
+    for line in lines[1:]:
+        for name, value in zip(lines[0], line, strict=True):
+            shown.add_row(name, value)
+        shown.add_section()
     return shown
 
 

@@ -331,6 +331,12 @@ def test_a_table_too_wide_stands_on_end():
     assert len(table(rows).columns) == 2
 
 
+def test_tables_too_wide_both_ways_stand_one_below_the_other():
+    rows = [{f"column {place}": ("62.8 / 70.9 / 78.8",) for place in range(20)} for _ in range(9)]
+    shown = table(rows)
+    assert (len(shown.columns), shown.row_count) == (2, 9 * 20)
+
+
 def run(command, *arguments, **environment):
     group = app if command == "replies" else papers
     return CliRunner(env={"OPENAI_BASE_URL": "", **environment}).invoke(group, [command, *map(str, arguments)])
