@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import orjson
 
 from eunoe.deploy.local.children import dies_with_parent
-from eunoe.deploy.observability.processes import ProcessSample, process_name, sample_tree
+from eunoe.deploy.observability.process_costs import ProcessSample, process_name, sample_tree
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.settings import KafkaSettings

@@ -14,7 +14,7 @@ from eunoe.deploy.local.tansu.activity import TRACE_TARGET, BrokerOutput
 from eunoe.deploy.local.tansu.pacing import IDLE_AFTER_S, MAX_REST_S, Pacing, rest_s
 from eunoe.deploy.local.wakeups import EVERY_S, Wakeups
 from eunoe.deploy.observability.monitor import IDLE_ROUNDS, Rounds
-from eunoe.deploy.observability.processes import sample_tree
+from eunoe.deploy.observability.process_costs import sample_tree
 from eunoe.workers.runner.metrics import LoopMeter
 from tests.bench.idle import costs_of
 from tests.unit.test_pacing import Fetched

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.decisions import Decision, Put
+from eunoe.schemas.decisions import Decision
 from eunoe.schemas.erasure import Asked
 from eunoe.schemas.events import Ask, Line, ReplyRequested, Utterance, UtteranceErased
 from eunoe.workers.intake.head import OpenSession, rows_of
@@ -51,8 +51,3 @@ def lines_of(session: OpenSession, rows: Mapping[str, str]) -> tuple[Line, ...]:
     """The lines of an open session, without erased ones; raises ``KeyError`` for a missing row."""
     found: Sequence[str] = [rows[id_] for id_ in rows_of(session)]
     return tuple(Line.from_json(text) for text in found if text != ERASED_LINE)
-
-
-def refused_row(hashed: str) -> Put:
-    """The write that remembers an erased utterance."""
-    return Put(ERASED, hashed, "{}")

@@ -12,7 +12,7 @@ from eunoe.deploy.evaluate.soak.plan import SoakPlan
 from eunoe.deploy.evaluate.soak.samples import SoakRecord, SoakSample, Timed
 from eunoe.deploy.evaluate.soak.traffic import EndedSession, Traffic
 from eunoe.deploy.inspect.view import remembered_session
-from eunoe.deploy.observability.processes import process_name, sample_tree
+from eunoe.deploy.observability.process_costs import process_name, sample_tree
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore
