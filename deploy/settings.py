@@ -21,6 +21,8 @@ from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.stores.generations import FIRST
 from eunoe.workers.stores.redis_positions import ReplicaWait
 
+_HOUR_MS = 3_600_000
+
 NO_SERVERS = (
     "no servers: start them with `eunoe up` in this directory, or set EUNOE_KAFKA, EUNOE_REDIS_URL and EUNOE_QDRANT_URL"
 )
@@ -139,6 +141,8 @@ class KeySettings(Value):
     """The operator's key that wraps them: 32 bytes in base64, or several as VERSION:KEY, of which the highest wraps."""
     kek_file: Annotated[Path | None, Tier.SET] = None
     """File with the same, in place of it."""
+    door_hours: Annotated[float, Tier.TUNE] = Field(default=24.0, ge=1.0, le=8760.0)
+    """Hours for which `conversations` is kept, whose records topic `log` has; more than intake is ever behind."""
 
 
 class McpSettings(Value):
@@ -332,7 +336,8 @@ class Settings(StageSettings, BaseSettings):
     @property
     def names(self) -> TopicNames:
         """The names of topics and groups."""
-        return TopicNames(prefix=self.prefix, generation=self.generation or FIRST, log=self.log or 0)
+        door_ms = round(self.keys.door_hours * _HOUR_MS) if reveal(self.keys.store) else None
+        return TopicNames(self.prefix, self.generation or FIRST, self.log or 0, door_ms)
 
     @property
     def log_epoch(self) -> int:

@@ -211,6 +211,8 @@ class Outbox(Value):
     points: tuple[Point, ...] = ()
     messages: tuple[OutMessage, ...] = ()
     timer: Timer | None = None
+    key: str | None = absent()
+    """Id of the data key that its messages are sealed with, however late they are sent; `None`: the current one."""
 
     @property
     def empty(self) -> bool:

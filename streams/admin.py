@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -18,6 +18,7 @@ from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
 _INVALID_CONFIG = 40
+_TOPIC_CONFIG = 1
 _SEEN_POLL_S = 0.1
 
 
@@ -33,13 +34,28 @@ class TopicStatus:
 
 
 async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStatus]:
-    """All topics of the table, with their partitions at the broker. Raises `Unavailable`."""
+    """All topics of the deployment, with their partitions at the broker. Raises `Unavailable`."""
     async with open_admin(kafka) as admin:
         counts = await _partition_counts(admin)
     return [
-        TopicStatus(spec.topic, names.name(spec.topic), counts.get(names.name(spec.topic), 0), spec.purpose)
-        for spec in TOPICS.values()
+        TopicStatus(topic, names.name(topic), counts.get(names.name(topic), 0), TOPICS[topic].purpose)
+        for topic in names.topics
     ]
+
+
+async def check_log_is_open(kafka: KafkaSettings, names: TopicNames) -> None:
+    """Raise `Refused` where the log is sealed and no key store is set: `conversations` alone is not all of it.
+
+    Raises `Unavailable` when no broker answers.
+    """
+    if names.door_ms is not None:
+        return
+    async with open_admin(kafka) as admin:
+        counts = await _partition_counts(admin)
+    if counts.get(names.name(Topic.LOG)):
+        raise Refused(
+            f"{names.name(Topic.LOG)} holds the sealed log: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +105,11 @@ async def create_topics(
 ) -> list[TopicStatus]:
     """Create the missing topics of one generation; returns those created.
 
-    Raises `Refused`, with nothing created, where a topic that stages read exists with another number of partitions,
-    and `Unavailable`.
+    A new topic `conversations` is kept for ``names.door_ms`` only, an existing one as long as before: `log` may lack
+    its records. Raises `Refused`, with nothing created, where a topic that stages read exists with another number of
+    partitions, and `Unavailable`.
     """
+    await check_log_is_open(kafka, names)
     statuses = await list_topics(kafka, names)
     wrong = [one for one in statuses if one.topic in READ_BY_STAGES and one.partitions not in (0, partitions)]
     if wrong:
@@ -103,9 +121,52 @@ async def create_topics(
     missing = [status for status in statuses if not status.partitions]
     async with open_admin(kafka) as admin:
         for status in missing:
-            await _create(admin, TOPICS[status.topic], status.name, partitions, replication)
+            await _create(admin, _spec_for(status.topic, names), status.name, partitions, replication)
     await _until_seen(kafka, names)
     return [TopicStatus(status.topic, status.name, partitions, status.purpose) for status in missing]
+
+
+def _spec_for(topic: Topic, names: TopicNames) -> TopicSpec:
+    spec = TOPICS[topic]
+    if topic is Topic.CONVERSATIONS and names.door_ms is not None:
+        return replace(spec, retention_ms=names.door_ms)
+    return spec
+
+
+async def retention_of(kafka: KafkaSettings, name: str) -> int | None:
+    """Milliseconds for which a topic of this name is kept, -1 for ever; `None` where the broker does not tell.
+
+    Raises `Unavailable`.
+    """
+    async with open_admin(kafka) as admin:
+        found = (await _configs(admin, [name])).get(name, {}).get("retention.ms", "")
+    return int(found) if found.lstrip("-").isdecimal() else None
+
+
+async def set_retention(kafka: KafkaSettings, name: str, milliseconds: int) -> None:
+    """Keep a topic of this name for so long; raises `Refused` where the broker does not allow it, `Unavailable`."""
+    wanted = {"retention.ms": str(milliseconds)}
+    async with open_admin(kafka) as admin:
+        topic = ConfigResource(ConfigResourceType.TOPIC, name)
+        described = await admin.describe_configs([topic])
+        # the request replaces all settings that the topic has of its own
+        own = {
+            entry[0]: entry[1]
+            for answer in described
+            for *_, entries in answer.resources
+            for entry in entries
+            if _is_own(entry[3])
+        }
+        altered = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, own | wanted)])
+    for answer in altered:
+        for code, message, *_ in answer.resources:
+            if code:
+                raise Refused(f"retention of {name} not set: {for_code(code).__name__} {message or ''}")
+
+
+def _is_own(source: bool | int) -> bool:
+    """Whether a setting is a topic's own: an old broker says whether it is the default, a new one where it is from."""
+    return not source if isinstance(source, bool) else source == _TOPIC_CONFIG
 
 
 async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: bool = False) -> list[str]:
@@ -116,7 +177,7 @@ async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: boo
     """
     wanted = [names.name(topic) for topic, spec in TOPICS.items() if spec.derived]
     if log_too and names.log:
-        wanted.append(names.name(Topic.CONVERSATIONS))
+        wanted += [names.name(Topic.CONVERSATIONS), names.name(Topic.LOG)]
     async with open_admin(kafka) as admin:
         counts = await _partition_counts(admin)
         found = [name for name in wanted if counts.get(name)]
@@ -176,8 +237,10 @@ async def _try_create(admin: Any, topic: Any) -> tuple[int, str | None]:  # noqa
 async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
     """Number of partitions of the topics that stages read.
 
-    Raises `Refused` where a topic is missing or these topics differ in their partitions, and `Unavailable`.
+    Raises `Refused` where a topic is missing, these topics differ in their partitions, or the log is sealed and no key
+    store is set, and `Unavailable`.
     """
+    await check_log_is_open(kafka, names)
     statuses = await list_topics(kafka, names)
     missing = [status.name for status in statuses if not status.partitions]
     if missing:

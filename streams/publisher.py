@@ -113,11 +113,14 @@ class KafkaPublisher:
     async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
         """Send all messages; returns their places in the log when the brokers have them.
 
+        One that was to be sealed with a key that is destroyed is not sent: it was erased meanwhile.
+
         Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived),
         `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
         """
         if self._data_keys is not None:
-            messages = [await seal_message(message, self._data_keys) for message in messages]
+            found = [await seal_message(message, self._data_keys) for message in messages]
+            messages = [message for message in found if message is not None]
         for message in messages:
             check_message(message)
         topics = " ".join(sorted({message.topic for message in messages}))

@@ -112,7 +112,7 @@ async def partitions_of(kafka: KafkaSettings, names: TopicNames, topics: Sequenc
     Raises `Unavailable` when no broker answers, `Refused` where a topic does not exist.
     """
     found = {status.topic: status for status in await list_topics(kafka, names)}
-    missing = [found[topic].name for topic in topics if not found[topic].partitions]
+    missing = [names.name(topic) for topic in topics if topic not in found or not found[topic].partitions]
     if missing:
         raise Refused(f"topics missing: {', '.join(missing)} at {kafka.server}; run `eunoe topics create`")
     return [found[topic].partitions for topic in topics]

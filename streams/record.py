@@ -42,6 +42,8 @@ class Message:
     headers: tuple[tuple[str, bytes], ...] = ()
     partition: int | None = None
     """`None` means the partition of the key."""
+    sealed_with: str | None = None
+    """Id of the data key to seal it with, where its topic is sealed; `None` means the current one."""
 
 
 class Publisher(Protocol):

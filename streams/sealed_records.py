@@ -1,10 +1,12 @@
 """Records whose values are sealed with the data key of their conversation; a header names the key.
 
-The envelope is bound to the logical topic and the record's key. Type and schema version lie inside it, under the same
-seal. Records without the header are plain, and are read as they are.
+The envelope is bound to the logical topic and the record's key, in topic `log` also to the position and the log time.
+Type and schema version lie inside it, under the same seal. Records without the header are plain, and are read as they
+are.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,30 +14,37 @@ from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.keys import Destroyed, KeyStore
 from eunoe.schemas.versions import ContractError
+from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealing import Tampered, seal, unseal
 from eunoe.streams.topics import TOPICS, Topic
 
 SEALED_HEADER: Final = "eunoe-enc"
 """``1:<id of the data key>``; 1 is the version of the envelope."""
-SEALED_TOPICS: Final = frozenset(topic for topic, spec in TOPICS.items() if spec.derived)
+SEALED_TOPICS: Final = frozenset({topic for topic, spec in TOPICS.items() if spec.derived} | {Topic.LOG})
 """Topics that stages alone write and read. Clients read the others, which stay plain."""
 
 _HEADER: Final = re.compile(rb"1:([0-9a-f]{32})")
 _KEYS: Final = "the key store"
 
 
-async def seal_message(message: Message, keys: KeyStore) -> Message:
+async def seal_message(message: Message, keys: KeyStore) -> Message | None:
     """The message with its value sealed, where its topic is; one that is sealed already stays as it is.
+
+    `None` where the key that it names is destroyed: what it tells of was erased.
 
     Raises `Unavailable` when the key store does not answer.
     """
     named = any(name == SEALED_HEADER for name, _ in message.headers)
     if named or message.key is None or Topic(message.topic) not in SEALED_TOPICS:
         return message
-    key = await keys.current(message.key.decode())
+    named_key = message.sealed_with
+    key = await (keys.current(message.key.decode()) if named_key is None else keys.get(named_key))
+    if isinstance(key, Destroyed):
+        return None
     header = (SEALED_HEADER, f"1:{key.id}".encode())
-    value = seal(key, message.value, _place(message.topic, message.key), deflate=True)
+    place = _place(message.topic, message.key, dict(message.headers))
+    value = seal(key, message.value, place, deflate=True)
     return replace(message, value=value, headers=(*message.headers, header))
 
 
@@ -45,25 +54,33 @@ async def open_record(record: Record, keys: KeyStore | None) -> Record | None:
     Raises `ContractError` (``invalid``) for a changed, moved or forged record, `Unavailable` for a missing key and
     where no key store is set: wait, never skip.
     """
-    header = record.headers.get(SEALED_HEADER)
-    if header is None:
+    if SEALED_HEADER not in record.headers:
         return record
-    named = _HEADER.fullmatch(header)
+    named = key_id_of(record)
     if named is None or record.key is None:
         raise ContractError(DeadLetterReason.INVALID, f"header {SEALED_HEADER}: expected 1:<key id> and a record key")
     if keys is None:
         where = f"{record.topic}/{record.partition}@{record.offset}"
         raise Unavailable(f"{where} is sealed: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were", _KEYS)
-    key = await keys.get(named[1].decode())
+    key = await keys.get(named)
     if isinstance(key, Destroyed):
         return None
     try:
-        value = unseal(key, record.value, _place(record.topic, record.key))
+        value = unseal(key, record.value, _place(record.topic, record.key, record.headers))
     except Tampered as fault:
         raise ContractError(DeadLetterReason.INVALID, str(fault)) from None
     headers = {name: text for name, text in record.headers.items() if name != SEALED_HEADER}
     return replace(record, value=value, headers=headers, stored=record)
 
 
-def _place(topic: str, key: bytes) -> tuple[str, ...]:
-    return str(topic), key.decode(errors="surrogateescape")
+def key_id_of(record: Record) -> str | None:
+    """The id of the data key that a record, or the one that it was before it was opened, is sealed with."""
+    named = _HEADER.fullmatch((record.stored or record).headers.get(SEALED_HEADER, b""))
+    return None if named is None else named[1].decode()
+
+
+def _place(topic: str, key: bytes, headers: Mapping[str, bytes]) -> tuple[str, ...]:
+    place = str(topic), key.decode(errors="surrogateescape")
+    if topic != Topic.LOG:
+        return place
+    return (*place, *(headers.get(name, b"").decode("latin-1") for name in (POSITION_HEADER, LOG_TIME_HEADER)))

@@ -25,12 +25,15 @@ from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesForm
 DEFAULT_MAX_BYTES = 1_048_576
 DEAD_LETTER_HEADROOM = 65_536
 """Bytes that the topic of dead letters allows beyond the others, for the header that describes the record."""
+LOG_HEADROOM = 4_096
+"""Bytes that topic `log` allows beyond `conversations`, for the envelope, the position and the log time."""
 
 
 class Topic(StrEnum):
     """The logical topics; `TopicNames` gives their names at the broker."""
 
     CONVERSATIONS = "conversations"
+    LOG = "log"
     SESSIONS = "sessions"
     SEGMENTS = "segments"
     MEMORIES = "memories"
@@ -65,9 +68,16 @@ TOPICS: Mapping[Topic, TopicSpec] = {
     for spec in (
         TopicSpec(
             Topic.CONVERSATIONS,
-            "What clients say: the truth, kept for ever",
+            "What clients say: the truth, kept for ever; for a day where `log` has it",
             (Utterance, SessionEnded, Erase, GenerationPromoted),
             derived=False,
+        ),
+        TopicSpec(
+            Topic.LOG,
+            "The records of `conversations` that intake handled, sealed; only with a key store",
+            (),  # stages read `conversations`
+            derived=False,
+            max_bytes=DEFAULT_MAX_BYTES + LOG_HEADROOM,
         ),
         TopicSpec(Topic.SESSIONS, "Whole sessions, as intake closed them", (SessionClosed, SessionSkipped)),
         TopicSpec(Topic.SEGMENTS, "Sessions with their topic segments", (SessionSegmented, SessionSkipped)),
@@ -97,7 +107,7 @@ TOPICS: Mapping[Topic, TopicSpec] = {
 
 
 READ_BY_STAGES: frozenset[Topic] = frozenset(
-    topic for topic, spec in TOPICS.items() if spec.derived or topic is Topic.CONVERSATIONS
+    topic for topic, spec in TOPICS.items() if spec.derived or topic in (Topic.CONVERSATIONS, Topic.LOG)
 )
 """Topics with equal numbers of partitions, so that one worker has all of a conversation; the others may differ."""
 
@@ -115,14 +125,22 @@ class TopicNames:
     generation: str = "v1"
     log: int = 0
     """Number of the log; each change of its partitions begins another log."""
+    door_ms: int | None = None
+    """Milliseconds for which a new topic `conversations` is kept, because topic `log` has its records sealed; `None`:
+    there is no topic `log`."""
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics of a deployment."""
+        return tuple(topic for topic in TOPICS if topic is not Topic.LOG or self.door_ms is not None)
 
     def name(self, topic: str) -> str:
         """``<prefix>.<generation>.<topic>``, without the generation where the topic has none.
 
-        A log that is not the first is ``<prefix>.conversations.<log>``.
+        Those of a log that is not the first are ``<prefix>.conversations.<log>`` and ``<prefix>.log.<log>``.
         """
         spec = TOPICS[Topic(topic)]
-        if spec.topic is Topic.CONVERSATIONS and self.log:
+        if spec.topic in (Topic.CONVERSATIONS, Topic.LOG) and self.log:
             return f"{self.prefix}.{topic}.{self.log}"
         parts = (self.prefix, self.generation, topic) if spec.derived else (self.prefix, topic)
         return ".".join(parts)

@@ -40,6 +40,7 @@ same key there (both topics have the same number of partitions). Take your posit
 # Which way the records of a topic go, seen from eunoe; a topic that is not named goes from stage to stage
 _ACTIONS: Mapping[Topic, tuple[str, ...]] = {
     Topic.CONVERSATIONS: ("receive", "send"),
+    Topic.LOG: ("send",),
     Topic.REPLIES: ("send",),
     Topic.DEAD_LETTERS: ("send",),
 }

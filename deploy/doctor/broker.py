@@ -1,6 +1,6 @@
 """The check of the broker: topics, partitions, retention, replicas, codecs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka import codec
 
@@ -26,7 +26,7 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
         await _is_embedded(kafka, findings)
     findings.step("topics")
     _codecs(findings)
-    specs = {names.name(topic): spec for topic, spec in TOPICS.items()}
+    specs = {names.name(topic): TOPICS[topic] for topic in names.topics}
     if not any(name in details for name in specs):
         findings.fault(f"no topic of prefix {settings.prefix!r} exists: run `eunoe topics create`")
         return
@@ -39,7 +39,7 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
     findings.step("retention")
     for name, spec in specs.items():
         if name in details:
-            check_limits(details[name], spec, findings)
+            check_limits(details[name], spec, findings, is_door=names.door_ms is not None)
 
 
 async def _is_embedded(kafka: KafkaSettings, findings: Findings) -> None:
@@ -68,29 +68,46 @@ def _replicas(details: Sequence[TopicDetail], settings: Settings, findings: Find
         findings.warn("one replica of each topic: a lost disk loses the log", {"EUNOE_REPLICATION": "3"})
 
 
-def check_limits(detail: TopicDetail, spec: TopicSpec, findings: Findings) -> None:
-    """Compare the settings of a topic with the table of topics."""
+def check_limits(detail: TopicDetail, spec: TopicSpec, findings: Findings, *, is_door: bool = False) -> None:
+    """Compare the settings of a topic with the table of topics; ``is_door``: `log` has what `conversations` loses."""
     config = detail.config
     if not config:
         if spec.topic is Topic.CONVERSATIONS:
             findings.note("the broker does not tell the settings of topics: retention cannot be checked")
         return
-    retention, policy = config.get("retention.ms", FOREVER), config.get("cleanup.policy", "delete")
-    kept_bytes, largest = config.get("retention.bytes", FOREVER), config.get("max.message.bytes", "")
-    if spec.topic is Topic.CONVERSATIONS:
-        if policy != "delete" or retention != FOREVER or kept_bytes != FOREVER:
-            findings.fault(
-                f"{detail.name} is not kept for ever (cleanup.policy {policy}, retention.ms {retention},"
-                f" retention.bytes {kept_bytes}): what it loses cannot be derived again. Set delete, -1 and -1"
-            )
-        else:
-            findings.ok(f"{detail.name} is kept for ever")
-    elif spec.derived and (policy != "delete" or (retention != FOREVER and int(retention) < _DAY_MS)):
-        findings.warn(f"{detail.name} keeps records for {retention} ms ({policy}): a stage that is behind loses some")
-    elif spec.compacted and "compact" not in policy:
-        findings.warn(f"{detail.name} is not compacted: recorded answers grow, or are lost after {retention} ms")
+    if spec.topic in (Topic.CONVERSATIONS, Topic.LOG):
+        _check_log(detail.name, config, findings, is_door=is_door and spec.topic is Topic.CONVERSATIONS)
+    else:
+        _check_kept(detail.name, config, spec, findings)
+    largest = config.get("max.message.bytes", "")
     if largest.isdecimal() and int(largest) < spec.max_bytes:
         findings.fault(f"{detail.name} takes records of {largest} bytes; set max.message.bytes to {spec.max_bytes}")
 
 
+def _check_log(name: str, config: Mapping[str, str], findings: Findings, *, is_door: bool) -> None:
+    retention, policy = config.get("retention.ms", FOREVER), config.get("cleanup.policy", "delete")
+    kept_bytes = config.get("retention.bytes", FOREVER)
+    forever = (policy, retention, kept_bytes) == ("delete", FOREVER, FOREVER)
+    if is_door and forever:
+        findings.warn(f"{name} is kept for ever, in clear: `eunoe topics seal` moves what it holds into the sealed log")
+    elif forever:
+        findings.ok(f"{name} is kept for ever")
+    elif is_door and (policy, kept_bytes) == ("delete", FOREVER):
+        findings.ok(f"{name} is kept for {int(retention) / _HOUR_MS:g} h; intake must never be behind for so long")
+    else:
+        findings.fault(
+            f"{name} is not kept for ever (cleanup.policy {policy}, retention.ms {retention},"
+            f" retention.bytes {kept_bytes}): what it loses cannot be derived again. Set delete, -1 and -1"
+        )
+
+
+def _check_kept(name: str, config: Mapping[str, str], spec: TopicSpec, findings: Findings) -> None:
+    retention, policy = config.get("retention.ms", FOREVER), config.get("cleanup.policy", "delete")
+    if spec.derived and (policy != "delete" or (retention != FOREVER and int(retention) < _DAY_MS)):
+        findings.warn(f"{name} keeps records for {retention} ms ({policy}): a stage that is behind loses some")
+    elif spec.compacted and "compact" not in policy:
+        findings.warn(f"{name} is not compacted: recorded answers grow, or are lost after {retention} ms")
+
+
+_HOUR_MS = 3600 * 1000
 _DAY_MS = 24 * 3600 * 1000

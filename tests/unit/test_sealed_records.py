@@ -13,7 +13,7 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.retries import retry_message
-from eunoe.streams.sealed_records import SEALED_HEADER, SEALED_TOPICS, open_record, seal_message
+from eunoe.streams.sealed_records import SEALED_HEADER, SEALED_TOPICS, key_id_of, open_record, seal_message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
@@ -32,7 +32,9 @@ PLAIN = Message(Topic.SESSIONS, KEY, encode(EVENT), (("eunoe-late", b"1"),))
 
 async def landed(keys: MemoryKeyStore, message: Message = PLAIN) -> Record:
     """The record of a message, sealed."""
-    return MemoryLog(partitions=1).append(await seal_message(message, keys))
+    sealed = await seal_message(message, keys)
+    assert sealed is not None
+    return MemoryLog(partitions=1).append(sealed)
 
 
 def test_every_derived_topic_is_sealed_and_no_topic_of_clients() -> None:
@@ -59,6 +61,7 @@ async def test_plain_records_pass_with_and_without_keys() -> None:
 async def test_what_is_sealed_is_not_sealed_again_and_clients_topics_stay_plain() -> None:
     keys = MemoryKeyStore()
     once = await seal_message(PLAIN, keys)
+    assert once is not None
     assert await seal_message(once, keys) is once
     for topic in set(Topic) - SEALED_TOPICS:
         said = replace(PLAIN, topic=topic)
@@ -152,3 +155,14 @@ async def test_a_letter_of_a_sealed_record_is_sealed_and_can_be_sent_back() -> N
     opened = await open_record(MemoryLog(partitions=1).append(again), keys)
     assert opened is not None
     assert opened.value == PLAIN.value
+
+
+async def test_a_late_message_is_sealed_with_the_key_of_its_decision_and_not_sent_when_that_is_destroyed() -> None:
+    keys = MemoryKeyStore()
+    old = await keys.current("default/c")
+    late = replace(PLAIN, sealed_with=old.id)
+    new = await keys.replace("default/c")
+    assert key_id_of(await landed(keys, late)) == old.id
+    assert key_id_of(await landed(keys)) == new.id
+    await keys.destroy(old.id, Destruction.REPLACED)
+    assert await seal_message(late, keys) is None

@@ -101,12 +101,15 @@ class BatchApplier:
         committer: Committer,
         outcomes: RecordedOutcomes,
         observer: Observer,
+        log_epoch: int | None = None,
     ) -> None:
+        """``log_epoch``: as `DecisionStamp.log_epoch`."""
         self._spec = spec
         self._decider = decider
         self._committer = committer
         self._outcomes = outcomes
         self._observer = observer
+        self._log_epoch = log_epoch
 
     async def apply(self, batch: Sequence[Arrived]) -> bool:
         """Apply all in one commit; returns whether it did. Where not, nothing is applied: apply each on its own.
@@ -157,7 +160,7 @@ class BatchApplier:
         outboxes = []
         for arrived, work, decision in decided:
             trace = spans[arrived.record.offset].traceparent
-            stamp = DecisionStamp(work.number, replayed=work.replayed, traceparent=trace)
+            stamp = DecisionStamp(work.number, replayed=work.replayed, traceparent=trace, log_epoch=self._log_epoch)
             outboxes.append(compose_outbox(self._spec, decision, arrived.record, stamp))
         outbox = join_outboxes(outboxes)
         return Commit(

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
+from eunoe.schemas.keys import KeyStore
 from eunoe.streams.record import Record
 from eunoe.streams.tracing import span
 from eunoe.workers.runner.continuity import Continuity, WentBack
@@ -26,6 +27,8 @@ class Committer:
     place: LogPlace
     continuity: Continuity | None = None
     """`None` means that nothing is noticed of a state store that goes back."""
+    data_keys: KeyStore | None = None
+    """The keys that stored text is sealed with; `None`: it is plain."""
 
     async def flushed(self, scope: Scope) -> Ledger:
         """The ledger, after an unsent outbox has been sent.
@@ -69,6 +72,7 @@ class Committer:
         was read; `Unavailable`.
         """
         with self.sender.meter.timed(Part.APPLYING), span("commit"):
+            commit = await self._pinned(scope, commit)
             committed = await self.sender.store.commit(scope, commit)
         if not committed:
             ledger = await self._ledger(scope)
@@ -82,6 +86,17 @@ class Committer:
             self.continuity.note(scope, commit.applied, lates)
         if commit.outbox is not None:
             await self.sender.send(scope, commit.outbox)
+
+    async def _pinned(self, scope: Scope, commit: Commit) -> Commit:
+        """The transaction with the data key of the state that the decision rests on, for its messages, too.
+
+        However late they are sent, they are as unreadable as that state when the key is destroyed.
+        """
+        if self.data_keys is None:
+            return commit
+        key = commit.key or (await self.data_keys.current(scope.key)).id
+        outbox = None if commit.outbox is None else commit.outbox.model_copy(update={"key": key})
+        return replace(commit, key=key, outbox=outbox)
 
 
 def _as_read(ledger: Ledger, commit: Commit) -> bool:

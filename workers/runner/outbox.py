@@ -12,6 +12,7 @@ from eunoe.streams.dead_letters import KEYLESS_PARTITION, dead_letter
 from eunoe.streams.publisher import excess_of, traced
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.retries import LATE_HEADER
+from eunoe.streams.sealed_log import logged
 from eunoe.streams.topics import Topic
 from eunoe.streams.tracing import TRACE_HEADER, span
 from eunoe.workers.models.recording import Answers
@@ -33,6 +34,8 @@ class DecisionStamp:
     """Whether its asks are not to be answered."""
     traceparent: str | None = None
     """The span of the decision: messages that are sent again, by another process, stay in its trace."""
+    log_epoch: int | None = None
+    """The epoch of the log's positions where the record goes into topic `log`, too; `None`: it does not."""
 
 
 def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: DecisionStamp) -> Outbox:
@@ -46,6 +49,8 @@ def compose_outbox(spec: StageSpec, decision: Decision, record: Record, stamp: D
         messages.append(_letter_message(spec, decision.rejection, record, stamp))
         if spec.reads_log and not stamp.replayed:
             messages += map(_out_message, error_answers(record, decision.rejection.error))
+    if stamp.log_epoch is not None:
+        messages.append(_out_message(logged(record, stamp.log_epoch)))
     return Outbox(
         number=stamp.number if stamp.late is None else -stamp.late,
         partition=record.partition,
@@ -80,18 +85,20 @@ def _letter_message(spec: StageSpec, rejection: Rejection, record: Record, stamp
     )
 
 
-def _out_message(answer: Message) -> OutMessage:
-    key = None if answer.key is None else answer.key.decode()
-    return OutMessage(topic=answer.topic, key=key, text=answer.value.decode())
+def _out_message(message: Message) -> OutMessage:
+    key = None if message.key is None else message.key.decode()
+    headers = tuple((name, value.decode("latin-1")) for name, value in message.headers)
+    return OutMessage(topic=message.topic, key=key, text=message.value.decode(), headers=headers)
 
 
-def _message(out: OutMessage) -> Message:
+def _message(out: OutMessage, sealed_with: str | None = None) -> Message:
     return Message(
         topic=out.topic,
         key=None if out.key is None else out.key.encode(),
         value=out.value,
         headers=tuple((name, value.encode("latin-1")) for name, value in out.headers),
         partition=KEYLESS_PARTITION if out.key is None else None,  # only a dead letter may have no key
+        sealed_with=sealed_with,
     )
 
 
@@ -122,7 +129,7 @@ class Sender:
                 await self.index.upsert(outbox.points)
         if outbox.messages:
             with self.meter.timed(Part.PUBLISHING):
-                await self.publisher.publish([_message(message) for message in outbox.messages])
+                await self.publisher.publish([_message(message, outbox.key) for message in outbox.messages])
             await self._cache_answers(outbox.messages)
         with self.meter.timed(Part.APPLYING), span("mark sent"):
             if outbox.timer is not None:

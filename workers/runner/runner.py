@@ -24,6 +24,7 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.position import is_copy, record_position
 from eunoe.streams.record import Lease, Record, Revoked
+from eunoe.streams.sealed_log import logged
 from eunoe.streams.sealed_records import open_record
 from eunoe.streams.tracing import current, processing, span
 from eunoe.workers.runner.backoff import Outages
@@ -92,9 +93,12 @@ class Runner:
         self._decider = Decider(spec, stage, settings, sender.meter, self_test)
         self._continuity = continuity
         self._data_keys = data_keys
-        self._committer = Committer(sender, place, continuity)
+        self._committer = Committer(sender, place, continuity, data_keys)
         self._observer = Observer(spec, sender.meter, now)
-        self._batches = BatchApplier(spec, self._decider, self._committer, self._outcomes, self._observer)
+        self._log_epoch = place.epoch if spec.reads_log and data_keys is not None else None
+        self._batches = BatchApplier(
+            spec, self._decider, self._committer, self._outcomes, self._observer, self._log_epoch
+        )
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Handle a record completely; when this returns, the record may be acknowledged.
@@ -218,6 +222,9 @@ class Runner:
         """Let another generation answer from here on, if it was announced: anybody can produce such a record."""
         positions, where = self._sender.log_positions, (record.partition, found.position, found.generation)
         if await positions.was_announced(*where, found.nonce):
+            if self._log_epoch is not None:
+                message = logged(record, self._log_epoch)
+                await self._sender.publisher.publish([replace(message, partition=record.partition)])
             await positions.promote(*where)
         else:
             error = f"nobody announced that {found.generation} answers from here on: use `eunoe promote`"
@@ -323,7 +330,7 @@ class Runner:
             return False
         here = current()
         lates = ledger.lates + 1 if late else None
-        stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent)
+        stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
         outbox = compose_outbox(self._spec, result.decision, record, stamp)
         if excess := excess_in(outbox):
             result = self._decider.too_large(work, result, excess)
