@@ -1,6 +1,6 @@
 """Repair: derives a conversation again from the log and replaces its stored state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -17,9 +17,9 @@ from eunoe.schemas.ports import ReadPartition, StoredConversation
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import Closing, Filed, read_dead_letter
-from eunoe.streams.position import record_position
-from eunoe.streams.reader import read_partition
+from eunoe.streams.log_reader import read_conversation
 from eunoe.streams.record import Message, Record
+from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.outcomes import reply_contexts
@@ -59,6 +59,9 @@ class Repaired:
     """Calls of the language model; recorded answers need none."""
 
 
+BeforeSwap = Callable[[Sequence[Record]], Awaitable[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Repairer:
     """Repairs conversations while the workers run."""
@@ -71,6 +74,8 @@ class Repairer:
     """Key → what is erased of the conversation."""
     fences_intake: bool = False
     """Whether a decision that intake has in hand is refused, too: it may hold lines that are erased."""
+    before_swap: BeforeSwap | None = None
+    """Called with the records of the log that the state is derived from, before each attempt to replace it."""
 
     async def held(self) -> list[str]:
         """The keys of the conversations with held dead letters, sorted."""
@@ -91,6 +96,8 @@ class Repairer:
             if not records and key not in self.erased:
                 raise Refused(f"{key}: the log holds no record that intake has handled")
             derived = await self._derive(key, records, report)
+            if self.before_swap is not None:
+                await self.before_swap(records)
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
             standing = _fencing(derived.standing, live)
             if self.fences_intake:
@@ -120,12 +127,9 @@ class Repairer:
         shown = await self.clients.handled_positions.stored(reader)
         handled = max(intake.applied, *(at.position for at in shown.values()))
         kafka, names = self.settings.kafka_settings, self.settings.names
-        records = [
-            record
-            async for record in read_partition(kafka, names, Topic.CONVERSATIONS, partition)
-            if record.key == key.encode() and 0 < _position(record, self.settings.log_epoch) <= handled
-        ]
-        return records, handled
+        epoch, keys = self.settings.log_epoch, self.clients.data_keys
+        records = await read_conversation(kafka, names, keys, key, self.partitions, epoch)
+        return [record for record in records if 0 < position_in_log(record, epoch) <= handled], handled
 
     async def _derive(self, key: str, records: Sequence[Record], report: ReportProgress) -> Derived:
         at = 0
@@ -210,14 +214,6 @@ class Repairer:
 
     def _calls(self) -> int:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))
-
-
-def _position(record: Record, epoch: int) -> int:
-    """The record's position; 0 for one that is malformed, which intake does not handle either."""
-    try:
-        return record_position(record, epoch)
-    except ContractError:
-        return 0
 
 
 def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredConversation:

@@ -42,7 +42,7 @@ async def test_memory_is_the_same_and_no_word_of_it_is_in_clear(pipeline: Pipeli
         await pipeline.remembered(2, "c0")
     found = await state_of(pipeline, "c0")
     assert all(word in found for word in WORDS)  # the search sees
-    plain = {topic: len(await pipeline.records(topic)) for topic in SEALED_TOPICS}
+    plain = {topic: len(await pipeline.records(topic)) for topic in SEALED_TOPICS - {Topic.LOG}}
     sealed = with_keys(pipeline)
     async with sealed.up():
         await sealed.produce(*LINES, *small_talk(0, 1), *small_talk(1))

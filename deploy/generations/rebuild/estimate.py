@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.models import model_settings, open_compressor, open_embedder, uses_endpoint
@@ -21,6 +22,7 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.ports import Embedder
+from eunoe.streams.sealed_log import restored
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver
 from eunoe.workers.models.embedding import WordLlamaEmbedder
@@ -109,13 +111,14 @@ async def _derive(
     chosen = choose(there)
     outcomes = RecordedOutcomes(None if plan.ask_again else counted.answers)
     deriver = Deriver(counted.dependencies, settings.runner, outcomes, plan.stages)
-    sessions = 0
-    for done, one in enumerate(chosen):
-        report("sample", done, len(chosen))
-        key = one.key.decode()
-        records = list(spool.records(one.key))
-        derived = await deriver.derive(key, records, settings.log_epoch, erased=erased.get(key))
-        sessions += derived.sessions
+    sessions, epoch = 0, settings.log_epoch
+    async with open_data_keys(settings) as data_keys:
+        for done, one in enumerate(chosen):
+            report("sample", done, len(chosen))
+            key = one.key.decode()
+            records = await restored(spool.records(one.key), data_keys, epoch)
+            derived = await deriver.derive(key, records, epoch, erased=erased.get(key))
+            sessions += derived.sessions
     report("sample", len(chosen), len(chosen))
     return scaled(settings, there, chosen, sessions, counted)
 

@@ -76,7 +76,7 @@ async def make_from(
         copies = CopyFile(work / "copies.sqlite")
         closing.callback(copies.close)
         read, timers = await _copy(source, plan, copies, report)
-        spools = {topic: Spool(work / f"{topic}.sqlite", topic) for topic in READ_TOPICS}
+        spools = {topic: Spool(work / f"{topic}.sqlite") for topic in READ_TOPICS}
         for spool in spools.values():
             closing.callback(spool.close)
         for topic, spool in spools.items():

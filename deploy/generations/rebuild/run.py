@@ -27,7 +27,7 @@ from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import ReadPartition
-from eunoe.streams.admin import create_topics
+from eunoe.streams.admin import check_log_is_open, create_topics
 from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
 from eunoe.streams.reader import partitions_of
@@ -71,6 +71,7 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
     check_from_stage(plan)
     target = _target(settings, plan)
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
+    await check_log_is_open(target.kafka_settings, target.names)
     generation = await _begin(settings, plan)
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
     answers = 0 if plan.ask_again else await _fill(target, report)

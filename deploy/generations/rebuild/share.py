@@ -29,6 +29,7 @@ from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.position import record_position
 from eunoe.streams.record import Message, Record
+from eunoe.streams.sealed_log import restored
 from eunoe.streams.settings import partition_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
@@ -115,7 +116,9 @@ class _ShareWork:
     async def _one(self, conversation: Spooled) -> None:
         key = conversation.key.decode()
         there = await self.landing.is_there(key)
-        records = list(self.spool.records(conversation.key))
+        records = await restored(
+            self.spool.records(conversation.key), self.landing.clients.data_keys, self.settings.log_epoch
+        )
         if is_whole(there, records, self.settings.log_epoch):
             _write(ProgressLine(conversations=1, events=conversation.events, kept=1))
             return
@@ -138,6 +141,8 @@ class _ShareWork:
 
 def is_whole(there: Ledger, records: Sequence[Record], epoch: int) -> bool:
     """Whether an earlier run wrote the conversation up to the last of these records; the log may have grown."""
+    if not records:
+        return there.applied > 0
     try:
         return there.applied > 0 and there.applied >= record_position(records[-1], epoch)
     except ContractError:  # a dead-lettered record: derive again, which changes nothing

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from eunoe.streams.record import Record
+from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.topics import Topic
 
 SHARDS = 1024
@@ -16,13 +17,14 @@ SHARDS = 1024
 
 _MAKE = """
 CREATE TABLE records (
-    shard INTEGER, key BLOB, part INTEGER, place INTEGER, at INTEGER, headers BLOB, value BLOB
+    shard INTEGER, key BLOB, topic TEXT, part INTEGER, place INTEGER, number INTEGER, at INTEGER, headers BLOB,
+    value BLOB
 )
 """
-_ADD = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)"
+_ADD = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INDEX = "CREATE INDEX by_key ON records (shard, key, place)"
-_KEYS = "SELECT key, COUNT(*) FROM records WHERE shard % ? = ? GROUP BY shard, key ORDER BY shard, key"
-_READ = "SELECT part, place, at, headers, value FROM records WHERE shard = ? AND key = ? ORDER BY place"
+_KEYS = "SELECT key, COUNT(DISTINCT number) FROM records WHERE shard % ? = ? GROUP BY shard, key ORDER BY shard, key"
+_READ = "SELECT topic, part, place, at, headers, value FROM records WHERE shard = ? AND key = ? ORDER BY place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,9 @@ class Spooled:
 
 
 class Spool:
-    """The keyed records of one topic; written by one process, then read by several."""
+    """Keyed records of topics, as they are stored there; written by one process, then read by several."""
 
-    def __init__(self, path: Path, topic: Topic = Topic.CONVERSATIONS) -> None:
-        self._topic = topic
+    def __init__(self, path: Path) -> None:
         self._file = sqlite3.connect(path)
         self._file.execute("PRAGMA synchronous = OFF")  # after a crash the spool is written anew
         self._file.execute("PRAGMA journal_mode = OFF")
@@ -50,9 +51,12 @@ class Spool:
         """Create the empty table."""
         self._file.execute(_MAKE)
 
-    def add(self, records: Sequence[Record]) -> None:
-        """Append records; those of one conversation in the order of their offsets."""
-        self._file.executemany(_ADD, map(_row, records))
+    def add(self, records: Sequence[Record], epoch: int | None = None) -> None:
+        """Append records of a topic; those of the log with the epoch in which they are read.
+
+        A record of the log and its sealed copy count as one.
+        """
+        self._file.executemany(_ADD, (_row(record, epoch) for record in records))
 
     def finish(self) -> None:
         """Create the index and commit; call it after the last `add`."""
@@ -64,16 +68,18 @@ class Spool:
         return [Spooled(key, events) for key, events in self._file.execute(_KEYS, (shares, share))]
 
     def records(self, key: bytes) -> Iterator[Record]:
-        """The records of a conversation in log order."""
-        for partition, offset, at, headers, value in self._file.execute(_READ, (_shard(key), key)):
+        """The records of a conversation, those of each topic in its order."""
+        for topic, partition, offset, at, headers, value in self._file.execute(_READ, (_shard(key), key)):
             found = {name: bytes(text, "latin-1") for name, text in orjson.loads(headers).items()}
-            yield Record(self._topic, partition, offset, key, value, at, found)
+            yield Record(Topic(topic), partition, offset, key, value, at, found)
 
 
-def _row(record: Record) -> tuple[object, ...]:
-    key = record.key or b""
+def _row(record: Record, epoch: int | None) -> tuple[object, ...]:
+    key, topic = record.key or b"", str(record.topic)
+    number = record.offset if epoch is None else position_in_log(record, epoch)
     headers = orjson.dumps({name: value.decode("latin-1") for name, value in record.headers.items()})
-    return _shard(key), key, record.partition, record.offset, record.timestamp_ms, headers, record.value
+    place = record.partition, record.offset, number, record.timestamp_ms
+    return _shard(key), key, topic, *place, headers, record.value
 
 
 def _shard(key: bytes) -> int:
