@@ -111,6 +111,8 @@ class Erasure(Value):
     """Traces of it, by place, in the generation that was live."""
     numbers: Numbers | None = absent()
     """Set where all up to ``until`` is erased."""
+    keys: tuple[str, ...] = ()
+    """Ids of the data keys that the conversation had; they are destroyed when it is carried out."""
 
 
 class ErasureDone(Value):

@@ -2,20 +2,32 @@
 
 from eunoe.deploy.generations.erase.receipt import NotCovered
 from eunoe.deploy.settings import Settings
+from eunoe.streams.admin import retention_of
 from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.stores.data_keys import CACHE_S
 
-_DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
 
 
-def not_covered(settings: Settings, files: tuple[NotCovered, ...]) -> tuple[NotCovered, ...]:
-    """The places that still hold what was erased; ``files`` are those of servers that could not rewrite theirs."""
+async def door_kept(settings: Settings) -> int | None:
+    """Milliseconds for which `conversations` is kept, where `log` has its records sealed; `None`: for ever."""
+    if settings.names.door_ms is None or settings.broker.embedded:
+        return None
+    kept = await retention_of(settings.kafka_settings, settings.names.name(Topic.CONVERSATIONS))
+    return None if kept is None or kept < 0 else kept
+
+
+def not_covered(
+    settings: Settings, files: tuple[NotCovered, ...], door_ms: int | None = None
+) -> tuple[NotCovered, ...]:
+    """The places that still hold what was erased; ``files`` are those of servers that could not rewrite theirs.
+
+    ``door_ms``: see `door_kept`.
+    """
     days = TOPICS[Topic.REPLIES].retention_ms // _DAY_MS
     embedded = settings.broker.embedded
-    log = NotCovered(
-        place="kafka: conversations and the topics of each generation",
-        why="Kafka removes no single record; nobody reads it again: each reader leaves it out",
-        until="the next start of `eunoe up`" if embedded else "the topic is deleted (`eunoe drop` for a generation)",
-    )
+    log = _log(settings, door_ms)
     journal = NotCovered(
         place="journal of the data directory", why="it is rewritten at a start", until="the next start of `eunoe up`"
     )
@@ -37,4 +49,27 @@ def not_covered(settings: Settings, files: tuple[NotCovered, ...]) -> tuple[NotC
         why="not within reach",
         until="their owners remove it",
     )
-    return (log, *([journal] if embedded else []), replies, letters, answers, *files, outside)
+    processes = NotCovered(
+        place="memory of running processes", why="they keep data keys for a minute", until=f"{CACHE_S:g} s later"
+    )
+    sealed = [] if settings.names.door_ms is None else [processes]
+    return (log, *([journal] if embedded else []), replies, letters, answers, *sealed, *files, outside)
+
+
+def _log(settings: Settings, door_ms: int | None) -> NotCovered:
+    sealed = settings.names.door_ms is not None
+    if settings.broker.embedded:
+        until = "the next start of `eunoe up`"
+    elif door_ms is not None:
+        until = f"{door_ms / _HOUR_MS:g} hours after each record came, and Kafka's removal of the segment"
+    elif sealed:
+        until = "its retention ends, once `eunoe topics seal` has given it one"
+    else:
+        until = "the topic is deleted (`eunoe drop` for a generation)"
+    return NotCovered(
+        place="kafka: conversations" if sealed else "kafka: conversations and the topics of each generation",
+        why="what clients write there is plain; nobody reads it again: each reader leaves it out"
+        if sealed
+        else "Kafka removes no single record; nobody reads it again: each reader leaves it out",
+        until=until,
+    )

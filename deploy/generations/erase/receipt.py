@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from eunoe.schemas.base import Identifier, Time, Value
 from eunoe.schemas.erasure import Count, Erasure, ErasureLevel, hashed_id
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.keys import Destruction
 
 VERSION: Final = 1
 
@@ -44,6 +45,16 @@ class Remains(Value):
     """Closed ones, those of which everything was erased included."""
 
 
+class DestroyedKey(Value):
+    """A data key of the conversation that is gone for good."""
+
+    id: str
+    created: Time | None
+    destroyed: Time
+    why: Destruction
+    """``erased``, or ``replaced``: what remains is sealed anew."""
+
+
 class Receipt(Value):
     """The result of one request in one conversation."""
 
@@ -58,8 +69,8 @@ class Receipt(Value):
     """Number of erased utterances; of a whole conversation, those in its log."""
     places: tuple[PlaceCount, ...] = ()
     remains: tuple[Remains, ...] = ()
-    keys: tuple[str, ...] = ()
-    """Ids of the data keys that were destroyed."""
+    keys: tuple[DestroyedKey, ...] = ()
+    """The data keys that were destroyed: what they sealed nobody can read, wherever it lies."""
     not_covered: tuple[NotCovered, ...] = ()
     signature: str = Field(default="")
     """HMAC-SHA-256, in hex, of all the rest under the secret of the ledger."""

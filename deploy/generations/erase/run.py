@@ -1,22 +1,24 @@
 """The steps of an erasure; each can be repeated, so that an interrupted one is finished by running it again.
 
-Intent in the ledger of erasures → in each generation: derive again without it, swap (which fences late workers),
-index, replies, letters, timer → files rewritten → mark in the state store → receipt in the ledger.
+Intent in the ledger of erasures → a new data key → in each generation: derive again without it, seal the rest of the
+log anew, swap (which fences late workers), index, replies, letters, timer → the old keys destroyed → files rewritten →
+mark in the state store → receipt in the ledger.
 """
 
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import open_redis
+from eunoe.deploy.generations.erase.data_keys import KeyChange, keys_in_use
 from eunoe.deploy.generations.erase.files import rewrite_files
-from eunoe.deploy.generations.erase.limits import not_covered
+from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
-from eunoe.deploy.generations.erase.receipt import Receipt, Remains, places_of, signed, subject_of
+from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
 from eunoe.deploy.generations.erase.traces import close_letters, drop_replies, forget_conversation
 from eunoe.deploy.generations.repair import Repaired, Repairer
 from eunoe.deploy.progress import ReportProgress
@@ -83,25 +85,27 @@ class Eraser:
 
     async def begin(self, request: ErasureRequest) -> Erasure:
         """Put the erasure into the ledger: from here on no reader of the log brings it back. Raises as `plan` does."""
-        erasure = await self.plan(request)
+        planned = await self.plan(request)
+        erasure = planned.model_copy(update={"keys": await keys_in_use(self.settings, request.key)})
         await self.ledger.begin(erasure)
         await self.generations()
         return erasure
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
         """Run all steps of an erasure that is in the ledger. Raises `Refused` while a generation is being made."""
-        remains = []
         part = erased_parts(await self.ledger.erasures(erasure.key))[erasure.key]
         whole = erasure.level in _WHOLE
-        after = dict[str, int]()
-        for settings in await self.generations():
-            async with self.opened(settings, part) as (clients, repairer):
-                done = await self._in_generation(clients, repairer, part)
-                remains.append(await _remains(clients, settings, done))
-                if settings.generation == self.settings.generation:
-                    after = {one.place: one.count for one in await count_places(clients, part, whole=whole)}
-                    after["dead-letters"] = await close_letters(clients, settings, part, dry_run=True)
-                files = await rewrite_files(clients, settings)
+        remains, after, files = [], dict[str, int](), tuple[NotCovered, ...]()
+        async with AsyncExitStack() as closing:
+            work = [await self._enter(closing, settings, erasure, part) for settings in await self.generations()]
+            for one in work:
+                await one.change.begin()
+                remains.append(await one.erase(self.report))
+            destroyed = await work[-1].change.finish()
+            for one in work:
+                if one.settings.generation == self.settings.generation:
+                    after = await one.count(whole=whole)
+                files = await rewrite_files(one.clients, one.settings)
         async with open_redis(self.settings) as redis:
             await AppliedErasures(redis, self.settings.prefix).add(erasure.key, erasure.request_id)
         receipt = Receipt(
@@ -113,7 +117,8 @@ class Eraser:
             utterances=len(erasure.refused),
             places=places_of(erasure.before, after, whole=whole),
             remains=tuple(remains),
-            not_covered=not_covered(self.settings, files),
+            keys=destroyed,
+            not_covered=not_covered(self.settings, files, await door_kept(self.settings)),
         )
         receipt = signed(receipt, await self.ledger.secret())
         text = receipt.model_dump_json()
@@ -139,14 +144,12 @@ class Eraser:
         async with self.opened(self.settings) as (clients, _):
             return [key for key in await clients.store.conversations() if key.startswith(tenant_prefix)]
 
-    async def _in_generation(self, clients: Clients, repairer: Repairer, part: ErasedPart) -> Repaired:
-        done = await repairer.repair(part.key, self.report)
-        naming = Naming(part)
-        await drop_replies(clients, part, naming)
-        await close_letters(clients, repairer.settings, part)
-        if not done.records:
-            await forget_conversation(clients, repairer.partitions, part.key)
-        return done
+    async def _enter(
+        self, closing: AsyncExitStack, settings: Settings, erasure: Erasure, part: ErasedPart
+    ) -> "_InGeneration":
+        clients, repairer = await closing.enter_async_context(self.opened(settings, part))
+        change = KeyChange(settings, clients, erasure, part, repairer.partitions)
+        return _InGeneration(settings, clients, replace(repairer, before_swap=change.seal_anew), change)
 
     async def _read(self, clients: Clients, repairer: Repairer, key: str, part: ErasedPart | None) -> Conversation:
         """The conversation as intake has read it."""
@@ -184,6 +187,30 @@ class Eraser:
         async with open_clients(settings) as clients:
             erased = {} if part is None else {part.key: part}
             yield clients, Repairer(settings, clients, clients.transplants, partitions, erased, fences_intake=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _InGeneration:
+    """The steps of an erasure in one generation."""
+
+    settings: Settings
+    clients: Clients
+    repairer: Repairer
+    change: KeyChange
+
+    async def erase(self, report: ReportProgress) -> Remains:
+        part = self.change.part
+        done = await self.repairer.repair(part.key, report)
+        await drop_replies(self.clients, part, Naming(part))
+        await close_letters(self.clients, self.settings, part)
+        if not done.records:
+            await forget_conversation(self.clients, self.repairer.partitions, part.key)
+        return await _remains(self.clients, self.settings, done)
+
+    async def count(self, *, whole: bool) -> dict[str, int]:
+        part = self.change.part
+        found = {one.place: one.count for one in await count_places(self.clients, part, whole=whole)}
+        return found | {"dead-letters": await close_letters(self.clients, self.settings, part, dry_run=True)}
 
 
 def _check_whole(row: Generation) -> None:

@@ -1,13 +1,13 @@
 """Traces that derivation does not replace: replies and their outboxes, dead letters, the timer, the list of tenants."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.generations.erase.places import Naming
 from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.decisions import Commit, Drop, Scope
+from eunoe.schemas.decisions import Commit, Drop, Put, Scope, Write
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Utterance
@@ -24,30 +24,42 @@ from eunoe.workers.stores.connection import as_text
 async def drop_replies(clients: Clients, part: ErasedPart, naming: Naming) -> int:
     """Remove the records of replies that rest on erased utterances, and such replies that were not sent yet.
 
-    Returns their number. A conversation of which all up to a place was erased loses those of all replies.
+    Returns their number. A conversation of which all up to a place was erased loses those of all replies. The other
+    replies are sent, and their records sealed with the current key.
     """
     key, whole = part.key, part.until > 0
     rows = await clients.store.scan(RESPOND, key, CITED)
     stale = [id_ for id_, text in rows.items() if whole or naming.is_erased(id_) or naming.names(text)]
-    await _drop_cited(clients, key, stale)
+    kept = {id_: text for id_, text in rows.items() if id_ not in stale}
+    await _drop_cited(clients, key, stale, kept if clients.data_keys is not None else {})
     ledgers = clients.keys.ledger(Scope(RESPOND, key, "*")).replace("%2A", "*")
     dropped = 0
     async for name in clients.redis.scan_iter(match=ledgers, count=1000):
         request_id = unquote(as_text(name).rpartition("@")[2])
-        outbox = (await clients.store.ledger(Scope(RESPOND, key, request_id))).outbox
-        if outbox is not None and (whole or naming.names(outbox.model_dump_json())):
+        scope = Scope(RESPOND, key, request_id)
+        outbox = (await clients.store.ledger(scope)).outbox
+        if outbox is None:
+            continue
+        if not whole and not naming.names(outbox.model_dump_json()):
+            await clients.sender.send(scope, outbox)
+        else:
             dropped += bool(await clients.redis.hdel(as_text(name), "outbox", "outbox_number"))
     return len(stale) + dropped
 
 
-async def _drop_cited(clients: Clients, key: str, ids: Sequence[str]) -> None:
-    scope = Scope(RESPOND, key, "erasure")
+async def _drop_cited(clients: Clients, key: str, ids: Sequence[str], kept: Mapping[str, str]) -> None:
+    # a ledger for each key: one that an earlier erasure left may be sealed with a key that is destroyed
+    key_id = "" if clients.data_keys is None else f"-{(await clients.data_keys.current(key)).id}"
+    scope = Scope(RESPOND, key, f"erasure{key_id}")
     ledger = await clients.store.ledger(scope)
-    writes = tuple(Drop(CITED, id_) for id_ in ids)
+    writes: tuple[Write, ...] = (
+        *(Drop(CITED, id_) for id_ in ids),
+        *(Put(CITED, id_, text) for id_, text in kept.items()),
+    )
     commit = Commit(
         expect=ledger.applied, applied=ledger.applied + 1, writes=writes, server=ledger.server, key=ledger.key
     )
-    if ids and not await clients.store.commit(scope, commit):
+    if writes and not await clients.store.commit(scope, commit):
         raise Unavailable(f"{key}: another erasure runs: run `eunoe erase replay` when it has ended")
 
 

@@ -1,0 +1,106 @@
+"""Changes the data key of a conversation: what remains of its log is sealed anew, then the old keys are destroyed.
+
+Which keys are old follows from the ledger of erasures and from the log, so that each step can be repeated: those that
+the conversation had when the erasure began, and those that an erased record is sealed with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.generations.erase.receipt import DestroyedKey
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLevel
+from eunoe.schemas.keys import Destruction, KeyState
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.log_reader import read_stored
+from eunoe.streams.record import Record
+from eunoe.streams.sealed_log import logged, original
+from eunoe.streams.sealed_records import key_id_of
+from eunoe.streams.topics import Topic
+from eunoe.workers.derive.erased import is_erased, renamed
+
+_BATCH: Final = 200
+_WHOLE: Final = (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
+
+
+async def keys_in_use(settings: Settings, key: str) -> tuple[str, ...]:
+    """The ids of a conversation's data keys that are not destroyed; none without a key store. Raises `Unavailable`."""
+    async with open_data_keys(settings) as data_keys:
+        found = [] if data_keys is None else await data_keys.keys(key)
+    return tuple(one.id for one in found if one.state is not KeyState.DESTROYED)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """The change of a conversation's data key in an erasure. ``settings`` and ``clients``: of one generation."""
+
+    settings: Settings
+    clients: Clients
+    erasure: Erasure
+    part: ErasedPart
+    partitions: int
+
+    async def begin(self) -> None:
+        """Make another key current, unless that was done; from here on the state is sealed with it at the next swap."""
+        data_keys = self.clients.data_keys
+        if data_keys is None:
+            return
+        old = await self._old()
+        found = await data_keys.keys(self.part.key)
+        if any(one.id in old and one.state is KeyState.CURRENT for one in found):
+            await data_keys.replace(self.part.key)
+
+    async def seal_anew(self, records: Sequence[Record]) -> None:
+        """Seal the records that remain, at their old positions, with the current key; ``records``: in log order.
+
+        From the last to the first: interrupted anywhere, `log` has all from some position on
+        (`eunoe.streams.sealed_log`).
+        """
+        data_keys, epoch = self.clients.data_keys, self.settings.log_epoch
+        if data_keys is None:
+            return
+        data_keys.forget(self.part.key)
+        new = await data_keys.current(self.part.key)
+        left = [one for one in records if key_id_of(one) != new.id and not is_erased(one, self.part, epoch)]
+        messages = []
+        for record in reversed(left):
+            try:
+                plain = replace(record, value=renamed(record.value, self.part))
+                messages.append(logged(plain, epoch, new.id))
+            except ContractError:  # intake has dead-lettered it
+                continue
+        for at in range(0, len(messages), _BATCH):
+            await self.clients.publisher.publish(messages[at : at + _BATCH])
+
+    async def finish(self) -> tuple[DestroyedKey, ...]:
+        """Destroy the old keys, and return all that the erasure has destroyed, in earlier attempts, too."""
+        data_keys = self.clients.data_keys
+        if data_keys is None:
+            return ()
+        old = await self._old()
+        why = Destruction.ERASED if self.erasure.level in _WHOLE else Destruction.REPLACED
+        for one in await data_keys.keys(self.part.key):
+            if one.id in old and one.state is not KeyState.DESTROYED:
+                await data_keys.destroy(one.id, why)
+        return tuple(
+            DestroyedKey(id=one.id, created=one.created, destroyed=one.destroyed, why=one.why)
+            for one in await data_keys.keys(self.part.key)
+            if one.id in old and one.destroyed is not None and one.why is not None
+        )
+
+    async def _old(self) -> set[str]:
+        """The keys that seal something erased. Those that an earlier erasure has destroyed are among them, too."""
+        kafka, names, epoch = self.settings.kafka_settings, self.settings.names, self.settings.log_epoch
+        stored = await read_stored(kafka, names, self.part.key, self.partitions)
+        copies = (record for record in stored if record.topic == Topic.LOG and _is_erased(record, self.part, epoch))
+        return {*self.erasure.keys, *filter(None, map(key_id_of, copies))}
+
+
+def _is_erased(record: Record, part: ErasedPart, epoch: int) -> bool:
+    try:
+        return is_erased(original(record, epoch), part, epoch)
+    except ContractError:
+        return False
