@@ -23,7 +23,7 @@ from eunoe.schemas.keys import KeyStore
 from eunoe.streams.access import why_unavailable
 from eunoe.streams.admin import list_topics
 from eunoe.streams.record import Message, RecordPlace
-from eunoe.streams.sealed_records import seal_message
+from eunoe.streams.sealed_messages import sealed
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, span
@@ -76,7 +76,7 @@ class KafkaPublisher:
     """A `eunoe.streams.record.Publisher` over one producer; all in-sync replicas acknowledge."""
 
     def __init__(self, kafka: KafkaSettings, names: TopicNames, data_keys: KeyStore | None = None) -> None:
-        """``data_keys``: the keys with which records of derived topics are sealed; `None`: they are plain."""
+        """``data_keys``: the keys that messages with text are sealed with; `None`: they are plain."""
         self._kafka = kafka
         self._data_keys = data_keys
         self._names = names
@@ -119,7 +119,7 @@ class KafkaPublisher:
         `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
         """
         if self._data_keys is not None:
-            found = [await seal_message(message, self._data_keys) for message in messages]
+            found = [await sealed(message, self._data_keys) for message in messages]
             messages = [message for message in found if message is not None]
         for message in messages:
             check_message(message)

@@ -44,6 +44,8 @@ class Message:
     """`None` means the partition of the key."""
     sealed_with: str | None = None
     """Id of the data key to seal it with, where its topic is sealed; `None` means the current one."""
+    conversation: str | None = None
+    """The conversation of a recorded answer, with whose data key it is sealed; `None`: of none."""
 
 
 class Publisher(Protocol):

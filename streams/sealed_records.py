@@ -12,7 +12,7 @@ from typing import Final
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import DeadLetterReason
-from eunoe.schemas.keys import Destroyed, KeyStore
+from eunoe.schemas.keys import DataKey, Destroyed, KeyStore
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message, Record
@@ -38,12 +38,24 @@ async def seal_message(message: Message, keys: KeyStore) -> Message | None:
     named = any(name == SEALED_HEADER for name, _ in message.headers)
     if named or message.key is None or Topic(message.topic) not in SEALED_TOPICS:
         return message
-    named_key = message.sealed_with
-    key = await (keys.current(message.key.decode()) if named_key is None else keys.get(named_key))
-    if isinstance(key, Destroyed):
-        return None
+    key = await key_for(message, message.key.decode(), keys)
+    return None if key is None else seal_with(key, message)
+
+
+async def key_for(message: Message, conversation: str, keys: KeyStore) -> DataKey | None:
+    """The key that a message of a conversation is to be sealed with; `None` where that is destroyed.
+
+    Raises `Unavailable`.
+    """
+    named = message.sealed_with
+    key = await (keys.current(conversation) if named is None else keys.get(named))
+    return key if isinstance(key, DataKey) else None
+
+
+def seal_with(key: DataKey, message: Message) -> Message:
+    """The message with its value sealed with this key; it must have a record key."""
     header = (SEALED_HEADER, f"1:{key.id}".encode())
-    place = _place(message.topic, message.key, dict(message.headers))
+    place = _place(message.topic, message.key or b"", dict(message.headers))
     value = seal(key, message.value, place, deflate=True)
     return replace(message, value=value, headers=(*message.headers, header))
 

@@ -110,9 +110,8 @@ async def open_clients(
     async with AsyncExitStack() as closing:
         data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings))
-        answers = RedisAnswers(
-            redis, keys, ttl_s=None if settings.answer_days is None else int(settings.answer_days * DAY_S)
-        )
+        ttl_s = None if settings.answer_days is None else int(settings.answer_days * DAY_S)
+        answers = RedisAnswers(redis, keys, ttl_s=ttl_s, data_keys=data_keys)
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)
         store = RedisStore(redis, keys, data_keys=data_keys)

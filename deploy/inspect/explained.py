@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from rich.markup import escape
 from rich.tree import Tree
 
+from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.inspect.answers import read_answers
 from eunoe.deploy.inspect.drawing import memory_line
 from eunoe.deploy.inspect.explain import ExplainedLeftOut, ExplainedLine, ExplainedMemory, Explanation
 from eunoe.deploy.settings import Settings
@@ -37,10 +39,10 @@ async def find_reply(settings: Settings, id_: str) -> Reply | None:
 async def recorded_answers(settings: Settings, texts: Collection[str]) -> list[RecordedAnswer]:
     """The model's answers that hold one of these texts; reads all that are recorded. Raises `Unavailable`."""
     found: dict[str, RecordedAnswer] = {}
-    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS):
-        event = _decoded(record)
-        if isinstance(event, RecordedAnswer) and holds(event.text, texts) and len(found) < MAX_ANSWERS:
-            found[event.request] = event
+    async with open_data_keys(settings) as keys:
+        async for answer, _ in read_answers(settings, keys):
+            if holds(answer.text, texts) and len(found) < MAX_ANSWERS:
+                found[answer.request] = answer
     return list(found.values())
 
 

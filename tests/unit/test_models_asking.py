@@ -1,3 +1,4 @@
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
@@ -5,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.base import Value
+from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import LanguageModel, Prompt
@@ -21,6 +23,7 @@ from eunoe.workers.models.asking import (
 )
 from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.models.recording import REFUSED, RecordedModel, request_hash
+from tests.unit.test_runner import Bench, Lease, closed
 
 PROMPT = Prompt(name="guess/1", system="Guess a number.", user="Which?")
 
@@ -49,10 +52,10 @@ class Guesser:
 class Kept(dict):
     """Answers in memory."""
 
-    async def get(self, key: str) -> str | None:
+    async def get(self, key: str, conversation: str = "") -> str | None:
         return dict.get(self, key)
 
-    async def put(self, key: str, text: str) -> None:
+    async def put(self, key: str, text: str, conversation: str = "") -> None:
         self[key] = text
 
 
@@ -228,3 +231,31 @@ def test_lines_are_numbered_one_row_each():
         "[7] Ann (Sun 2026-03-01): Hi [8] Bob (2026-03-01): I owe Ann money [9] x",
         "[8] Bob (Sun 2026-03-01): Hello",
     ]
+
+
+class AskingStage:
+    """A stage that asks the model, side by side with others."""
+
+    def __init__(self, model: RecordedModel) -> None:
+        self.model = model
+
+    async def decide(self, work: Work) -> Decision:
+        await asyncio.gather(ask_checked(self.model, PROMPT, Guess, small))
+        return Decision()
+
+
+async def test_the_answers_to_a_decision_are_recorded_as_those_of_its_conversation():
+    asked = []
+
+    class Noted(Kept):
+        async def get(self, key: str, conversation: str = "") -> str | None:
+            asked.append(conversation)
+            return None
+
+        async def put(self, key: str, text: str, conversation: str = "") -> None:
+            asked.append(conversation)
+
+    bench = Bench(AskingStage(RecordedModel(Guesser(1, 2), Noted())))
+    await bench.runner.handle(bench.record(closed(1, "a"), b"default/a"), Lease(3))
+    await bench.runner.handle(bench.record(closed(1, "b"), b"default/b"), Lease(3))
+    assert asked == ["default/a", "default/a", "default/b", "default/b"]

@@ -189,10 +189,10 @@ async def test_nobody_is_asked_about_a_node_below_which_nothing_is_known_to_hold
 class Kept(dict):
     """Answers by their hash."""
 
-    async def get(self, key):
+    async def get(self, key, conversation=""):
         return dict.get(self, key)
 
-    async def put(self, key, text):
+    async def put(self, key, text, conversation=""):
         self[key] = text
 
 

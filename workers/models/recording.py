@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
@@ -27,15 +29,31 @@ CORRECTED: Final = "+corrected"
 
 
 class Answers(Protocol):
-    """A store of answers. Both methods raise `Unavailable` while the store is."""
+    """A store of answers. Both methods raise `Unavailable` while the store is.
 
-    async def get(self, key: str, /) -> str | None:
+    ``conversation``: the key of the conversation that asks; '' means none. A store may keep the answers of each apart.
+    """
+
+    async def get(self, key: str, conversation: str = "", /) -> str | None:
         """The answer recorded under a request's hash; `None` where there is none."""
         ...
 
-    async def put(self, key: str, text: str, /) -> None:
+    async def put(self, key: str, text: str, conversation: str = "", /) -> None:
         """Record an answer."""
         ...
+
+
+_ASKING: ContextVar[str] = ContextVar("eunoe_asking", default="")
+
+
+@contextmanager
+def asking_for(conversation: str) -> Iterator[None]:
+    """Record the answers to all questions of the body, and of its tasks, as those of a conversation."""
+    token = _ASKING.set(conversation)
+    try:
+        yield
+    finally:
+        _ASKING.reset(token)
 
 
 A_co = TypeVar("A_co", bound=Value, covariant=True)
@@ -141,7 +159,7 @@ class RecordedModel:
 
     async def recall(self, prompt: Prompt, form: type[AnswerT]) -> Recorded[AnswerT] | None:
         """The record of a question; `None` where there is none, or none of that form."""
-        text = await self._answers.get(self._hash(prompt, form))
+        text = await self._answers.get(self._hash(prompt, form), _ASKING.get())
         if not text or (self.asks_refused and text.startswith(REFUSED)):
             return None
         if text.startswith(REFUSED):
@@ -156,11 +174,11 @@ class RecordedModel:
 
     async def record(self, prompt: Prompt, form: type[AnswerT], answer: AnswerT) -> None:
         """Record an answer in place of an earlier record."""
-        await self._answers.put(self._hash(prompt, form), answer.model_dump_json())
+        await self._answers.put(self._hash(prompt, form), answer.model_dump_json(), _ASKING.get())
 
     async def record_refusal(self, prompt: Prompt, form: type[Value], fault: str) -> None:
         """Record that no answer passed, so that a replay leaves the decision to the offline implementation again."""
-        await self._answers.put(self._hash(prompt, form), REFUSED + fault)
+        await self._answers.put(self._hash(prompt, form), REFUSED + fault, _ASKING.get())
 
     def _hash(self, prompt: Prompt, form: type[Value]) -> str:
         return request_hash(self.name, prompt, form, self._parameters)

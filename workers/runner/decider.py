@@ -13,6 +13,7 @@ from eunoe.schemas.events import DeadLetterReason, SessionSkipped
 from eunoe.streams.record import Lease, Revoked
 from eunoe.streams.tracing import span
 from eunoe.workers.models.metering import DecidedBy, noting_answers
+from eunoe.workers.models.recording import asking_for
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.faults import describe_fault, fault_frames
@@ -99,7 +100,7 @@ class Decider:
         if recorded.failed is not None:
             return self._given_up(work, recorded.failed, recorded.attempts)
         waited, patience_s = 0.0, 0.0 if hopeless else self._settings.retry_limit_s
-        with noting_answers() as answers:
+        with noting_answers() as answers, asking_for(work.key):
             while isinstance(outcome := await self._tried(work, lease), Wait):
                 if outcome.holds and waited >= patience_s:
                     return Hold(f"{outcome.reason}, after {waited:.0f} s: it was lost, or the event is forged")
@@ -139,7 +140,11 @@ class Decider:
         if not isinstance(self._stage, BatchStage):
             return None
         try:
-            with self._meter.timed(Part.DECIDING), span(f"decide {self._spec.name}", {"eunoe.events": len(works)}):
+            with (
+                asking_for(works[0].key),
+                self._meter.timed(Part.DECIDING),
+                span(f"decide {self._spec.name}", {"eunoe.events": len(works)}),
+            ):
                 decisions = await self._stage.decide_batch(works)
         except (Unavailable, Revoked):
             raise

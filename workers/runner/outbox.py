@@ -91,7 +91,7 @@ def _out_message(message: Message) -> OutMessage:
     return OutMessage(topic=message.topic, key=key, text=message.value.decode(), headers=headers)
 
 
-def _message(out: OutMessage, sealed_with: str | None = None) -> Message:
+def _message(out: OutMessage, sealed_with: str | None = None, conversation: str | None = None) -> Message:
     return Message(
         topic=out.topic,
         key=None if out.key is None else out.key.encode(),
@@ -99,6 +99,7 @@ def _message(out: OutMessage, sealed_with: str | None = None) -> Message:
         headers=tuple((name, value.encode("latin-1")) for name, value in out.headers),
         partition=KEYLESS_PARTITION if out.key is None else None,  # only a dead letter may have no key
         sealed_with=sealed_with,
+        conversation=conversation,
     )
 
 
@@ -129,16 +130,17 @@ class Sender:
                 await self.index.upsert(outbox.points)
         if outbox.messages:
             with self.meter.timed(Part.PUBLISHING):
-                await self.publisher.publish([_message(message, outbox.key) for message in outbox.messages])
-            await self._cache_answers(outbox.messages)
+                messages = [_message(message, outbox.key, scope.key) for message in outbox.messages]
+                await self.publisher.publish(messages)
+            await self._cache_answers(scope, outbox.messages)
         with self.meter.timed(Part.APPLYING), span("mark sent"):
             if outbox.timer is not None:
                 await self.log_positions.schedule(outbox.partition, scope.key, outbox.timer)
             await self.store.mark_sent(scope, outbox.number)
 
-    async def _cache_answers(self, messages: Sequence[OutMessage]) -> None:
+    async def _cache_answers(self, scope: Scope, messages: Sequence[OutMessage]) -> None:
         """Cache recorded outcomes, which are in the topic now."""
         for message in messages:
             if message.topic == Topic.ANSWERS and self.answers is not None:
                 answer = RecordedAnswer.from_json(message.value)
-                await self.answers.put(answer.request, answer.text)
+                await self.answers.put(answer.request, answer.text, scope.key)

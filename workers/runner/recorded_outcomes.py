@@ -56,7 +56,7 @@ class RecordedOutcomes:
         """The recorded outcome of a decision, or `None`. Raises `Unavailable`."""
         if self.answers is None or scope.request_id:
             return None
-        text = await self.answers.get(outcome_name(scope, number))
+        text = await self.answers.get(outcome_name(scope, number), scope.key)
         try:
             return RecordedOutcome.from_json(text) if text else None
         except ValidationError:

@@ -99,6 +99,14 @@ class Keys:
         """A model's answer; shared by all generations, whose names cannot begin with ``_``."""
         return f"{self.prefix}:_answers:{_part(request_hash)}"
 
+    def sealed_answer(self, conversation: str, digest: str) -> str:
+        """A model's answer that is sealed with the data key of a conversation, under a keyed digest."""
+        return f"{self.prefix}:_answers:{{{conversation}}}:{_part(digest)}"
+
+    def answers_of(self, conversation: str) -> str:
+        """The glob of a conversation's sealed answers."""
+        return self.sealed_answer(conversation, "") + "*"
+
     def generation_pattern(self) -> str:
         """The glob of all Redis keys of this generation, and of no other."""
         return f"{self.prefix}:{self.generation}:*"

@@ -1,14 +1,13 @@
 """Reads recorded answers from their topic into their look-up in Redis, or into a local file."""
 
 import sqlite3
-from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.inspect.answers import read_answers
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import RecordedAnswer
 from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic
 from eunoe.workers.stores.answers import RedisAnswers
@@ -21,9 +20,11 @@ async def fill_lookup(settings: Settings, answers: RedisAnswers, report: ReportC
 
     Raises `Unavailable` when broker or Redis are down, `Refused` where there is no topic.
     """
-    read, batch = 0, dict[str, str]()
-    async for answer in _recorded(settings):
-        batch[answer.request] = answer.text
+    read, batch = 0, dict[str, str | bytes]()
+    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS):
+        with suppress(ValueError):
+            if (entry := await answers.entry(record)) is not None:
+                batch.update([entry])
         read += 1
         if len(batch) >= _BATCH:
             await answers.fill(batch)
@@ -40,7 +41,8 @@ class AnswersFile:
     def __init__(self, path: Path) -> None:
         self._file = sqlite3.connect(path)
         self._file.execute("PRAGMA journal_mode = OFF")
-        self._file.execute("CREATE TABLE answers (request TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
+        columns = "request TEXT, conversation TEXT, text TEXT, PRIMARY KEY (request, conversation)"
+        self._file.execute(f"CREATE TABLE answers ({columns}) WITHOUT ROWID")
 
     def close(self) -> None:
         """Close the file."""
@@ -49,26 +51,20 @@ class AnswersFile:
     async def read(self, settings: Settings, report: ReportCount) -> None:
         """Read all answers of the topic; raises `Unavailable`, or `Refused` where there is no topic."""
         read = 0
-        async for answer in _recorded(settings):
-            await self.put(answer.request, answer.text)
-            read += 1
-            if read % _BATCH == 0:
-                report(read)
+        async with open_data_keys(settings) as keys:
+            async for answer, conversation in read_answers(settings, keys):
+                await self.put(answer.request, answer.text, conversation)
+                read += 1
+                if read % _BATCH == 0:
+                    report(read)
         report(read)
 
-    async def get(self, key: str, /) -> str | None:
-        """The text of an answer; `None` where there is none."""
-        row = self._file.execute("SELECT text FROM answers WHERE request = ?", (key,)).fetchone()
+    async def get(self, key: str, conversation: str = "", /) -> str | None:
+        """The text of an answer: the conversation's own, else a plain one; `None` where there is none."""
+        question = "SELECT text FROM answers WHERE request = ? AND conversation IN (?, '') ORDER BY conversation DESC"
+        row = self._file.execute(question, (key, conversation)).fetchone()
         return None if row is None else str(row[0])
 
-    async def put(self, key: str, text: str, /) -> None:
+    async def put(self, key: str, text: str, conversation: str = "", /) -> None:
         """Store an answer; replaces an earlier one of the same hash."""
-        self._file.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
-
-
-async def _recorded(settings: Settings) -> AsyncIterator[RecordedAnswer]:
-    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS):
-        try:
-            yield RecordedAnswer.from_json(record.value)
-        except ValidationError:
-            continue
+        self._file.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (key, conversation, text))

@@ -13,6 +13,7 @@ from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.shared import open_redis, store_keys
@@ -128,8 +129,8 @@ async def _write(settings: Settings, generation: Generation) -> None:
 
 
 async def _fill(settings: Settings, report: ReportRebuild) -> int:
-    async with open_redis(settings) as redis:
-        answers = RedisAnswers(redis, store_keys(settings))
+    async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
+        answers = RedisAnswers(redis, store_keys(settings), data_keys=data_keys)
         return await fill_lookup(settings, answers, lambda done: report(RebuildProgress("answers", done, 0)))
 
 

@@ -1,0 +1,17 @@
+"""Seals messages, each as its topic wants it."""
+
+from eunoe.schemas.keys import KeyStore
+from eunoe.streams.record import Message
+from eunoe.streams.sealed_answers import seal_answer
+from eunoe.streams.sealed_records import seal_message
+from eunoe.streams.topics import Topic
+
+
+async def sealed(message: Message, keys: KeyStore) -> Message | None:
+    """The message as it is sent where there is a key store; `None` where what it tells of was erased: do not send it.
+
+    Raises `Unavailable` when the key store does not answer.
+    """
+    if message.topic == Topic.ANSWERS:
+        return await seal_answer(message, keys)
+    return await seal_message(message, keys)
