@@ -85,6 +85,8 @@ class KeyChange:
         for one in await data_keys.keys(self.part.key):
             if one.id in old and one.state is not KeyState.DESTROYED:
                 await data_keys.destroy(one.id, why)
+        data_keys.forget(self.part.key)
+        await self.clients.answers.forget(self.part.key, keep=(await data_keys.current(self.part.key)).id)
         return tuple(
             DestroyedKey(id=one.id, created=one.created, destroyed=one.destroyed, why=one.why)
             for one in await data_keys.keys(self.part.key)

@@ -41,7 +41,9 @@ def not_covered(
     )
     answers = NotCovered(
         place="recorded answers of the language model",
-        why="filed by the hash of their prompt, under no conversation",
+        why="filed by the hash of their prompt, under no conversation"
+        if settings.names.door_ms is None
+        else "those from before there was a key store are plain, and filed under no conversation",
         until="for ever" if settings.answer_days is None else f"{settings.answer_days:g} days after each was given",
     )
     outside = NotCovered(
