@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ import orjson
 import typer
 from rich.table import Table
 
+from eunoe.deploy.cli.forking import forks_of_this
 from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import DATA, connected_settings, kept_stack
@@ -25,6 +26,7 @@ from eunoe.deploy.evaluate.soak.samples import SoakRecord, SoakSample, ask_figur
 from eunoe.deploy.evaluate.soak.verdict import Judgement, judge
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.local.notice import find_stack
+from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.standalone import StandaloneOptions, open_standalone
 from eunoe.deploy.settings import Settings, read_settings
 
@@ -68,8 +70,8 @@ def soak(
     check_folder(report)
     plan = SoakPlan(minutes=minutes, rate=rate, conversations=conversations, asks=asks, seed=seed)
     limits = SoakLimits(ask_p95_ms=ask_limit, freshness_p95_s=fresh_limit)
-    with ProgressBars(quiet=as_json) as bars:
-        record = asyncio.run(_run(plan, bars, attach=attach))
+    with nullcontext() if attach else forks_of_this() as forks, ProgressBars(quiet=as_json) as bars:
+        record = asyncio.run(_run(plan, bars, forks, attach=attach))
     judgements = judge(record, limits, plan.minutes * 60)
     document = _document(plan, limits, record, judgements)
     if report is not None:
@@ -84,18 +86,20 @@ def soak(
         raise typer.Exit(Exit.FAILED)
 
 
-async def _run(plan: SoakPlan, bars: ProgressBars, *, attach: bool) -> SoakRecord:
+async def _run(plan: SoakPlan, bars: ProgressBars, forks: ForkServer | None, *, attach: bool) -> SoakRecord:
     def show(sample: SoakSample) -> None:
         total = round(plan.minutes * 60)
         said = f"{sample.sent} sent, {sample.lag} left, {sample.dead_letters} dead letters"
         bars("seconds", min(round(sample.at_s), total), total, said)
 
-    async with _system(bars, attach=attach) as (settings, pid):
+    async with _system(bars, forks, attach=attach) as (settings, pid):
         return await run_soak(settings, plan, pid, show)
 
 
 @asynccontextmanager
-async def _system(bars: ProgressBars, *, attach: bool) -> AsyncIterator[tuple[Settings, int | None]]:
+async def _system(
+    bars: ProgressBars, forks: ForkServer | None, *, attach: bool
+) -> AsyncIterator[tuple[Settings, int | None]]:
     """The settings of the system to load, and the process id of its `eunoe up` where there is one."""
     if attach:
         settings = connected_settings()
@@ -103,7 +107,7 @@ async def _system(bars: ProgressBars, *, attach: bool) -> AsyncIterator[tuple[Se
         yield await live_settings(settings), None if stack is None else stack.pid
         return
     with TemporaryDirectory(prefix="eunoe-soak-") as data:
-        async with open_standalone(read_settings(), StandaloneOptions(Path(data)), bars) as system:
+        async with open_standalone(read_settings(), StandaloneOptions(Path(data)), bars, forks) as system:
             yield system.settings, os.getpid()
 
 

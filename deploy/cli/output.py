@@ -18,6 +18,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
+def look_again() -> None:
+    """Let the consoles look again at what they write to, in a fork with other descriptors."""
+    Console.__init__(console)
+    Console.__init__(errors, stderr=True)
+
+
 def set_log_level(level: str) -> None:
     """Log from this level on; raises `Refused` for a word that is none of `LOG_LEVELS`."""
     if level.lower() not in LOG_LEVELS:

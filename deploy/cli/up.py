@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from eunoe.deploy.cli.forking import forks_of_this
 from eunoe.deploy.cli.model_check import keep_model_fault, model_checked
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.cli.progress import ProgressBars
@@ -16,6 +17,7 @@ from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, kept_key
 from eunoe.deploy.local.notice import NOTICE
 from eunoe.deploy.local.stack import Ports
+from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.standalone import Standalone, StandaloneOptions, open_standalone
 from eunoe.deploy.process.supervisor import GatewayProcess
 from eunoe.deploy.settings import read_settings
@@ -48,17 +50,17 @@ def up(
         http_port=http_port if gateway else None,
         ports=Ports(kafka_port, redis_port, qdrant_port),
     )
-    with ProgressBars(quiet=as_json) as bars:
-        asyncio.run(_up(plan, bars, as_json))
+    with forks_of_this() as forks, ProgressBars(quiet=as_json) as bars:
+        asyncio.run(_up(plan, bars, forks, as_json))
 
 
-async def _up(plan: StandaloneOptions, bars: ProgressBars, as_json: bool) -> None:
+async def _up(plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | None, as_json: bool) -> None:
     logging.getLogger("eunoe").setLevel(logging.INFO)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     settings = read_settings()
-    async with model_checked(settings) as checking, open_standalone(settings, plan, bars) as home:
+    async with model_checked(settings) as checking, open_standalone(settings, plan, bars, forks) as home:
         keep_model_fault(home.stack.directory, checking)
         _print_ready(home, plan, as_json)
         failed, stopping = asyncio.ensure_future(home.failed()), asyncio.ensure_future(stop.wait())

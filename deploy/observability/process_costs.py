@@ -29,6 +29,8 @@ _NAMES: Final = (
     ("worker replies", "worker replies"),
     ("worker memory", "worker memory"),
     ("cli gateway", "gateway"),
+    ("eunoe gateway", "gateway"),
+    ("fork server", "fork server"),
     (" up ", "eunoe up"),
     (" soak ", "load and journal"),
 )

@@ -24,6 +24,7 @@ from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.stack import LocalStack, Ports
 from eunoe.deploy.observability.index_watch import report_lost_index
+from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import KEYS_FILE, Settings
@@ -84,9 +85,11 @@ class Standalone:
 
 @asynccontextmanager
 async def open_standalone(
-    settings: Settings, options: StandaloneOptions, report: ReportProgress
+    settings: Settings, options: StandaloneOptions, report: ReportProgress, forks: ForkServer | None = None
 ) -> AsyncIterator[Standalone]:
     """A system that takes events. At the end it is stopped; where data is kept, a marker records a clean stop.
+
+    With ``forks`` its processes are forked, and share memory.
 
     Raises `Refused` when the directory is in use or was made with other partitions, `Unavailable` when a part
     does not come up.
@@ -99,13 +102,13 @@ async def open_standalone(
             kept.check_partitions(settings.partitions)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
         journal = await _restore(settings, stack, kept, report) if kept is not None else None
-        workers = await _start_workers(settings, stack, closing) if options.workers else ()
+        workers = await _start_workers(settings, stack, closing, forks) if options.workers else ()
         writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
         gateway = None
         if workers and options.http_port is not None:
-            gateway = await _start_gateway(unpinned, stack, options.http_port, closing)
+            gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
         stack.announce(None if gateway is None else gateway.url)
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
@@ -149,10 +152,13 @@ async def _begin_erased(settings: Settings, erased: Mapping[str, ErasedPart]) ->
             await transplants.swap(key, TABLES, start, Ledger())
 
 
-async def _start_workers(settings: Settings, stack: LocalStack, closing: AsyncExitStack) -> tuple[WorkerProcess, ...]:
+async def _start_workers(
+    settings: Settings, stack: LocalStack, closing: AsyncExitStack, forks: ForkServer | None
+) -> tuple[WorkerProcess, ...]:
     logs = stack.directory / "logs"
     workers = tuple(
-        WorkerProcess([group], environment(settings), logs / f"worker-{group}.log") for group in ("replies", "memory")
+        WorkerProcess([group], environment(settings), logs / f"worker-{group}.log", forks)
+        for group in ("replies", "memory")
     )
     for worker in workers:
         closing.push_async_callback(worker.stop)
@@ -160,11 +166,13 @@ async def _start_workers(settings: Settings, stack: LocalStack, closing: AsyncEx
     return workers
 
 
-async def _start_gateway(settings: Settings, stack: LocalStack, port: int, closing: AsyncExitStack) -> GatewayProcess:
+async def _start_gateway(
+    settings: Settings, stack: LocalStack, port: int, closing: AsyncExitStack, forks: ForkServer | None
+) -> GatewayProcess:
     """Start the gateway, which follows the live generation; its keys are in the data directory unless set."""
     keys = settings.gateway.keys if settings.gateway.keys != KEYS_FILE else stack.directory / KEYS_FILE.name
     own = {**environment(settings), "EUNOE_GATEWAY__KEYS": str(keys)}
-    gateway = GatewayProcess(f"{HOST}:{port or free_port()}", own, stack.directory / "logs" / "gateway.log")
+    gateway = GatewayProcess(f"{HOST}:{port or free_port()}", own, stack.directory / "logs" / "gateway.log", forks)
     closing.push_async_callback(gateway.stop)
     await gateway.start()
     return gateway

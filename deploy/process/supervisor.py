@@ -13,6 +13,7 @@ from time import monotonic
 from eunoe.deploy.exits import HOPELESS, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.private import open_private
+from eunoe.deploy.process.forked import Forked, ForkServer, read_pipe
 from eunoe.schemas.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -30,15 +31,22 @@ def restart_pause(restarts: int) -> float:
 
 
 class WorkerProcess:
-    """`eunoe worker STAGE…` as a child process."""
+    """`eunoe worker STAGE…` as a child process; forked where there is a ``forks``."""
 
-    def __init__(self, stages: Sequence[str], environment: Mapping[str, str], log_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        stages: Sequence[str],
+        environment: Mapping[str, str],
+        log_file: Path | None = None,
+        forks: ForkServer | None = None,
+    ) -> None:
         self._stages = tuple(stages)
         self._command: tuple[str, ...] = ("worker", *self._stages)
         self._name = f"the worker of {', '.join(self._stages)}"
         self._environment = {**os.environ, **environment}
         self._log_file = log_file
-        self._process: asyncio.subprocess.Process | None = None
+        self._forks = forks
+        self._process: asyncio.subprocess.Process | Forked | None = None
         self._watch: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self.restarts = 0
@@ -95,21 +103,27 @@ class WorkerProcess:
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> tuple[int, str]:
-        command = dies_with_parent([sys.executable, "-m", "eunoe.deploy.cli", *self._command])
-        self._process = await asyncio.create_subprocess_exec(
-            *command,
-            env=self._environment,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        last_line = await self._listen(self._process)
+        async with read_pipe() as (said, write_end):
+            self._process = await self._begin(write_end)
+            os.close(write_end)  # the child has the only one now, so that its end is seen
+            last_line = await self._listen(said)
         return await self._process.wait(), last_line
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> str:
+    async def _begin(self, errors: int) -> "asyncio.subprocess.Process | Forked":
+        """Fork the process where that is possible, or start it from nothing; its standard error goes to ``errors``."""
+        if self._forks is not None:
+            with contextlib.suppress(Unavailable):
+                return await self._forks.start(self._command, self._environment, (errors, errors))
+        command = dies_with_parent([sys.executable, "-m", "eunoe.deploy.cli", *self._command])
+        return await asyncio.create_subprocess_exec(
+            *command, env=self._environment, stdout=asyncio.subprocess.DEVNULL, stderr=errors
+        )
+
+    async def _listen(self, said: asyncio.StreamReader) -> str:
         """Forward the child's log; returns its last line."""
         last = ""
         with open_private(self._log_file, "ab") if self._log_file else contextlib.nullcontext() as file:
-            while process.stderr is not None and (line := await process.stderr.readline()):
+            while line := await said.readline():
                 text = line.decode(errors="replace").rstrip()
                 if text.startswith("ready: "):
                     self._ready.set()
@@ -123,8 +137,14 @@ class WorkerProcess:
 class GatewayProcess(WorkerProcess):
     """`eunoe gateway` as a child process."""
 
-    def __init__(self, address: str, environment: Mapping[str, str], log_file: Path | None = None) -> None:
-        super().__init__((), environment, log_file)
+    def __init__(
+        self,
+        address: str,
+        environment: Mapping[str, str],
+        log_file: Path | None = None,
+        forks: ForkServer | None = None,
+    ) -> None:
+        super().__init__((), environment, log_file, forks)
         self._command = ("gateway", "--address", address)
         self._name = "the gateway"
         self.keys = Path(environment["EUNOE_GATEWAY__KEYS"])

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
-import json
 import os
 import signal
 import sys
@@ -11,10 +9,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from eunoe.deploy.local.children import dies_with_parent
-from tests.support.command import environment
+from eunoe.deploy.process.forked import ForkServer, started_fork_server
+from tests.support.command import FORKING, environment
 
 AGAIN_S = 0.3
 """A process that ended is started again after this time, as a supervisor does."""
@@ -23,56 +22,27 @@ EXPECTED = frozenset({0, 69, 75, -signal.SIGKILL, -signal.SIGTERM})
 
 
 class Nursery:
-    """The process that forks workers (see `tests.faults.nursery`)."""
+    """The process that forks workers."""
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._tickets = itertools.count()
-        self._pids: dict[int, asyncio.Future[int]] = {}
-        self._ends: dict[int, asyncio.Future[int]] = {}
-        self._reading: asyncio.Task[None] | None = None
+        self._variables = environment({"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"})
+        self._closing = contextlib.ExitStack()
+        self._server: ForkServer | None = None
 
     async def __aenter__(self) -> Self:
-        variables = environment({"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"})
-        self._process = await asyncio.create_subprocess_exec(
-            *dies_with_parent([sys.executable, "-m", "tests.faults.nursery"]),
-            env=variables,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert self._process.stdout is not None
-        ready = await asyncio.wait_for(self._process.stdout.readline(), 300)
-        assert b"ready" in ready, ready
-        self._reading = asyncio.create_task(self._read(self._process.stdout))
+        self._server = self._closing.enter_context(started_fork_server(FORKING, self._variables))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._process is not None
-        if self._reading is not None:
-            self._reading.cancel()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        await self._process.wait()
+        await asyncio.to_thread(self._closing.close)
 
     async def start(self, words: list[str], variables: Mapping[str, str], log: Path) -> "tuple[int, Awaitable[int]]":
         """Start `eunoe` with these words; returns its process id and what waits for its exit code."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        ticket = next(self._tickets)
-        self._pids[ticket] = started = asyncio.get_running_loop().create_future()
-        order = {"ticket": ticket, "words": words, "variables": dict(variables), "log": str(log)}
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        pid = await started
-        return pid, self._ends[pid]
-
-    async def _read(self, stream: asyncio.StreamReader) -> None:
-        while line := await stream.readline():
-            told: dict[str, Any] = json.loads(line)
-            if "ticket" in told:
-                self._ends[told["pid"]] = asyncio.get_running_loop().create_future()
-                self._pids.pop(told["ticket"]).set_result(told["pid"])
-            else:
-                self._ends.pop(told["pid"]).set_result(told["code"])
+        assert self._server is not None
+        with log.open("ab") as output:
+            outputs = (output.fileno(), output.fileno())
+            forked = await self._server.start(words, {**self._variables, **variables}, outputs)
+        return forked.pid, forked.wait()
 
 
 async def start_apart(words: list[str], variables: Mapping[str, str], log: Path) -> "tuple[int, Awaitable[int]]":

@@ -1,21 +1,25 @@
 """Runs `eunoe` as people do: in processes of their own."""
 
 import asyncio
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from eunoe.deploy.local.children import dies_with_parent
+from eunoe.deploy.process.forked import Forked, ForkServer, read_pipe, started_fork_server
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "eunoe.deploy.cli")
+FORKING = (sys.executable, "-m", "eunoe.deploy.cli.forking")
 OURS = ("EUNOE_", "OPENAI_")
 
 
@@ -38,20 +42,26 @@ def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
 
 async def eunoe(*words: str, cwd: Path, timeout_s: float = 200, **more: str) -> Finished:
     """Run a command to its end; ``more`` are environment variables."""
-    return await _finished((*COMMAND, *words), cwd, timeout_s, more)
+    async with read_pipe() as (out, out_end), read_pipe() as (err, err_end):
+        process = await start(words, cwd, more, out_end, err_end)
+        os.close(out_end)
+        os.close(err_end)
+        try:
+            async with asyncio.timeout(timeout_s):
+                said, told, code = await asyncio.gather(out.read(), err.read(), process.wait())
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+    return Finished(code, said.decode(), told.decode())
 
 
 async def run_module(module: str, *words: str, cwd: Path, timeout_s: float = 200, **more: str) -> Finished:
     """Run a module of this checkout as a program, to its end."""
-    more["PYTHONPATH"] = str(ROOT)
-    return await _finished((sys.executable, "-m", module, *words), cwd, timeout_s, more)
-
-
-async def _finished(command: Sequence[str], cwd: Path, timeout_s: float, more: Mapping[str, str]) -> Finished:
     process = await asyncio.create_subprocess_exec(
-        *command,
+        *(sys.executable, "-m", module, *words),
         cwd=cwd,
-        env=environment(more),
+        env=environment({**more, "PYTHONPATH": str(ROOT)}),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -66,33 +76,55 @@ async def _finished(command: Sequence[str], cwd: Path, timeout_s: float, more: M
     return Finished(process.returncode, out.decode(), err.decode())
 
 
+async def start(
+    words: Sequence[str], cwd: Path, more: Mapping[str, str], out: int, err: int
+) -> asyncio.subprocess.Process | Forked:
+    """Start a command that writes to the descriptors ``out`` and ``err``; ``more`` are environment variables.
+
+    It is forked where that is possible: its imports alone take two seconds. What is started from nothing has tests of
+    its own.
+    """
+    variables = environment({"PYTHONUNBUFFERED": "1", **more})
+    forks = _forks()
+    if forks is None:
+        return await asyncio.create_subprocess_exec(
+            *COMMAND, *words, cwd=cwd, env=variables, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=err
+        )
+    return await forks.start(words, variables, (out, err), cwd)
+
+
+@cache
+def _forks() -> ForkServer | None:
+    """One for all tests; it ends with this process."""
+    if sys.platform != "linux":
+        return None
+    closing = ExitStack()
+    atexit.register(closing.close)
+    return closing.enter_context(started_fork_server(FORKING, environment({"PYTHONUNBUFFERED": "1"})))
+
+
 @asynccontextmanager
 async def running(
     *words: str, cwd: Path, ready: str = "ready", timeout_s: float = 150, **more: str
-) -> AsyncIterator[asyncio.subprocess.Process]:
+) -> AsyncIterator[asyncio.subprocess.Process | Forked]:
     """A command that goes on until the block ends; entered when it has said ``ready``."""
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND,
-        *words,
-        cwd=cwd,
-        env=environment({"PYTHONUNBUFFERED": "1", **more}),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said: list[str] = []
-    listening = asyncio.create_task(_listen(process, said))
-    try:
-        await until(lambda: _any_says(said, ready, process), timeout_s, lambda: "".join(said))
-        yield process
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(process.wait(), 40)
-            except TimeoutError:
-                process.kill()
-        await process.wait()
-        await listening
+    async with read_pipe() as (out, out_end):
+        process = await start(words, cwd, more, out_end, out_end)
+        os.close(out_end)
+        said: list[str] = []
+        listening = asyncio.create_task(_listen(out, said))
+        try:
+            await until(lambda: _any_says(said, ready, process), timeout_s, lambda: "".join(said))
+            yield process
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    await asyncio.wait_for(process.wait(), 40)
+                except TimeoutError:
+                    process.kill()
+            await process.wait()
+            await listening
 
 
 @contextmanager
@@ -126,12 +158,12 @@ async def _log_says(log: Path, ready: str, process: subprocess.Popen[bytes]) -> 
     return ready in log.read_text()
 
 
-async def _listen(process: asyncio.subprocess.Process, said: list[str]) -> None:
-    while process.stdout is not None and (line := await process.stdout.readline()):
+async def _listen(out: asyncio.StreamReader, said: list[str]) -> None:
+    while line := await out.readline():
         said.append(line.decode())
 
 
-async def _any_says(said: list[str], ready: str, process: asyncio.subprocess.Process) -> bool:
+async def _any_says(said: list[str], ready: str, process: asyncio.subprocess.Process | Forked) -> bool:
     if process.returncode is not None:
         raise AssertionError(f"ended with {process.returncode}: {''.join(said)}")
     return any(ready in line for line in said)

@@ -14,13 +14,14 @@ from typing import Any
 
 from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.local.ports import free_port
+from eunoe.deploy.process.forked import Forked
 from eunoe.deploy.settings import BrokerSettings, Settings, reveal
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
-from tests.support.command import COMMAND, environment, until
+from tests.support.command import start, until
 from tests.support.given import own_prefix
 from tests.support.servers import QdrantProcess
 from tests.support.tansu import tansu
@@ -38,22 +39,13 @@ class Worker:
     log: Path
     variables: Mapping[str, str]
     port: int = field(default_factory=free_port)
-    process: asyncio.subprocess.Process | None = None
+    process: asyncio.subprocess.Process | Forked | None = None
 
     async def start(self) -> None:
         """Start it; it may not be ready yet."""
         with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                "worker",
-                *self.stages,
-                "--health",
-                str(self.port),
-                cwd=self.log.parent,
-                env=environment({"PYTHONUNBUFFERED": "1", **self.variables}),
-                stdout=log,
-                stderr=log,
-            )
+            words = ("worker", *self.stages, "--health", str(self.port))
+            self.process = await start(words, self.log.parent, self.variables, log.fileno(), log.fileno())
 
     def said(self) -> str:
         """Its log so far."""
