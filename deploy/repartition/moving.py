@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from eunoe.deploy.progress import ReportCount
-from eunoe.deploy.repartition.records import begins, belongs, copied, forwarded, source_of
+from eunoe.deploy.repartition.records import begins, belongs, copied, forwarded, sealed_copy, source_of
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetterReason, GenerationPromoted
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import dead_letter
+from eunoe.streams.position import POSITION_HEADER
 from eunoe.streams.publisher import size_of
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.topics import TOPICS, Topic
@@ -47,6 +48,8 @@ class LogEnd:
     partitions: int
     read: ReadLog
     publisher: Publisher
+    is_sealed: bool = False
+    """Whether a copy goes into topic `log`, too: intake of the generation that reads the target begins behind it."""
 
 
 @dataclass(slots=True)
@@ -174,6 +177,9 @@ class LogMove:
 
     async def _send(self) -> None:
         batch, self._batch, self._bytes = self._batch, [], 0
+        sealed = [sealed_copy(one) for one in batch if one.value and POSITION_HEADER in dict(one.headers)]
+        if self.target.is_sealed and sealed:  # first: what stands in the target is not copied again
+            await self.target.publisher.publish(sealed)
         if batch:
             await self.target.publisher.publish(batch)
         self.report(self.taken)

@@ -6,6 +6,7 @@ offset, so a second attempt takes no record twice.
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from eunoe.schemas.base import write_time
@@ -53,6 +54,18 @@ def forwarded(record: Record, epoch: int, log: int, partitions: int) -> Message:
         return copied(record, epoch, log, partitions)
     time = write_time(record_log_time(record)).encode()
     return _message(record, (*own_headers(record), (LOG_TIME_HEADER, time)), log, partitions)
+
+
+def carried(record: Record, log: int, partitions: int) -> Message:
+    """A record of topic `log` as it is, for that of a log with ``partitions``."""
+    headers = tuple((name, value) for name, value in record.headers.items() if name != COPIED_HEADER)
+    return replace(_message(record, headers, log, partitions), topic=Topic.LOG)
+
+
+def sealed_copy(copy: Message) -> Message:
+    """The same for topic `log`, of a copy; the publisher seals it."""
+    headers = tuple((name, value) for name, value in copy.headers if name != COPIED_HEADER)
+    return replace(copy, topic=Topic.LOG, headers=headers)
 
 
 def _message(record: Record, headers: Headers, log: int, partitions: int) -> Message:

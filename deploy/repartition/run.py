@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from eunoe.deploy.clients.connect import environment
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis
@@ -23,12 +24,14 @@ from eunoe.deploy.process.retired_log import begin_at
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.repartition.moving import LogEnd, LogMove
+from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.streams.admin import create_topics
+from eunoe.streams.admin import check_log_is_open, create_topics
 from eunoe.streams.reader import partitions_of, read_all, topic_size
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
+from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.generations import FIRST, Generation, Generations, GenerationState, RedisGenerations
 
 FEW = 500
@@ -105,6 +108,7 @@ async def survey(settings: Settings, partitions: int, into: str | None = None) -
     Raises `Refused` where the log has that number, the name is taken or another change is unfinished, `Unavailable`
     when a server is down.
     """
+    await check_log_is_open(settings.kafka_settings, settings.names)
     async with open_redis(settings) as redis:
         book = RedisGenerations(redis, settings.prefix)
         live = (await book.pointer()).live or FIRST
@@ -181,6 +185,7 @@ class RepartitionJob:
         self._row = move.row
         self._made = ProgressLine()
         self._log = log
+        self._sealed = 0
 
     @property
     def _logs(self) -> LogMove:
@@ -190,7 +195,7 @@ class RepartitionJob:
     @property
     def done(self) -> Moved:
         """The result so far."""
-        return Moved(self._logs.taken, self._logs.left_out, self._made)
+        return Moved(self._logs.taken + self._sealed, self._logs.left_out, self._made)
 
     async def begin(self, closing: AsyncExitStack) -> None:
         """Copy the log and build a generation from the copy."""
@@ -199,16 +204,21 @@ class RepartitionJob:
             await self._book.write(self._row)
         target = move.target
         await create_topics(target.kafka_settings, target.names, move.partitions, target.replication)
+        data_keys = await closing.enter_async_context(open_data_keys(target))
         total = await topic_size(move.source.kafka_settings, move.source.names, Topic.CONVERSATIONS)
         self._log = LogMove(
             await _side(move.source, move.before, closing),
-            await _side(target, move.partitions, closing),
+            await _side(target, move.partitions, closing, data_keys),
             move.source.log_epoch,
             self._row.name,
             await self._book.announce(self._row.name),
             await read_erased(move.source),
             lambda taken: self._report(RebuildProgress("log copied", taken, max(total, taken))),
         )
+        if data_keys is not None and self._row.state is GenerationState.BUILDING:
+            there = await _side(move.source, move.before, closing, data_keys, Topic.LOG)
+            here = await _side(target, move.partitions, closing, data_keys, Topic.LOG)
+            self._sealed = await SealedMove(there, here, data_keys).copy()
         await self._logs.look(strict=self._row.state is not GenerationState.MOVING)
         await self._logs.copy()
         if self._row.state is GenerationState.BUILDING:
@@ -253,14 +263,20 @@ class RepartitionJob:
         await self._book.write(self._row)
 
 
-async def _side(settings: Settings, partitions: int, closing: AsyncExitStack) -> LogEnd:
+async def _side(
+    settings: Settings,
+    partitions: int,
+    closing: AsyncExitStack,
+    data_keys: CachedKeys | None = None,
+    topic: Topic = Topic.CONVERSATIONS,
+) -> LogEnd:
     kafka, names = settings.kafka_settings, settings.names
 
     def read(begin: Mapping[int, int]) -> AsyncIterator[Record]:
-        return read_all(kafka, names, Topic.CONVERSATIONS, begin=begin)
+        return read_all(kafka, names, topic, begin=begin)
 
-    publisher = await closing.enter_async_context(open_publisher(settings))
-    return LogEnd(names.log, partitions, read, publisher)
+    publisher = await closing.enter_async_context(open_publisher(settings, data_keys))
+    return LogEnd(names.log, partitions, read, publisher, is_sealed=data_keys is not None)
 
 
 async def _wait_for_old(move: Move) -> str:

@@ -18,12 +18,13 @@ from eunoe.schemas.events import DeadLetterReason, Reply
 from eunoe.streams.admin import check_partitions, create_topics
 from eunoe.streams.client import MemoryClient, ReplyFailed
 from eunoe.streams.codec import decode
+from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import STAGES
 from tests.broker.test_rebuild import small_talk
 from tests.support.command import running, until
-from tests.support.pipeline import Pipeline, shared_pipeline
+from tests.support.pipeline import Pipeline, sealed_pipeline, shared_pipeline
 from tests.support.session import SessionServers
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -33,9 +34,10 @@ CROWD = [f"c{number}" for number in range(5)]
 ASKER = "asker"
 
 
-@pytest.fixture
-def pipeline(servers: SessionServers, tmp_path: Path) -> Pipeline:
-    return shared_pipeline(tmp_path, servers, BEFORE)
+@pytest.fixture(params=["plain", "sealed"])
+def pipeline(servers: SessionServers, tmp_path: Path, request: pytest.FixtureRequest) -> Pipeline:
+    plain = shared_pipeline(tmp_path, servers, BEFORE)
+    return plain if request.param == "plain" else sealed_pipeline(plain)
 
 
 @dataclass
@@ -96,6 +98,10 @@ async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: Pi
             assert await digests(settings, CROWD) == before
             await _check_asks(pipeline, asker)
             await _check_followers(settings)
+            live = await live_settings(settings)
+            if live.names.door_ms is not None:
+                moved = {one.key async for one in read_all(live.kafka_settings, live.names, Topic.LOG)}
+                assert {f"default/{name}".encode() for name in (*CROWD, ASKER)} <= moved
 
 
 async def _was_refused(asker: Asker) -> bool:

@@ -1,18 +1,14 @@
 """Erasures with a key store, on real servers: the keys are destroyed, and what remains is read from the sealed log."""
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.deploy.settings import KeySettings
 from eunoe.schemas.keys import Destruction, KeyRecord, KeyState
 from eunoe.streams.admin import create_topics, open_admin
 from eunoe.streams.publisher import KafkaPublisher
@@ -23,19 +19,9 @@ from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.erasures import SqliteErasures
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from tests.broker.test_erase import Killed, digest, end, killed_at, request, said, sessions, told
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import Pipeline, sealed_pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(500)]
-
-KEK = b64encode(bytes(range(32))).decode()
-
-
-def with_keys(pipeline: Pipeline, tmp_path: Path) -> Pipeline:
-    store, ledger = str(pipeline.cwd / "keys.sqlite"), str(tmp_path / "ledger.sqlite")
-    keys = KeySettings(store=SecretStr(store), kek=SecretStr(KEK))
-    settings = pipeline.base.model_copy(update={"keys": keys, "erasures": SecretStr(ledger), "generation": "v1"})
-    own = {"EUNOE_KEYS__STORE": store, "EUNOE_KEYS__KEK": KEK, "EUNOE_ERASURES": ledger}
-    return Pipeline(pipeline.cwd, settings, {**pipeline.variables, **own})
 
 
 async def keys_of(pipeline: Pipeline, name: str) -> list[KeyRecord]:
@@ -89,10 +75,11 @@ def killed_in(owner: type, name: str, call: int) -> Iterator[None]:
 
 
 async def test_an_unsaid_conversation_is_sealed_anew_and_its_old_key_destroyed(
-    pipeline: Pipeline, tmp_path: Path
+    pipeline: Pipeline,
 ) -> None:
-    sealed = with_keys(pipeline, tmp_path)
-    eraser = Eraser(sealed.settings, SqliteErasures(tmp_path / "ledger.sqlite"))
+    sealed = sealed_pipeline(pipeline)
+    ledger = pipeline.cwd / "ledger.sqlite"
+    eraser = Eraser(sealed.settings.model_copy(update={"generation": "v1"}), SqliteErasures(ledger))
     async with sealed.up():
         await sealed.produce(*sessions("mine"), *sessions("other"), *sessions("twin")[1:])
         for name in ("mine", "other", "twin"):
@@ -140,7 +127,7 @@ async def test_an_unsaid_conversation_is_sealed_anew_and_its_old_key_destroyed(
         rebuilt = sealed.settings.model_copy(update={"generation": into})
         assert [(await digest(rebuilt, name)).state for name in ("mine", "other", "twin")] == before
         await empty_door(sealed)  # as after its retention
-    refused = await pipeline.eunoe("rebuild", "--into", "v4", EUNOE_ERASURES=str(tmp_path / "ledger.sqlite"))
+    refused = await pipeline.eunoe("rebuild", "--into", "v4", EUNOE_ERASURES=str(ledger))
     assert (refused.code, "EUNOE_KEYS__STORE" in refused.err, refused.err) == (2, True, refused.err)
     rows = await pipeline.eunoe("generations", "--json")
     assert "v4" not in rows.out

@@ -2,17 +2,20 @@
 
 import asyncio
 from asyncio.subprocess import Process
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.shared import open_publisher, open_redis, open_store, store_keys
 from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.demo.play import produce
 from eunoe.deploy.inspect.view import ConversationView, remembered_session, view_conversation
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import KeySettings, Settings
 from eunoe.streams.admin import create_topics
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
@@ -23,6 +26,8 @@ from tests.support.command import Finished, until
 from tests.support.session import SessionServers, variables
 
 PARTITIONS = 4
+KEK = b64encode(bytes(range(32))).decode()
+"""The operator's key of sealed pipelines."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,15 @@ def shared_pipeline(cwd: Path, servers: SessionServers, partitions: int = PARTIT
     """A pipeline on the servers of the session, with a prefix of its own."""
     settings = servers.settings(partitions)
     return Pipeline(cwd, settings, variables(settings))
+
+
+def sealed_pipeline(pipeline: Pipeline) -> Pipeline:
+    """The same pipeline with a key store, and a ledger of erasures, in its directory."""
+    store, ledger = str(pipeline.cwd / "keys.sqlite"), str(pipeline.cwd / "ledger.sqlite")
+    keys = KeySettings(store=SecretStr(store), kek=SecretStr(KEK))
+    settings = pipeline.base.model_copy(update={"keys": keys, "erasures": SecretStr(ledger)})
+    own = {"EUNOE_KEYS__STORE": store, "EUNOE_KEYS__KEK": KEK, "EUNOE_ERASURES": ledger}
+    return Pipeline(pipeline.cwd, settings, {**pipeline.variables, **own})
 
 
 def standalone_pipeline(cwd: Path, servers: SessionServers) -> Pipeline:

@@ -19,20 +19,32 @@ from eunoe.deploy.process.retired_log import RetiredLogHandler, refusal
 from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
 from eunoe.deploy.repartition.records import source_of
 from eunoe.deploy.repartition.run import Move, RepartitionJob, check_goes_on, next_name, unfinished
+from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import Ask, DeadLetterReason, Strategy, Utterance
+from eunoe.schemas.keys import Destruction
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
-from eunoe.streams.position import COPIED_HEADER, copy_headers, is_copy, record_log_time, record_position
-from eunoe.streams.record import Message, Record, Revoked
+from eunoe.streams.position import (
+    COPIED_HEADER,
+    POSITION_HEADER,
+    copy_headers,
+    is_copy,
+    record_log_time,
+    record_position,
+)
+from eunoe.streams.record import Message, Publisher, Record, Revoked
+from eunoe.streams.sealed_log import logged, restored
+from eunoe.streams.sealed_records import seal_message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.data_keys import MemoryKeyStore
 from eunoe.workers.stores.generations import Generation, GenerationState, MemoryGenerations
 from tests.support.in_memory import Clock, ended, make_pipeline, utterance
 
@@ -40,9 +52,9 @@ NAMES = [f"c{number}" for number in range(7)]
 BEFORE, AFTER = 3, 5
 
 
-def reader(log: MemoryLog) -> ReadLog:
+def reader(log: MemoryLog, topic: Topic = Topic.CONVERSATIONS) -> ReadLog:
     async def read(begin: Mapping[int, int]) -> AsyncIterator[Record]:
-        for record in log.records(Topic.CONVERSATIONS):
+        for record in log.records(topic):
             if record.offset >= begin.get(record.partition, 0):
                 yield record
 
@@ -84,6 +96,48 @@ def move(source: MemoryLog, target: MemoryLog, takes: int = 10**6) -> LogMove:
 async def said(log: MemoryLog, first: int, last: int) -> None:
     for number in range(first, last):
         await log.publish([as_message(utterance(number, conversation=name)) for name in NAMES])
+
+
+class Sealing:
+    """Seals what it publishes."""
+
+    def __init__(self, publisher: Publisher, keys: MemoryKeyStore) -> None:
+        self._publisher = publisher
+        self._keys = keys
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        sealed = [await seal_message(message, self._keys) for message in messages]
+        await self._publisher.publish([message for message in sealed if message is not None])
+
+
+@pytest.mark.parametrize("takes", [0, 1, 20, 35, 47, 10**6])
+async def test_the_sealed_log_moves_with_what_it_lacks_yet_wherever_an_attempt_ends(takes: int) -> None:
+    """The first five records of a conversation are sealed, the last two are not handled; one is erased for good."""
+    keys, source, target = MemoryKeyStore(), MemoryLog(partitions=BEFORE), MemoryLog(partitions=AFTER)
+    await said(source, 0, 7)
+    gone, *others = NAMES
+    handled = [record for record in utterances(source) if int(decode(record.value).utterance_id[1:]) < 5]
+    await Sealing(source, keys).publish([logged(record, 1) for record in handled])
+    await keys.destroy((await keys.current(f"default/{gone}")).id, Destruction.ERASED)
+    both = (source, target)
+    for broker in (Broker(takes), Broker(10**6)):
+        logs = [LogEnd(at, log.partitions, reader(log, Topic.LOG), broker.to(log)) for at, log in enumerate(both)]
+        with contextlib.suppress(Unavailable):
+            await SealedMove(*logs, keys).copy()
+            one = move(source, target)
+            own = Sealing(broker.to(target), keys)
+            one = replace(one, target=LogEnd(1, AFTER, reader(target), own, is_sealed=True))
+            await one.look()
+            await one.copy()
+    for name in others:
+        key = f"default/{name}".encode()
+        found = await restored([record for record in target.records(Topic.LOG) if record.key == key], keys, 2)
+        assert [decode(record.value).utterance_id for record in found] == [f"u{number}" for number in range(7)]
+        assert all(record.partition == partition_of(key, AFTER) for record in found)
+    erased = [record for record in target.records(Topic.LOG) if record.key == f"default/{gone}".encode()]
+    assert (
+        len({record.headers[POSITION_HEADER] for record in erased}) == 7
+    )  # those of the door, under a new key: the ledger of erasures leaves them out
 
 
 async def change_over(one: LogMove) -> None:
