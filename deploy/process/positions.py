@@ -12,7 +12,7 @@ from eunoe.schemas.ports import Positions
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import BeforeAck
 from eunoe.streams.group.stage_consumer import StageConsumer
-from eunoe.streams.plain_consumer import end_offsets, open_consumer
+from eunoe.streams.plain_consumer import broker_faults, end_offsets, open_consumer
 from eunoe.streams.position import position, split_position
 from eunoe.streams.record import Lease
 from eunoe.streams.settings import KafkaSettings
@@ -30,6 +30,9 @@ WATCH_S = 5.0
 
 EndAtLeast = Callable[[str, int, int], Awaitable[int]]
 """Takes topic, partition and an offset; returns an end of the partition that is the true one where it is below that."""
+
+BeginOf = Callable[[str, int], Awaitable[int]]
+"""Takes topic and partition; returns the first offset that the partition still has."""
 
 
 class LogEnds:
@@ -53,6 +56,13 @@ class LogEnds:
         at = TopicPartition(self._names.name(Topic(topic)), partition)
         async with open_consumer(self._kafka, brief=True) as consumer:
             return max(end, (await end_offsets(self._kafka, consumer, [at]))[at])
+
+    async def begin_of(self, topic: str, partition: int) -> int:
+        """The first offset that a partition still has; raises `Unavailable`."""
+        at = TopicPartition(self._names.name(Topic(topic)), partition)
+        async with open_consumer(self._kafka, brief=True) as consumer:
+            with broker_faults(self._kafka):
+                return int((await consumer.beginning_offsets([at]))[at])
 
     async def close(self) -> None:
         """Disconnect."""
@@ -81,13 +91,15 @@ class PartitionStart:
     epoch: int
     end_at_least: EndAtLeast | None = None
     """Compares handled positions with the end of the log; `None` where they do not decide what is new."""
+    begin_of: BeginOf | None = None
+    """Set where a partition loses records with time, which only a rebuild reads then."""
     outages: Outages = field(default_factory=Outages)
 
     async def start(self, topic: str, partition: int, offset: int) -> int | None:
         """The offset to start from: where the commit is ahead of a server of the store, the store lost writes.
 
-        Raises `Refused` where the log ends before what was handled, `Unavailable` where the store or the brokers stay
-        away for `START_RETRY_S`.
+        Raises `Refused` where the log ends before what was handled, or has lost what was not, `Unavailable` where the
+        store or the brokers stay away for `START_RETRY_S`.
         """
         return await self.outages.retry(
             lambda: self._start(topic, partition, offset), UnboundedLease(), Backoff(), START_RETRY_S
@@ -98,6 +110,7 @@ class PartitionStart:
         await self._refuse_short_log(topic, partition, stored)
         next_offset = min(self._next_offset(at.position) for at in stored.values())
         first = min(next_offset, offset)
+        await self._refuse_gap(topic, partition, first, stored)
         handled = position(self.epoch, first - 1) if first else 0
         await self.continuity.begin(topic, partition, stored, handled)
         if next_offset >= offset:
@@ -117,6 +130,19 @@ class PartitionStart:
             return 0
         epoch, offset = split_position(handled)
         return offset + 1 if epoch == self.epoch else 0
+
+    async def _refuse_gap(self, topic: str, partition: int, first: int, stored: Positions) -> None:
+        """Without the records between them, the memory of conversations would go on with a hole in it."""
+        of_other_epoch = any(at.position and split_position(at.position)[0] != self.epoch for at in stored.values())
+        if self.begin_of is None or of_other_epoch:
+            return
+        begin = await self.begin_of(topic, partition)
+        if first < begin:
+            raise Refused(
+                f"{topic}/{partition} begins at offset {begin}, but the state store shows it handled up to {first}"
+                " only: what lies between is past the topic's retention, and stands in the sealed log. Run"
+                " `eunoe rebuild --into NAME`, then `eunoe promote NAME` (deploy/docs/rebuild.md, The sealed log)"
+            )
 
     async def _refuse_short_log(self, topic: str, partition: int, stored: Positions) -> None:
         handled = max(self._next_offset(at.position) for at in stored.values())

@@ -75,10 +75,12 @@ class StageFactory:
             return options
         epoch, outages = self.settings.log_epoch, self.health.outages
         end_at_least = self.log_ends.end_at_least if spec.reads_log else None
+        is_door = spec.reads_log and self.settings.names.door_ms is not None
+        begin_of = self.log_ends.begin_of if is_door else None
         return replace(
             options,
             before_ack=remember_position(continuity, epoch, outages, self.settings.patience_seconds),
-            start_position=PartitionStart(continuity, epoch, end_at_least, outages).start,
+            start_position=PartitionStart(continuity, epoch, end_at_least, begin_of, outages).start,
         )
 
     def standing(self, stage: str) -> StandingConversations:

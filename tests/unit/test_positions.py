@@ -137,6 +137,20 @@ async def test_a_lost_write_of_an_unchanged_position_is_noticed() -> None:
     assert await positions.now() == position(1, 3)
 
 
+async def test_a_partition_that_lost_what_was_not_handled_is_refused() -> None:
+    async def begin_of(topic: str, partition: int) -> int:
+        assert (topic, partition) == HERE
+        return 8
+
+    positions = Shaky(away=0)
+    with pytest.raises(Refused, match=r"begins at offset 8, .* handled up to 0 only: .* `eunoe rebuild") as found:
+        await PartitionStart(continuity_of(positions), 1, begin_of=begin_of).start(*HERE, 8)
+    assert code_of(found.value) in HOPELESS
+    await positions.store(READER, "", position(1, 7), {})
+    assert await PartitionStart(continuity_of(positions), 1, begin_of=begin_of).start(*HERE, 8) is None
+    assert await PartitionStart(continuity_of(positions), 2, begin_of=begin_of).start(*HERE, 8) == 0
+
+
 async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setting_that_resolves_it() -> None:
     ends: list[int] = []
 
