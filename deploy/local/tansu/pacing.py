@@ -26,6 +26,8 @@ IDLE_AFTER_S = 10.0
 """Time without records and notifications after which a consumer is idle."""
 MAX_REST_S = 2.0
 """Longest delay of an idle consumer."""
+LOOK_S = 2.0
+"""Seconds between two looks of the fetcher for what to fetch; all that matters wakes it before."""
 READ_MS = 20
 """Time that a fetch with records to read grants the broker at first, in milliseconds."""
 MAX_READ_MS = 1_000
@@ -158,6 +160,7 @@ class Pacing:
         """Pace a started consumer of the embedded broker; to be called in its event loop."""
         self._loop = asyncio.get_running_loop()
         fetcher, fetch_wait = consumer._fetcher, self._fetch_wait  # noqa: SLF001
+        fetcher._fetcher_timeout = LOOK_S  # noqa: SLF001
         fetch = fetcher._proc_fetch_request  # noqa: SLF001
 
         async def paced_fetch(assignment: Assignment, node: int, request: FetchRequest) -> bool:
