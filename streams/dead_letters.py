@@ -22,10 +22,16 @@ log = logging.getLogger(__name__)
 
 DEAD_LETTER_HEADER: Final = "eunoe-dead-letter"
 """`DeadLetter` as JSON."""
+CONTENT_HEADER: Final = "eunoe-dead-letter-content"
+"""Only on the record of a letter that was sealed: the sha256 of the whole value; its description has an HMAC."""
+OF_LETTERS: Final = frozenset({DEAD_LETTER_HEADER, CONTENT_HEADER})
+"""Headers that a letter adds to those of its record."""
 MAX_ERROR_CHARS: Final = 2000
 MAX_KEY_CHARS: Final = 500
 KEYLESS_PARTITION: Final = 0
 """The partition of dead letters without a key: no order is kept among them."""
+SEAL_BYTES: Final = 512
+"""Room for what sealing adds to a letter."""
 KEPT_BYTES: Final = 4096
 """Bytes kept of a value that does not fit into the topic."""
 
@@ -143,14 +149,14 @@ def dead_letter(
     record = record.stored or record
     whole = _describe_record(record, stage=stage, reason=reason, error=_clip(error), attempts=attempts, number=number)
     cut = whole.model_copy(update={"truncated": True})
-    own = tuple((name, value) for name, value in record.headers.items() if name != DEAD_LETTER_HEADER)
+    own = tuple((name, value) for name, value in record.headers.items() if name not in OF_LETTERS)
     first_bytes = record.value[:KEPT_BYTES]
     for message in (
         _message(record.key, record.value, own, whole),
         _message(record.key, first_bytes, own, cut),
         _message(record.key, first_bytes, (), cut),
     ):
-        if message_size(message) <= TOPICS[Topic.DEAD_LETTERS].max_bytes:
+        if message_size(message) <= TOPICS[Topic.DEAD_LETTERS].max_bytes - SEAL_BYTES:
             return message
     return _message(None, first_bytes, (), cut)
 
@@ -173,6 +179,12 @@ def read_dead_letter(record: Record) -> tuple[DeadLetter, bytes]:
         return DeadLetter.from_json(header), record.value
     except ValidationError as fault:
         raise ContractError(DeadLetterReason.INVALID, f"header {DEAD_LETTER_HEADER}: {describe(fault)}") from None
+
+
+def is_content(filed: "Filed", value: bytes) -> bool:
+    """Whether these bytes are the whole value of the record that a letter describes."""
+    told = filed.record.headers.get(CONTENT_HEADER, filed.letter.sha256.encode())
+    return hashlib.sha256(value).hexdigest().encode() == told
 
 
 def letter_identity(letter: DeadLetter) -> LetterIdentity:

@@ -10,7 +10,7 @@ from typing import Final
 
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
+from eunoe.streams.dead_letters import OF_LETTERS
 from eunoe.streams.position import own_headers
 from eunoe.streams.record import Message, Record
 
@@ -58,9 +58,8 @@ def retry_message(letter: DeadLetter, original: Record) -> Message:
     the partition of its key, or without a key in that of the original.
     """
     number = "" if letter.number is None else f":{letter.number}"
-    own = tuple(
-        (name, value) for name, value in own_headers(original) if name not in (DEAD_LETTER_HEADER, RETRY_HEADER)
-    )
+    letters = OF_LETTERS | {RETRY_HEADER}
+    own = tuple((name, value) for name, value in own_headers(original) if name not in letters)
     return Message(
         topic=letter.topic,
         key=original.key,

@@ -3,6 +3,7 @@
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.record import Message
 from eunoe.streams.sealed_answers import seal_answer
+from eunoe.streams.sealed_letters import seal_letter
 from eunoe.streams.sealed_records import seal_message
 from eunoe.streams.topics import Topic
 
@@ -14,4 +15,6 @@ async def sealed(message: Message, keys: KeyStore) -> Message | None:
     """
     if message.topic == Topic.ANSWERS:
         return await seal_answer(message, keys)
+    if message.topic == Topic.DEAD_LETTERS:
+        return await seal_letter(message, keys)
     return await seal_message(message, keys)

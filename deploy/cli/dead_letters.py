@@ -8,6 +8,7 @@ from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.exits import Exit
@@ -17,6 +18,7 @@ from eunoe.deploy.inspect.dead_letters import (
     letter_id,
     original,
     read_letters,
+    readable,
     retry_letters,
     retry_obstacle,
 )
@@ -201,14 +203,16 @@ async def _whole(id_: str) -> tuple[Filed, bytes]:
     if not found:
         raise Refused(f"no dead letter {id_!r}: `eunoe dead-letters list` prints the ids")
     try:
-        return found[0], (await original(settings, found[0])).value
+        record = await original(settings, found[0])
     except Refused:
         return found[0], found[0].record.value
+    async with open_data_keys(settings) as keys:
+        return found[0], await readable(record, keys)
 
 
 async def _retry(letters: list[Filed]) -> None:
     settings = await placed_settings(connected_settings())
-    async with open_publisher(settings) as publisher:
+    async with open_data_keys(settings) as keys, open_publisher(settings, keys) as publisher:
         await retry_letters(settings, publisher, letters)
 
 

@@ -11,6 +11,7 @@ from eunoe.deploy.gateway.keys import ANY_TENANT
 from eunoe.deploy.gateway.ports import GatewayLog
 from eunoe.deploy.inspect.dead_letters import letter_id
 from eunoe.schemas.identity import split_key
+from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import (
     Filed,
@@ -21,6 +22,7 @@ from eunoe.streams.dead_letters import (
     read_dead_letter,
 )
 from eunoe.streams.record import Record
+from eunoe.streams.sealed_letters import open_letter
 from eunoe.streams.topics import Topic
 
 MAX_LETTERS: Final = 50_000
@@ -32,6 +34,8 @@ class LetterIndex:
     """Finds the dead letters of a tenant."""
 
     log: Callable[[], GatewayLog]
+    keys: KeyStore | None = None
+    """The keys that letters are sealed with; `None`: they are plain."""
     _letters: OrderedDict[LetterIdentity, Filed] = field(default_factory=OrderedDict)
     _closed: dict[LetterIdentity, LetterClosed] = field(default_factory=dict)
     _next: dict[int, int] = field(default_factory=dict)
@@ -44,17 +48,28 @@ class LetterIndex:
         """
         async with self._lock:
             async for record in self.log().read_all(Topic.DEAD_LETTERS, dict(self._next)):
-                self._take(record)
+                await self._take(record)
         found = [filed for filed in self._letters.values() if is_of(filed.letter.key, tenant, conversations)]
         return [replace(filed, closed=self._closed.get(letter_identity(filed.letter))) for filed in found]
+
+    async def opened(self, record: Record) -> Record | None:
+        """The record of a letter, unsealed; `None` for an erased or a changed one. Raises `Unavailable`."""
+        try:
+            return await open_letter(record, self.keys)
+        except ContractError:
+            return None
 
     async def find(self, tenant: str, conversations: str, id_: str) -> Filed | None:
         """The latest letter of a tenant with this id; `None` where there is none."""
         found = [each for each in await self.of_tenant(tenant, conversations) if letter_id(each.letter) == id_]
         return found[-1] if found else None
 
-    def _take(self, record: Record) -> None:
+    async def _take(self, record: Record) -> None:
+        opened = await self.opened(record)
         self._next[record.partition] = record.offset + 1
+        if opened is None:
+            return
+        record = opened
         if closed := read_closed(record):
             self._closed[closed.identity] = closed
             return

@@ -97,7 +97,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
             notes=RedisNotes(redis, absence),
             limiter=RedisLimiter(redis, settings.prefix, absence),
             credentials=Credentials(KeyFile(settings.gateway.keys), tokens),
-            letters=LetterIndex(lambda: moving.log),
+            letters=LetterIndex(lambda: moving.log, data_keys),
             streams=StreamCounter(settings.gateway),
             processes=RedisProcesses(redis, settings.prefix),
         )

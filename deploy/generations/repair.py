@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
-from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
+from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters, readable
 from eunoe.deploy.observability.counters import model_document
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
@@ -13,10 +13,11 @@ from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason, ReplyRequested
+from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ReadPartition, StoredConversation
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
-from eunoe.streams.dead_letters import Closing, Filed, read_dead_letter
+from eunoe.streams.dead_letters import Closing, Filed
 from eunoe.streams.log_reader import read_conversation
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed_log import position_in_log
@@ -191,7 +192,8 @@ class Repairer:
         """Forward the asks that blend held, or had not reached when the state was swapped; returns their number."""
         if self.settings.of(IntakeSettings).blend is not BlendMode.BEFORE_REPLY:
             return 0
-        held = {request.turn for request in map(_held_request, letters) if request is not None}
+        requests = [await _held_request(one, self.clients.data_keys) for one in letters]
+        held = {request.turn for request in requests if request is not None}
         messages: list[Message] = []
         for record in derived.records:
             request = decode(record.value) if record.topic == Topic.REPLY_REQUESTS else None
@@ -244,13 +246,13 @@ def _skipped(standing: StoredConversation) -> set[int]:
     return {number for ledger in ledgers for number in ledger.skipped}
 
 
-def _held_request(filed: Filed) -> ReplyRequested | None:
+async def _held_request(filed: Filed, keys: KeyStore | None) -> ReplyRequested | None:
     """The ask in a dead letter that blend held; `None` for any other letter."""
-    letter, raw = read_dead_letter(filed.record)
+    letter = filed.letter
     if letter.stage != BLEND or letter.truncated:
         return None
     try:
-        event = decode(raw)
+        event = decode(await readable(replace(filed.record, topic=letter.topic), keys))
     except ContractError:
         return None
     return event if isinstance(event, ReplyRequested) else None

@@ -1,17 +1,21 @@
 """Finds dead letters, retries them, marks them resolved."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DeadLetter, DeadLetterReason
-from eunoe.streams.dead_letters import Closing, Filed, closing_message, file_letters
+from eunoe.schemas.keys import KeyStore
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.dead_letters import Closing, Filed, closing_message, file_letters, is_content
 from eunoe.streams.reader import read_all, read_one
 from eunoe.streams.record import Publisher, Record
 from eunoe.streams.retries import retry_message
+from eunoe.streams.sealed_letters import opened_letters
+from eunoe.streams.sealed_records import open_record
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
@@ -58,8 +62,21 @@ async def read_letters(
 
     ``bodies``: whether their records have values and headers, as `original` and `retry_letters` need them.
     """
-    records = read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS)
-    return [filed for filed in await file_letters(records, choice.describes, bodies=bodies) if choice.takes(filed)]
+    async with open_data_keys(settings) as keys:
+        records = opened_letters(read_all(settings.kafka_settings, settings.names, Topic.DEAD_LETTERS), keys)
+        return [filed for filed in await file_letters(records, choice.describes, bodies=bodies) if choice.takes(filed)]
+
+
+async def readable(record: Record, keys: KeyStore | None) -> bytes:
+    """The value of an `original` record, unsealed where its topic is sealed; as it is where it is erased or changed.
+
+    Raises `Unavailable`.
+    """
+    try:
+        opened = await open_record(record, keys)
+    except ContractError:
+        opened = None
+    return record.value if opened is None else opened.value
 
 
 def retry_obstacle(filed: Filed) -> str | None:
@@ -89,7 +106,7 @@ async def original(settings: Settings, filed: Filed) -> Record:
         place = (letter.partition, letter.offset)
         found = await read_one(settings.kafka_settings, settings.names, letter.topic, place)
         where = f"{letter.topic}/{letter.partition}@{letter.offset}"
-        if found is None or hashlib.sha256(found.value).hexdigest() != letter.sha256:
+        if found is None or not is_content(filed, found.value):
             raise Refused(
                 f"{letter_id(letter)}: the letter holds only its first bytes, and {where} no longer holds the record"
             )

@@ -1,7 +1,6 @@
 """Routes of dead letters."""
 
 import base64
-import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -14,7 +13,7 @@ from eunoe.deploy.gateway.calls import Call, answer
 from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.inspect.dead_letters import close, letter_id, retry_obstacle
 from eunoe.schemas.identity import conversation_key
-from eunoe.streams.dead_letters import Closing, Filed
+from eunoe.streams.dead_letters import Closing, Filed, is_content
 from eunoe.streams.record import Record
 from eunoe.streams.retries import retry_message
 from eunoe.streams.topics import Topic
@@ -80,9 +79,10 @@ async def _stored(call: Call, filed: Filed) -> Record:
     """The record of the letter itself, with its bytes."""
     place = filed.record
     record = await call.gateway.log().read_one(Topic.DEAD_LETTERS, place.partition, place.offset)
-    if record is None:
+    opened = None if record is None else await call.gateway.letters.opened(record)
+    if opened is None:
         raise not_found("dead letter")
-    return record
+    return opened
 
 
 async def _original(call: Call, filed: Filed) -> Record:
@@ -91,7 +91,7 @@ async def _original(call: Call, filed: Filed) -> Record:
     if not letter.truncated:
         return replace(await _stored(call, filed), topic=letter.topic)
     record = await call.gateway.log().read_one(letter.topic, letter.partition, letter.offset)
-    if record is None or hashlib.sha256(record.value).hexdigest() != letter.sha256:
+    if record is None or not is_content(filed, record.value):
         raise Problem(409, "it cannot be retried: the letter holds only its first bytes, and the record is gone")
     return record
 

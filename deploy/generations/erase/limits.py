@@ -36,7 +36,10 @@ def not_covered(
     )
     letters = NotCovered(
         place="kafka: dead-letters",
-        why="marked as resolved, the raw records stay in the topic",
+        why="marked as resolved, the raw records stay in the topic"
+        if settings.names.door_ms is None
+        else "those from before there was a key store are plain; those whose record names no conversation are sealed"
+        " with a key of their month",
         until="the next start of `eunoe up`" if embedded else "the topic is deleted",
     )
     answers = NotCovered(
