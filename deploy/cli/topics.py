@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings, kept_stack
 from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.settings import Settings
@@ -50,6 +51,36 @@ def list_(as_json: Json = False) -> None:
     for row in rows:
         table.add_row(row.name, str(row.partitions), row.purpose)
     console.print(table)
+
+
+@app.command("seal")
+def seal(
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy an older, plain log into the sealed one, then let `conversations` go after EUNOE_KEYS__DOOR_HOURS.
+
+    For a deployment that gets a key store (EUNOE_KEYS__STORE): first `eunoe topics create`, then restart the workers,
+    then this command. Records that the sealed log has are not copied again: run it again after an interruption. From
+    then on Kafka removes plain records, and only who has the key store can read the log.
+    """
+    if not yes and as_json:
+        raise Refused("--json cannot ask for confirmation: add --yes")
+    settings = asyncio.run(placed_settings(connected_settings()))
+    name = settings.names.name(Topic.CONVERSATIONS)
+    if not yes:
+        hours = settings.keys.door_hours
+        typer.confirm(f"Seal what {name} holds, and remove plain records after {hours:g} hours?", abort=True, err=True)
+    # imported only here, as below
+    from eunoe.deploy.generations.seal_log import seal_log  # noqa: PLC0415
+
+    with ProgressBars(quiet=as_json) as bars:
+        done = asyncio.run(seal_log(settings, bars))
+    if as_json:
+        print_json(asdict(done))
+        return
+    kept = "the embedded broker removes nothing" if done.hours is None else f"kept for {done.hours:g} hours from now on"
+    console.print(f"{done.sealed} records sealed; {done.topic}: {kept}", highlight=False)
 
 
 async def _create(settings: Settings, partitions: int | None) -> tuple[list[TopicStatus], int]:

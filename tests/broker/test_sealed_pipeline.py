@@ -1,5 +1,6 @@
 """Sealing switched on in a pipeline that has stored plain text: the same memory, and no word of it in clear."""
 
+import json
 from base64 import b64encode
 
 import pytest
@@ -12,6 +13,7 @@ from eunoe.schemas.keys import Destruction
 from eunoe.streams.sealed_records import SEALED_HEADER, SEALED_TOPICS
 from eunoe.streams.topics import Topic
 from tests.broker.test_rebuild import LINES, NAME, digest, small_talk
+from tests.broker.test_sealed_erasure import empty_door
 from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(500)]
@@ -53,6 +55,18 @@ async def test_memory_is_the_same_and_no_word_of_it_is_in_clear(pipeline: Pipeli
             result = await sealed.eunoe("rebuild", "--into", into, "--json", *more, timeout_s=200)
             assert result.code == 0, result.err
             assert await digest(sealed, EUNOE_GENERATION=into) == before
+        # what was plain is sealed, too; from then on the sealed log alone gives the same memory
+        done = await sealed.eunoe("topics", "seal", "--yes", "--json")
+        assert (done.code, json.loads(done.out)["sealed"]) == (0, len(small_talk(0))), done.err
+        again = await sealed.eunoe("topics", "seal", "--yes")
+        assert (again.code, "0 records sealed" in again.out) == (0, True)
+    await empty_door(sealed)
+    result = await sealed.eunoe("rebuild", "--into", "v4", "--json", timeout_s=200)
+    assert (result.code, await digest(sealed, EUNOE_GENERATION="v4")) == (0, before)
+    result = await sealed.eunoe("repair", "c0", "--json", timeout_s=200, EUNOE_GENERATION="v4")
+    assert (result.code, await digest(sealed, EUNOE_GENERATION="v4")) == (0, before), result.err
+    refused = await pipeline.eunoe("topics", "seal", "--yes")
+    assert (refused.code, "EUNOE_KEYS__STORE" in refused.err) == (2, True)
     found = await state_of(sealed, "c1")
     assert len(found) > 5_000
     assert not any(word in found for word in WORDS)
