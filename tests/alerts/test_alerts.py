@@ -107,6 +107,10 @@ CASES = (
         ({'eunoe_lag_seconds{stage="segment"}': "0 150x9"},),
         ({'eunoe_lag_seconds{stage="segment"}': "0 150 150 150 1 150x4"},),
     ),
+    Case(
+        "EunoeDoorNearsEnd", "9m", {},
+        ({'eunoe_lag_seconds{stage="intake"}': "0 21700x9"},), ({'eunoe_lag_seconds{stage="segment"}': "0 21700x9"},),
+    ),
     Case("EunoeModelFallsBack", "45m", {"stage": "update"}, (items("0+3x45", "0+7x45"),), (items("0+1x45", "0+9x45"),)),
 )  # fmt: skip
 
