@@ -48,6 +48,7 @@ class KeyChange:
         data_keys = self.clients.data_keys
         if data_keys is None:
             return
+        data_keys.forget(self.part.key)  # another generation's may have replaced it
         old = await self._old()
         found = await data_keys.keys(self.part.key)
         if any(one.id in old and one.state is KeyState.CURRENT for one in found):
