@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import RecordsToDelete
 
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.generations.erase.run import Eraser
@@ -134,9 +136,14 @@ async def test_an_unsaid_conversation_is_sealed_anew_and_its_old_key_destroyed(
 
 
 async def empty_door(pipeline: Pipeline) -> None:
-    """Make `conversations` anew; the embedded broker knows no retention."""
+    """Remove what `conversations` holds, as its retention does; on the embedded broker, which cannot, the topic."""
     settings = pipeline.settings
+    name = settings.names.name(Topic.CONVERSATIONS)
     async with open_admin(settings.kafka_settings) as admin:
-        await admin.delete_topics([settings.names.name(Topic.CONVERSATIONS)])
+        if not settings.broker.embedded:
+            everything = RecordsToDelete(before_offset=-1)
+            await admin.delete_records({TopicPartition(name, at): everything for at in range(settings.partitions)})
+            return
+        await admin.delete_topics([name])
     await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
     assert await pipeline.records(Topic.CONVERSATIONS) == []
