@@ -5,7 +5,7 @@ hash of the value an HMAC. Value, headers, error and hash lie in the envelope.
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +17,7 @@ from eunoe.schemas.identity import split_key
 from eunoe.schemas.keys import Destroyed, KeyStore
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import CONTENT_HEADER, DEAD_LETTER_HEADER
+from eunoe.streams.packing import pack, unpack
 from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed_records import key_for
 from eunoe.streams.sealing import Tampered, seal, sealed_name, unseal
@@ -28,7 +29,6 @@ SEALED: Final = "sealed"
 """The error of a letter as it stands in clear."""
 
 _HEADER: Final = re.compile(rb"1:([0-9a-f]{32})")
-_LENGTH: Final = 4
 
 
 def sealing_name(key: bytes | None, month: str) -> str:
@@ -60,7 +60,7 @@ async def seal_letter(message: Message, keys: KeyStore) -> Message | None:
         return None
     clear = letter.model_copy(update={"error": SEALED, "sha256": sealed_name(key, letter.sha256)}).to_json()
     own = [part for header, value in headers.items() for part in (header.encode("utf-8", "surrogatepass"), value)]
-    plain = _packed([letter.error.encode(), letter.sha256.encode(), *own, message.value])
+    plain = pack([letter.error.encode(), letter.sha256.encode(), *own, message.value])
     place = _place(message.key, clear)
     sealed = (SEALED_LETTER_HEADER, f"1:{key.id}".encode())
     value = seal(key, plain, place, deflate=True)
@@ -89,7 +89,7 @@ async def open_letter(record: Record, keys: KeyStore | None) -> Record | None:
         return None
     try:
         letter = DeadLetter.from_json(clear)
-        error, content, *own, value = _unpacked(unseal(key, record.value, _place(record.key, clear)))
+        error, content, *own, value = unpack(unseal(key, record.value, _place(record.key, clear)))
     except (Tampered, ValueError) as fault:
         raise ContractError(DeadLetterReason.INVALID, f"a changed dead letter: {fault!s:.200}") from None
     whole = letter.model_copy(update={"error": error.decode()}).to_json()
@@ -114,15 +114,3 @@ async def opened_letters(records: AsyncIterable[Record], keys: KeyStore | None) 
 
 def _place(key: bytes | None, letter: bytes) -> tuple[str, ...]:
     return (Topic.DEAD_LETTERS, (key or b"").decode("latin-1"), letter.decode("utf-8", "surrogatepass"))
-
-
-def _packed(parts: Iterable[bytes]) -> bytes:
-    return b"".join(len(part).to_bytes(_LENGTH, "big") + part for part in parts)
-
-
-def _unpacked(packed: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(packed):
-        size = int.from_bytes(packed[at : at + _LENGTH], "big")
-        yield packed[at + _LENGTH : at + _LENGTH + size]
-        at += _LENGTH + size

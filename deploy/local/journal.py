@@ -25,7 +25,7 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -34,7 +34,7 @@ from pydantic import Field, ValidationError
 
 from eunoe.deploy.local.kept import write_durably
 from eunoe.deploy.local.private import open_private
-from eunoe.schemas.base import Time, Value, write_time
+from eunoe.schemas.base import Time, Value, absent, write_time
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.position import (
@@ -68,6 +68,8 @@ class JournalEntry(Value):
     key: bytes | None
     value: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
+    sealed: str | None = absent()
+    """Id of the data key that value and headers are sealed with (`eunoe.deploy.local.journal_sealing`)."""
 
     def message(self, partition: int) -> Message:
         """The message that produces the record again, with its first position and log time."""
@@ -172,6 +174,10 @@ class Journal:
         return sorted(int(name[1]) for name in names if name)
 
 
+Opener = Callable[[JournalEntry], Awaitable[JournalEntry | None]]
+"""Unseals an entry of a journal; gives `None` for one whose key was destroyed."""
+
+
 @dataclass(slots=True)
 class _Batch:
     messages: list[Message]
@@ -184,17 +190,25 @@ class _Batch:
         return len(self.messages) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES
 
 
-async def replay(journal: Journal, publisher: Publisher, progress: Progress | None = None) -> int:
+async def _as_it_is(entry: JournalEntry) -> JournalEntry:
+    return entry
+
+
+async def replay(
+    journal: Journal, publisher: Publisher, progress: Progress | None = None, opened: Opener = _as_it_is
+) -> int:
     """Produce all entries again, each partition in its order, with first positions and log times; returns the number.
 
-    It waits for the broker after each batch, and raises the exceptions of ``publisher``. A second replay produces
-    copies of the same positions, which intake ignores.
+    ``opened`` unseals an entry, and gives `None` for one that is not produced. It waits for the broker after each
+    batch, and raises the exceptions of ``publisher``. A second replay produces copies of the same positions, which
+    intake ignores.
     """
     done, total = 0, len(journal)
     for partition in journal.partitions:
         batch = _Batch([])
         for entry in journal.read(partition):
-            if batch.add(entry.message(partition)):
+            plain = await opened(entry)
+            if plain is not None and batch.add(plain.message(partition)):
                 done = await _send(batch, publisher, done)
                 _report(progress, done, total)
                 batch = _Batch([])

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.deploy.local.journal import Journal, entry_of
+from eunoe.deploy.local.journal_sealing import seal_entry
 from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.keys import KeyStore
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_adapted_consumer, open_consumer
 from eunoe.streams.reader import partitions_of
@@ -28,11 +30,15 @@ class JournalWriter:
     milliseconds after its acknowledgement; a kill in between loses it.
     """
 
-    def __init__(self, journal: Journal, kafka: KafkaSettings, names: TopicNames, epoch: int) -> None:
+    def __init__(
+        self, journal: Journal, kafka: KafkaSettings, names: TopicNames, epoch: int, keys: KeyStore | None = None
+    ) -> None:
+        """``keys``: the data keys that lines are sealed with; `None`: they are plain."""
         self._journal = journal
         self._kafka = kafka
         self._names = names
         self._epoch = epoch
+        self._keys = keys
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._partitions: list[TopicPartition] = []
@@ -101,6 +107,8 @@ class JournalWriter:
         for partition, found in batches.items():
             records = [as_record(Topic.CONVERSATIONS, one) for one in found]
             entries = [entry for record in records if (entry := entry_of(record, self._epoch)) is not None]
+            if self._keys is not None:
+                entries = [await seal_entry(entry, self._keys) for entry in entries]
             self._journal.append(partition.partition, entries)
             self.written += len(entries)
             if records:

@@ -19,6 +19,7 @@ from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
 from eunoe.deploy.local.journal_erasing import erase_from_journal
+from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.ports import HOST, free_port
@@ -31,6 +32,7 @@ from eunoe.deploy.settings import KEYS_FILE, Settings
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import create_topics, lag
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
@@ -101,9 +103,10 @@ async def open_standalone(
         if kept is not None:
             kept.check_partitions(settings.partitions)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
-        journal = await _restore(settings, stack, kept, report) if kept is not None else None
+        keys = await closing.enter_async_context(open_data_keys(settings))
+        journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
         workers = await _start_workers(settings, stack, closing, forks) if options.workers else ()
-        writer = await _start_journal(settings, stack, journal, closing) if journal is not None else None
+        writer = await _start_journal(settings, stack, journal, closing, keys) if journal is not None else None
         if workers and not stack.clean_start:
             await drained(settings, options.drain_s * 30, report)
         gateway = None
@@ -121,17 +124,24 @@ async def open_standalone(
             await _settle(system, writer, options, report)
 
 
-async def _restore(settings: Settings, stack: LocalStack, kept: KeptData, report: ReportProgress) -> Journal:
+async def _restore(
+    settings: Settings, stack: LocalStack, kept: KeptData, report: ReportProgress, keys: KeyStore | None
+) -> Journal:
     """Take what was erased out of the journal, discard derived state after an unclean stop, replay the journal."""
     erased = await read_erased(settings)
-    erase_from_journal(kept.journal, erased)
+    await erase_from_journal(kept.journal, erased, keys)
     journal = Journal(kept.journal)
     if not stack.clean_start:
         log.warning("the last stop was not clean: rebuilding memory from %d journalled events", len(journal))
         await discard_derived_state(stack.urls, store_keys(settings))
         await _begin_erased(settings, erased)
     async with open_publisher(settings) as publisher:
-        played = await replay(journal, publisher, lambda done, total: report("played back", done, total))
+        played = await replay(
+            journal,
+            publisher,
+            lambda done, total: report("played back", done, total),
+            lambda entry: open_entry(entry, keys),
+        )
     stands = await topic_size(settings.kafka_settings, settings.names, Topic.CONVERSATIONS)
     if stands != played:
         raise Refused(
@@ -179,10 +189,10 @@ async def _start_gateway(
 
 
 async def _start_journal(
-    settings: Settings, stack: LocalStack, journal: Journal, closing: AsyncExitStack
+    settings: Settings, stack: LocalStack, journal: Journal, closing: AsyncExitStack, keys: KeyStore | None
 ) -> JournalWriter:
     closing.callback(journal.close)
-    writer = JournalWriter(journal, settings.kafka_settings, settings.names, stack.epoch)
+    writer = JournalWriter(journal, settings.kafka_settings, settings.names, stack.epoch, keys)
     closing.push_async_callback(writer.stop)
     await writer.start()
     stack.wake(writer.notify)

@@ -11,6 +11,7 @@ from eunoe.streams.settings import TraceSettings
 from eunoe.workers.registry import STAGES
 from tests.support.collector import Collector, collecting
 from tests.support.command import until
+from tests.support.model_server.server import PLAUSIBLE, ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
@@ -47,6 +48,30 @@ async def test_one_trace_goes_from_a_client_to_memory_and_to_the_reply(pipeline:
     assert names >= {"ask", "send conversations", "wait segments", "decide update", "commit redis", "upsert qdrant"}
     assert "Lyon" not in repr(spans)
     assert "traced" not in repr(spans)
+
+
+async def test_requests_to_a_language_model_are_spans_with_their_tokens(pipeline: Pipeline):
+    settings = pipeline.settings
+    async with collecting() as collector, ModelServer(ServerSettings(scripts=PLAUSIBLE)) as model:
+        variables = {"EUNOE_TRACES__ENDPOINT": collector.url, "OPENAI_BASE_URL": model.base_url}
+        async with pipeline.up(OPENAI_API_KEY="sk-hidden", **variables):
+            async with MemoryClient(settings.kafka_settings, conversation_id="traced", names=settings.names) as memory:
+                await memory.utter("I moved to Lyon in spring.", speaker="Ann")
+                await memory.end_session()
+                await pipeline.remembered(1, "traced")
+
+            async def seen() -> bool:
+                return any(span.name.startswith("chat") for span in collector.spans)
+
+            await until(seen)
+    (request,) = [span for span in collector.spans if span.name.startswith("chat")]
+    questions = {span.id: span.name for span in collector.spans}
+    assert questions[request.parent] == "question summarize/2"
+    assert request.name == f"chat {request.attributes['gen_ai.request.model']}"
+    assert request.attributes["gen_ai.usage.input_tokens"] > 100
+    assert request.attributes["gen_ai.usage.output_tokens"] > 10
+    assert "Lyon" not in repr(collector.spans)
+    assert "hidden" not in repr(collector.spans)
 
 
 def stages_in(collector: Collector, trace: str) -> set[str]:
