@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
-from eunoe.deploy.settings import Settings, read_settings, reveal
+from eunoe.deploy.settings import KeySettings, Settings, read_settings, reveal
 
 DATA = Path(".eunoe")
 """Default data directory of `eunoe up`."""
@@ -43,8 +43,15 @@ EMBEDDED_BROKER: Final[Mapping[str, object]] = {
 
 
 def on_stack(settings: Settings, urls: StackUrls) -> Settings:
-    """The settings pointed at an embedded stack: its addresses, its epoch, the options for its broker."""
+    """The settings pointed at an embedded stack: its addresses, its epoch, the options for its broker, its key store.
+
+    A key store that is set stays; an empty ``EUNOE_KEYS__STORE`` means none.
+    """
     broker = settings.broker.model_copy(update=EMBEDDED_BROKER)
+    keys = settings.keys
+    if keys.store is None and urls.keys is not None:
+        kek_file = None if urls.kek_file is None else Path(urls.kek_file)
+        keys = keys.model_copy(update={"store": SecretStr(urls.keys), "kek": None, "kek_file": kek_file})
     return settings.model_copy(
         update={
             "kafka": urls.kafka,
@@ -54,6 +61,7 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
             "epoch": urls.epoch,
             "erasures": None if urls.erasures is None else SecretStr(urls.erasures),
             "broker": broker,
+            "keys": keys,
         }
     )
 
@@ -79,6 +87,7 @@ def environment(settings: Settings) -> dict[str, str]:
         **generation,
         **log,
         **erasures,
+        **_keys(settings.keys),
         "EUNOE_KAFKA": settings.kafka or "",
         "EUNOE_REDIS_URL": reveal(settings.redis_url) or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",
@@ -89,4 +98,13 @@ def environment(settings: Settings) -> dict[str, str]:
         "EUNOE_BROKER__FETCH_WAIT_MS": str(broker.fetch_wait_ms),
         "EUNOE_BROKER__SESSION_TIMEOUT_MS": str(broker.session_timeout_ms),
         "EUNOE_BROKER__HEARTBEAT_INTERVAL_MS": str(broker.heartbeat_interval_ms),
+    }
+
+
+def _keys(keys: KeySettings) -> dict[str, str]:
+    store, kek = reveal(keys.store), reveal(keys.kek)
+    return {
+        **({} if store is None else {"EUNOE_KEYS__STORE": store}),
+        **({} if kek is None else {"EUNOE_KEYS__KEK": kek}),
+        **({} if keys.kek_file is None else {"EUNOE_KEYS__KEK_FILE": str(keys.kek_file)}),
     }

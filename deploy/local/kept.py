@@ -1,5 +1,6 @@
 """Facts that a data directory keeps: number of starts, partitions, and whether the last stop was clean."""
 
+import base64
 import os
 import secrets
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pydantic import Field, ValidationError
 from eunoe.deploy.local.private import open_private
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.keys import KEY_BYTES
 
 _FACTS = "kept.json"
 _CLEAN = "clean"
@@ -106,6 +108,19 @@ class KeptData:
     def _write(self, facts: KeptFacts) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(self._directory / _FACTS, facts.to_json())
+
+
+def make_kek(path: Path, store: Path) -> None:
+    """Make the operator's key of a data directory, which its owner alone reads, where there is none.
+
+    Raises `Refused` where it is gone and its key store is there: what that has sealed nobody could read.
+    """
+    if path.exists():
+        return
+    if store.exists():
+        raise Refused(f"{path} is missing, without which nobody reads what {store} has sealed: restore it")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_durably(path, base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -28,6 +28,10 @@ class StackUrls(Value):
     """Id of the process that owns the servers."""
     erasures: str | None = None
     """File of the ledger of erasures; `None` where the stack was started by an earlier version."""
+    keys: str | None = None
+    """File of the key store; `None` where text is stored plain: in a temporary directory, or by an earlier version."""
+    kek_file: str | None = None
+    """File of the operator's key that wraps the keys in it."""
     gateway: str | None = None
     """URL of the HTTP gateway; `None` where none runs."""
 

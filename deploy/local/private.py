@@ -12,7 +12,7 @@ from eunoe.schemas.errors import Refused
 _FILE: Final = 0o600
 _DIRECTORY: Final = 0o700
 _OTHERS: Final = 0o077
-_OWN_FOLDERS: Final = ("journal", "logs", "valkey", "qdrant", "erasures")
+_OWN_FOLDERS: Final = ("journal", "logs", "valkey", "qdrant", "erasures", "keys")
 """The folders of a data directory; it may have others, which are not eunoe's."""
 
 

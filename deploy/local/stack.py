@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from eunoe.deploy.local.children import sweeps
-from eunoe.deploy.local.kept import KeptData, Secrets
+from eunoe.deploy.local.kept import KeptData, Secrets, make_kek
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, remove_notice, write_notice
 from eunoe.deploy.local.ports import HOST, free_port
@@ -23,6 +23,10 @@ from eunoe.deploy.local.wakeups import Wakeups
 
 LEDGER = Path("erasures", "ledger.sqlite")
 """The ledger of erasures in the data directory: to be kept, and backed up apart from everything else."""
+KEY_STORE = Path("keys", "store.sqlite")
+"""The data keys of a kept data directory."""
+KEK = Path("keys", "kek")
+"""The operator's key that wraps them: to be backed up apart from everything else."""
 _SWEEP_SECONDS = 15.0
 _PORT_TRIES = 5
 
@@ -165,6 +169,8 @@ class LocalStack:
             epoch=epoch,
             pid=os.getpid(),
             erasures=str(self._directory / LEDGER),
+            keys=str(self._directory / KEY_STORE) if keep else None,
+            kek_file=str(self._directory / KEK) if keep else None,
         )
         self._closing.callback(remove_notice, self._directory)
         self._wakeups = Wakeups(self._urls.redis_url)
@@ -180,12 +186,13 @@ class LocalStack:
         if self._wakeups is not None:
             self._wakeups.send()
 
-    def announce(self, gateway: str | None = None) -> None:
+    def announce(self, gateway: str | None = None, *, own_keys: bool = True) -> None:
         """Write the notice by which other commands find the stack: clients are admitted from now on.
 
-        ``gateway`` is the URL of the HTTP gateway.
+        ``gateway`` is the URL of the HTTP gateway; ``own_keys``: whether the stack uses the key store of its directory.
         """
-        write_notice(self._directory, self.urls.model_copy(update={"gateway": gateway}))
+        keys = {} if own_keys else {"keys": None, "kek_file": None}
+        write_notice(self._directory, self.urls.model_copy(update={"gateway": gateway, **keys}))
 
     async def _open_directory(self) -> int:
         """Lock the directory and count the start; returns the epoch."""
@@ -198,6 +205,7 @@ class LocalStack:
         self._closing.enter_context(DirectoryLock(self._given))
         make_private(self._directory)
         remove_notice(self._directory)
+        make_kek(self._directory / KEK, self._directory / KEY_STORE)
         epoch, self._clean_start = KeptData(self._given).begin()
         return epoch
 

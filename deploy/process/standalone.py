@@ -28,7 +28,7 @@ from eunoe.deploy.observability.index_watch import report_lost_index
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
-from eunoe.deploy.settings import KEYS_FILE, Settings
+from eunoe.deploy.settings import KEYS_FILE, Settings, reveal
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
@@ -112,7 +112,8 @@ async def open_standalone(
         gateway = None
         if workers and options.http_port is not None:
             gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
-        stack.announce(None if gateway is None else gateway.url)
+        own_keys = reveal(settings.keys.store) == stack.urls.keys
+        stack.announce(None if gateway is None else gateway.url, own_keys=own_keys)
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
             closing.callback(watch.cancel)
