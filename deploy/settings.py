@@ -136,8 +136,8 @@ class KeySettings(Value):
     """The store of data keys, with which stored text is sealed."""
 
     store: Annotated[SecretStr | None, Tier.SET] = None
-    """File, or redis:// URL of a Redis of their own; unset or empty: new text is stored plain. Unset, `eunoe up` has its
-    own."""
+    """File, or redis:// URL of a Redis of their own; unset or empty: new text is stored plain. Unset, `eunoe up` has
+    its own."""
     kek: Annotated[SecretStr | None, Tier.SET] = None
     """The operator's key that wraps them: 32 bytes in base64, or several as VERSION:KEY, of which the highest wraps."""
     kek_file: Annotated[Path | None, Tier.SET] = None

@@ -1,5 +1,7 @@
 """`eunoe keys`."""
 
+import asyncio
+import dataclasses
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,12 +11,18 @@ import typer
 from rich.table import Table
 
 from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.clients.connect import connected_settings
+from eunoe.deploy.clients.data_keys import open_key_store
+from eunoe.deploy.clients.key_checks import destroy_again, report_key_store
+from eunoe.deploy.exits import Exit
 from eunoe.deploy.gateway.keys import ApiKey, KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the API keys of the gateway.")
+app = typer.Typer(
+    no_args_is_help=True, help="Make, list and revoke the API keys of the gateway; show and rewrap the data keys."
+)
 
 KeysFile = Annotated[
     Path | None, typer.Option("--file", help="File of the keys; default: EUNOE_GATEWAY__KEYS, .eunoe/keys.json.")
@@ -77,6 +85,66 @@ def revoke(
         print_json([_document(key) for key in gone])
     else:
         console.print(f"revoked: {', '.join(key.id for key in gone)}", highlight=False)
+
+
+@app.command()
+def status(as_json: Json = False) -> None:
+    """Show the store of data keys: its identity, destroyed keys, the version of the operator's key.
+
+    Exit codes:
+
+    - 0: in order
+    - 1: it has keys that erasures have destroyed: it was restored from a backup
+    - 2: no key store is set, or another operator's key
+    - 69: it did not answer
+    """
+    found = asyncio.run(report_key_store(connected_settings()))
+    if as_json:
+        print_json({**dataclasses.asdict(found.status), "destroyed_but_there": found.alive})
+    else:
+        store = found.status
+        console.print(
+            f"key store {store.id}: {store.tombstones} keys destroyed; version {store.kek} of the operator's key"
+            " wraps new ones",
+            highlight=False,
+        )
+        if found.alive is None:
+            console.print("no ledger of erasures is set: not compared with it", style="dim")
+        elif found.alive:
+            text = f"it has {found.alive} keys that erasures have destroyed: run `eunoe keys replay`"
+            console.print(text, style="red", markup=False, highlight=False)
+    if found.alive:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command()
+def rewrap(as_json: Json = False) -> None:
+    """Wrap all data keys with the newest version of the operator's key, so that older ones can be thrown away.
+
+    Give both versions first, to all processes: EUNOE_KEYS__KEK="1:OLD 2:NEW". No data key changes.
+    """
+    count, version = asyncio.run(_rewrap())
+    if as_json:
+        print_json({"rewrapped": count, "kek": version})
+    else:
+        console.print(
+            f"{count} keys wrapped anew: all are under version {version} of the operator's key", highlight=False
+        )
+
+
+@app.command()
+def replay(as_json: Json = False) -> None:
+    """Destroy again what finished erasures have destroyed, after the key store was restored from a backup."""
+    count = asyncio.run(destroy_again(connected_settings()))
+    if as_json:
+        print_json({"destroyed": count})
+    else:
+        console.print(f"{count} keys destroyed again", highlight=False)
+
+
+async def _rewrap() -> tuple[int, int]:
+    async with open_key_store(connected_settings()) as store:
+        return await store.rewrap(), (await store.status()).kek
 
 
 def _keys(file: Path | None) -> KeyFile:

@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "worker": "Run stages in this process until SIGTERM or Ctrl-C.",
     "gateway": "Serve the memory over HTTP until SIGTERM or Ctrl-C.",
     "mcp": "Serve the memory as tools of an agent (MCP) over stdin and stdout.",
-    "keys": "Make, list and revoke the API keys of the gateway.",
+    "keys": "Make, list and revoke the API keys of the gateway; show and rewrap the data keys.",
     "topics": "Create and list the topics, and change their number of partitions.",
     "produce": "Produce the events of a file into the conversations topic.",
     "import": "Import chats and memories of other products at their true dates; asks stay fast meanwhile.",

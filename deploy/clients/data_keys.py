@@ -8,7 +8,6 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.clients.redis_url import SETTING, parse_redis_url
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
-from eunoe.schemas.keys import KeyStore
 from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.data_keys_redis import RedisKeyStore
 from eunoe.workers.stores.data_keys_sqlite import SqliteKeyStore
@@ -23,18 +22,30 @@ async def open_data_keys(settings: Settings) -> AsyncIterator[CachedKeys | None]
 
     Raises `Refused` for unusable settings, another operator's key and a store that could lose keys, `Unavailable`.
     """
-    place = reveal(settings.keys.store)
-    if not place:
+    if not reveal(settings.keys.store):
         yield None
         return
+    async with open_key_store(settings) as store:
+        yield CachedKeys(store)
+
+
+@asynccontextmanager
+async def open_key_store(settings: Settings) -> AsyncIterator[SqliteKeyStore | RedisKeyStore]:
+    """The key store itself, without a cache, closed at the end.
+
+    Raises as `open_data_keys` does, and `Refused` where none is set.
+    """
+    place = reveal(settings.keys.store)
+    if not place:
+        raise Refused(f"no key store: set {STORE}, or start `eunoe up`, which has one in its data directory")
     keks = operator_keys(settings)
     async with AsyncExitStack() as closing:
         if "://" in place:
-            store: KeyStore = await _on_redis(settings, place, keks, closing)
+            yield await _on_redis(settings, place, keks, closing)
         else:
             store = await SqliteKeyStore.open(Path(place), keks)
             closing.push_async_callback(store.close)
-        yield CachedKeys(store)
+            yield store
 
 
 def operator_keys(settings: Settings) -> OperatorKeys:

@@ -14,6 +14,7 @@ from pathlib import Path
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
+from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
 from eunoe.deploy.local.derived import discard_derived_state
@@ -129,6 +130,8 @@ async def _restore(
     settings: Settings, stack: LocalStack, kept: KeptData, report: ReportProgress, keys: KeyStore | None
 ) -> Journal:
     """Take what was erased out of the journal, discard derived state after an unclean stop, replay the journal."""
+    if keys is not None and (again := await destroy_again(settings)):
+        log.warning("the key store is older than the ledger of erasures: %d keys were destroyed again", again)
     erased = await read_erased(settings)
     await erase_from_journal(kept.journal, erased, keys)
     journal = Journal(kept.journal)

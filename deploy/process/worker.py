@@ -12,6 +12,7 @@ from aiokafka import codec
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import wakeups_url
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures
+from eunoe.deploy.clients.key_checks import check_key_store_has_destroyed
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
@@ -102,6 +103,7 @@ class _Worker:
         self.health_state.letter_ends.update(dict.fromkeys(range(letters), 0))
         check_asked_partitions(self._asked_partitions, place.partitions, settings.names.log)
         await self._retry(lambda: check_store_has_seen_erasures(settings))
+        await self._retry(lambda: check_key_store_has_destroyed(settings))
         clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
         await self._retry(lambda: warn_of_weak_durability(clients.redis))
         redis = f"Redis at {RedisConnection(clients.redis).host}"
