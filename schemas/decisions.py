@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final, Generic, Self, TypeVar
 
 from pydantic import Field
@@ -80,9 +81,22 @@ class Point(Value):
     seq: int = Field(ge=1)
     """Number of the session that changed it last; an upsert with a smaller number than the stored one is ignored."""
     text: str
+    """'' where it was read from an index that keeps only the digest."""
     dense: bytes
     """Little-endian float32, a unit vector."""
     sparse: SparseVector = SparseVector()
+    digest: str | None = absent()
+    """`digest_of_text` where the text is not known."""
+
+    @property
+    def text_digest(self) -> str:
+        """The digest of its text, by which the index is compared with the documents."""
+        return digest_of_text(self.text) if self.digest is None else self.digest
+
+
+def digest_of_text(text: str) -> str:
+    """The digest that the index keeps of a text: it tells whether a point is that of a document."""
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 class Timer(Value):
@@ -213,6 +227,8 @@ class Outbox(Value):
     timer: Timer | None = None
     key: str | None = absent()
     """Id of the data key that its messages are sealed with, however late they are sent; `None`: the current one."""
+    fence: int | None = absent()
+    """`Ledger.lates` that the decision rests on, `None` for 0: the index refuses points of a state that was erased."""
 
     @property
     def empty(self) -> bool:

@@ -79,12 +79,17 @@ class Transplants(Protocol):
         ...
 
     async def swap(
-        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
+        self,
+        key: str,
+        tables: Mapping[str, Sequence[str]],
+        standing: StoredConversation,
+        expect: Ledger,
+        others: Mapping[str, Ledger] = {},
     ) -> bool:
         """Replace all state of a conversation by ``standing``, in one transaction.
 
-        Returns False and changes nothing when the ledger of the first stage of ``tables`` differs from ``expect``: the
-        conversation has changed meanwhile. Raises `Unavailable`.
+        Returns False and changes nothing when the ledger of the first stage of ``tables`` differs from ``expect``, or
+        that of another stage from the one in ``others``: the conversation has changed meanwhile. Raises `Unavailable`.
         """
         ...
 
@@ -272,8 +277,19 @@ class VectorIndex(Protocol):
         """Create missing collections; raises `Refused` where one was made with another embedder."""
         ...
 
-    async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points and wait until searches find them; one with a smaller ``seq`` than the stored one is ignored."""
+    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+        """Write points and wait until searches find them; one with a smaller ``seq`` than the stored one is ignored.
+
+        So is one where the stored point, or what `fence_off` left there, demands a greater ``fence``. With ``mark`` the
+        points demand this one from later upserts.
+        """
+        ...
+
+    async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
+        """Remove points, there or not, and refuse upserts of them with a smaller ``fence`` from now on; wait.
+
+        What stands in their place is found by nobody. Points that demand this fence, or a greater one, stay.
+        """
         ...
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
@@ -284,12 +300,15 @@ class VectorIndex(Protocol):
         """All points of a conversation: id → seq. For checks and inspection."""
         ...
 
-    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
-        """All points of a conversation: id → text. For checks and inspection."""
+    async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """All points of a conversation: id → digest of the text. For checks and inspection."""
         ...
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
-        """All points of a conversation with their vectors, ordered by id. For copies and comparisons."""
+        """All points of a conversation with their vectors, ordered by id. For copies and comparisons.
+
+        A server may give the digests of the texts in place of the texts.
+        """
         ...
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from eunoe.deploy.clients.shared import open_redis, open_store, store_keys
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
-from eunoe.schemas.decisions import Point
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.workers.derive.index_audit import Disagreement, compare_index, missing_entries
 from eunoe.workers.registry import STAGES
@@ -70,13 +70,16 @@ async def restore(clients: Clients, key: str) -> int:
     findings = await compare_index(clients.store, clients.index, key, STAGES)
     wanted = {finding.id for finding in findings if finding.kind is not Disagreement.UNKNOWN}
     collections = {finding.collection for finding in findings}
-    made: list[Point] = []
+    written = 0
     for spec in STAGES.values():
         if spec.restore_points and any(indexed.collection in collections for indexed in spec.tables.indexed):
-            made += await spec.restore_points(clients.dependencies, key)
-    points = [point for point in made if point.id in wanted]
-    await clients.index.upsert(points)
-    return len(points)
+            # read before the documents: an erasure between the two refuses the points
+            fence = (await clients.store.ledger(Scope(spec.name, key))).lates
+            made = await spec.restore_points(clients.dependencies, key)
+            points = [point for point in made if point.id in wanted]
+            await clients.index.upsert(points, fence)
+            written += len(points)
+    return written
 
 
 async def check_index_there(settings: Settings) -> None:

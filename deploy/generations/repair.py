@@ -1,15 +1,17 @@
 """Repair: derives a conversation again from the log and replaces its stored state."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.generations.repaired_index import Ids, document_ids, unsent_ids, write_index
 from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters, readable
 from eunoe.deploy.observability.counters import model_document
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.decisions import Collection, Ledger, Point, Scope
+from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.events import DeadLetterReason, ReplyRequested
@@ -74,7 +76,7 @@ class Repairer:
     erased: Mapping[str, ErasedPart] = field(default_factory=dict)
     """Key → what is erased of the conversation."""
     fences_intake: bool = False
-    """Whether a decision that intake has in hand is refused, too: it may hold lines that are erased."""
+    """Whether a decision that intake has in hand is refused, too, and late points: they may hold what is erased."""
     before_swap: BeforeSwap | None = None
     """Called with the records of the log that the state is derived from, before each attempt to replace it."""
 
@@ -99,12 +101,9 @@ class Repairer:
             derived = await self._derive(key, records, report)
             if self.before_swap is not None:
                 await self.before_swap(records)
-            live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
-            standing = _fencing(derived.standing, live)
-            if self.fences_intake:
-                standing = _fencing_intake(standing, live[INTAKE])
-            if await self.transplants.swap(key, TABLES, standing, intake):
-                return await self._follow(derived, live, len(records), calls)
+            swapped = await self._swap(derived, intake)
+            if swapped is not None:
+                return await self._follow(derived, swapped, len(records), calls)
         raise Unavailable(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
 
     async def read(self, key: str) -> tuple[list[Record], int]:
@@ -144,14 +143,33 @@ class Repairer:
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
         return await deriver.derive(key, records, self.settings.log_epoch, one_more, self.erased.get(key))
 
-    async def _follow(self, derived: Derived, live: dict[str, Ledger], records: int, calls: int) -> Repaired:
+    async def _swap(self, derived: Derived, intake: Ledger) -> "_Swapped | None":
+        """Replace the state; `None` where intake has handled more than is derived.
+
+        A stage that commits meanwhile is no reason to derive again: what it decided is derived, too.
+        """
+        key, ids = derived.key, await document_ids(self.clients.store, derived.key)
+        for _ in range(TRIES):
+            live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
+            if (live[INTAKE].applied, live[INTAKE].outbox) != (intake.applied, intake.outbox):
+                return None
+            standing = _fencing(derived.standing, live)
+            if self.fences_intake:
+                standing = _fencing_for_good(_fencing_intake(standing, live[INTAKE]))
+            if await self.transplants.swap(key, TABLES, standing, intake, live):
+                unsent = unsent_ids(live.values())
+                late = {one: ids.get(one, set()) | unsent.get(one, set()) for one in Collection}
+                return _Swapped(live, standing.ledgers, late if self.fences_intake else None)
+        return None
+
+    async def _follow(self, derived: Derived, swapped: "_Swapped", records: int, calls: int) -> Repaired:
         """The steps after the swap; idempotent, so that an interrupted repair can be repeated."""
         key = derived.key
         if derived.timer is not None:
             await self.clients.log_positions.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
-        removed = await self._index(derived)
+        removed = await write_index(self.clients.dependencies.index, derived, swapped.ledgers, swapped.late)
         letters = await self._held_letters(key)
-        asked = await self._ask_again(derived, live[BLEND], letters)
+        asked = await self._ask_again(derived, swapped.before[BLEND], letters)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
         still = RedisStanding(self.clients.redis, self.clients.keys)
         for stage, kind in product(TABLES, StandingKind):
@@ -169,20 +187,6 @@ class Repairer:
             skipped=len(_skipped(standing)),
             calls=self._calls() - calls,
         )
-
-    async def _index(self, derived: Derived) -> int:
-        """Write the derived points and remove stale ones; returns the number removed."""
-        removed = 0
-        applied = derived.standing.ledgers[UPDATE].applied
-        for collection in Collection:
-            there = await self.clients.dependencies.index.seqs(collection, derived.key)
-            points = [_over(point, there) for point in derived.points if point.collection is collection]
-            await self.clients.dependencies.index.upsert(points)
-            known = {point.id for point in points}
-            stale = [id_ for id_, seq in there.items() if id_ not in known and seq <= applied]
-            await self.clients.dependencies.index.remove(collection, derived.key, stale)
-            removed += len(stale)
-        return removed
 
     async def _held_letters(self, key: str) -> list[Filed]:
         letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
@@ -218,6 +222,18 @@ class Repairer:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))
 
 
+@dataclass(frozen=True, slots=True)
+class _Swapped:
+    """A swap of a conversation's state."""
+
+    before: Mapping[str, Ledger]
+    """The ledgers that it replaced."""
+    ledgers: Mapping[str, Ledger]
+    """Those that it stored."""
+    late: Ids | None
+    """The points that workers may still hold; `None`: they may write them."""
+
+
 def _fencing(standing: StoredConversation, live: dict[str, Ledger]) -> StoredConversation:
     """The state with ledgers that fence decisions based on the present ones."""
     ledgers = {
@@ -235,9 +251,11 @@ def _fencing_intake(standing: StoredConversation, live: Ledger) -> StoredConvers
     return replace(standing, ledgers={**standing.ledgers, INTAKE: ledger})
 
 
-def _over(point: Point, there: Mapping[str, int]) -> Point:
-    """The point with a sequence number that is not below that of the point it replaces."""
-    return point.model_copy(update={"seq": max(point.seq, there.get(point.id, 0))})
+def _fencing_for_good(standing: StoredConversation) -> StoredConversation:
+    """The state with ledgers that are ahead of those of earlier erasures also where the store was lost since."""
+    now = int(time.time())
+    ledgers = {stage: replace(ledger, lates=max(ledger.lates, now)) for stage, ledger in standing.ledgers.items()}
+    return replace(standing, ledgers=ledgers)
 
 
 def _skipped(standing: StoredConversation) -> set[int]:

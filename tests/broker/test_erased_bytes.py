@@ -1,22 +1,23 @@
 """No file of `eunoe up` holds what was erased, in any encoding, once what the receipt names is done."""
 
-import json
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.settings import KeySettings, Settings
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.support.byte_search import Found, needles, search_files
 from tests.support.in_memory import START
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import KEK, Pipeline, StandalonePipeline
 
 pytestmark = [
     pytest.mark.broker,
@@ -25,6 +26,8 @@ pytestmark = [
     pytest.mark.embedded("reads the files of the embedded stack"),
 ]
 
+NAMED = {"journal": "journal of the data directory"}
+"""Folders of the data directory that a receipt may name → how it names them."""
 PART, WHOLE = "keeps-a-part", "goes-wholly"
 WORDS = {
     "a word": "Zanzibarqx",
@@ -66,51 +69,68 @@ async def vectors(pipeline: Pipeline, *names: str) -> dict[str, bytes]:
     async with open_qdrant(settings) as client:
         index = QdrantIndex(client, store_keys(settings))
         points = [point for one in Collection for name in names for point in await index.points(one, f"default/{name}")]
-    return {f"vector of {point.id}": point.dense for point in points}
+    return {f"vector {sha256(point.dense).hexdigest()[:8]}": point.dense for point in points}
 
 
 def places(found: Mapping[str, set[Found]]) -> set[str]:
     """The folders of the data directory with findings."""
-    return {name.removeprefix(".eunoe/").partition("/")[0] for name in found}
+    return {Path(name).parts[1] for name in found}
 
 
 def whats(found: Mapping[str, set[Found]]) -> set[str]:
     return {one.what for some in found.values() for one in some}
 
 
-async def test_no_file_holds_what_was_erased(standalone: Pipeline, tmp_path: Path) -> None:
-    pipeline, temporary = standalone, tmp_path / "tmp"
+class SealedPipeline(StandalonePipeline):
+    """The same with a key store of its own."""
+
+    @property
+    def settings(self) -> Settings:
+        keys = KeySettings(store=SecretStr(self.variables["EUNOE_KEYS__STORE"]), kek=SecretStr(KEK))
+        return super().settings.model_copy(update={"keys": keys})
+
+
+def sealed(pipeline: Pipeline) -> Pipeline:
+    own = {"EUNOE_KEYS__STORE": str(pipeline.cwd / "keys.sqlite"), "EUNOE_KEYS__KEK": KEK}
+    return SealedPipeline(pipeline.cwd, pipeline.base, {**pipeline.variables, **own})
+
+
+@pytest.mark.parametrize("made", [lambda pipeline: pipeline, sealed], ids=["by-default", "sealed"])
+async def test_no_file_holds_what_was_erased(
+    standalone: Pipeline, tmp_path: Path, made: Callable[[Pipeline], Pipeline]
+) -> None:
+    pipeline, temporary = made(standalone), tmp_path / "tmp"
     temporary.mkdir()
-    folders = [pipeline.cwd]
-    kept = {"TMPDIR": str(temporary)}
-    async with pipeline.up(**kept):
-        print(time.ctime(), "up")
+    variables = {"TMPDIR": str(temporary)}
+    async with pipeline.up(**variables):
         await pipeline.produce(*events())
         (pipeline.cwd / "events.jsonl").unlink()
         await pipeline.remembered(2, PART)
         await pipeline.remembered(1, WHOLE)
         before = await vectors(pipeline, PART, WHOLE)
-        wanted = needles(WORDS, before)
-        print(time.ctime(), 'remembered')
-        found = search_files(folders, wanted)
-        print(time.ctime(), "BEFORE", {k: v for k, v in found.items()})
+        found = search_files([tmp_path], needles(WORDS, before))
+        # else the search is blind: vectors are never sealed, and without a key store nothing is
+        assert whats(found) >= before.keys()
+        if not any("keys" in path.name for path in tmp_path.rglob("*.sqlite")):
+            assert whats(found) == {*WORDS, *before}
+            assert places(found) == {"journal", "qdrant", "valkey"}
 
-        unsaid = await pipeline.eunoe("erase", PART, "--utterance", WORDS["an id"], "--utterance", "u3", **kept)
-        print(time.ctime(), 'unsaid')
+        unsaid = await pipeline.eunoe("erase", PART, "--utterance", WORDS["an id"], "--utterance", "u3", **variables)
         assert unsaid.code == 0, unsaid.err
-        whole = await pipeline.eunoe("erase", WHOLE, **kept)
+        whole = await pipeline.eunoe("erase", WHOLE, **variables)
         assert whole.code == 0, whole.err
         remaining = await vectors(pipeline, PART, WHOLE)
         gone = {name: dense for name, dense in before.items() if dense not in remaining.values()}
+        assert len(gone) > len(remaining) > 0
         wanted = needles(WORDS, gone)
-        found = search_files(folders, wanted)
-        print(time.ctime(), "AFTER", found)
-        print(json.dumps([one["place"] for one in unsaid.json["not_covered"]]))
-        (tmp_path / "receipt.json").write_text(unsaid.out)
-        told = await pipeline.eunoe("erase", "verify", str(tmp_path / "receipt.json"))
-        assert told.code == 0, told.err
-    async with pipeline.up(**kept):
+        # the receipt says until when
+        not_covered = {one.place for one in Receipt.from_json(whole.out).not_covered}
+        named = {folder for folder, place in NAMED.items() if place in not_covered}
+        assert places(search_files([tmp_path], wanted)) <= named
+        for receipt in (unsaid.out, whole.out):
+            (tmp_path / "receipt.json").write_text(receipt)
+            told = await pipeline.eunoe("erase", "verify", str(tmp_path / "receipt.json"), **variables)
+            assert told.code == 0, told.out
+    async with pipeline.up(**variables):
         pass
-    found = search_files(folders, wanted)
-    print(time.ctime(), "RESTART", found)
-    assert found == {}
+    assert search_files([tmp_path], wanted) == {}

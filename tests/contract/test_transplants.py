@@ -1,5 +1,7 @@
 """`Transplants`: a conversation taken out whole, put in whole, and not over somebody's work."""
 
+from dataclasses import replace
+
 import pytest
 
 from eunoe.schemas.decisions import Commit, Ledger, Outbox, Put, Scope
@@ -92,3 +94,19 @@ async def test_nothing_is_put_over_work_that_went_on(store: Store, transplants: 
     assert await store.scan("update", KEY, "memories") == {"m": "old"}
     assert await transplants.swap(KEY, TABLES, nothing, Ledger(2**41 + 1, outbox=unsent))
     assert await transplants.export(KEY, TABLES) == await transplants.export("acme/c3", TABLES)
+
+
+async def test_nothing_is_put_over_what_another_stage_has_decided(store: Store, transplants: Transplants) -> None:
+    await live(store, KEY)
+    nothing = StoredConversation({}, {}, {})
+    there = {stage: await store.ledger(Scope(stage, KEY)) for stage in TABLES}
+    first, other = there["intake"], "update"
+    for outdated in (
+        replace(there[other], applied=there[other].applied + 1),
+        replace(there[other], lates=there[other].lates + 1),
+        replace(there[other], outbox=Outbox(number=1)),
+    ):
+        assert not await transplants.swap(KEY, TABLES, nothing, first, {**there, other: outdated})
+    assert await store.scan("update", KEY, "memories") == {"m": "old"}
+    assert await transplants.swap(KEY, TABLES, nothing, first, there)
+    assert await store.scan("update", KEY, "memories") == {}

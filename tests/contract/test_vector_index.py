@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import Hit, Search, VectorIndex
@@ -102,7 +102,8 @@ async def test_the_same_and_a_newer_point_overwrite(index: VectorIndex) -> None:
 async def test_in_one_call_the_newest_wins_whatever_the_order(index: VectorIndex) -> None:
     await index.upsert([point(1, unit(1), seq=5), point(1, unit(0, 1), seq=4), point(2, seq=4), point(2, seq=6)])
     assert await index.seqs(SEGMENTS, KEY) == {uid(1): 5, uid(2): 6}
-    assert await index.texts(SEGMENTS, KEY) == {uid(1): "1 5", uid(2): "2 6"}
+    said = {uid(1): "1 5", uid(2): "2 6"}
+    assert await index.digests(SEGMENTS, KEY) == {id_: digest_of_text(text) for id_, text in said.items()}
     assert (await index.search([by_vector(unit(1), limit=1)]))[0][0] == Hit(uid(1), 1.0)
 
 
@@ -136,7 +137,7 @@ async def test_conversations_do_not_see_each_other(index: VectorIndex) -> None:
     found = await index.search([by_vector(key=key) for key in keys] + [by_terms({1: 1.0}, key=key) for key in keys])
     assert [[hit.id for hit in hits] for hits in found] == [[uid(n)] for n in range(1, len(keys) + 1)] * 2
     assert await index.seqs(SEGMENTS, keys[4]) == {uid(5): 1}
-    assert await index.texts(SEGMENTS, keys[4]) == {uid(5): "5 1"}
+    assert await index.digests(SEGMENTS, keys[4]) == {uid(5): digest_of_text("5 1")}
     assert await ids(index, by_vector(key="acme/c")) == []
 
 
@@ -198,9 +199,11 @@ async def test_points_come_back_whole(index: VectorIndex) -> None:
     await index.upsert([*there, point(3, key="acme/c2")])
     found = await index.points(SEGMENTS, KEY)
     assert [one.id for one in found] == [uid(1), uid(2)]
-    assert [one.model_copy(update={"dense": b""}) for one in found] == [
-        one.model_copy(update={"dense": b""}) for one in reversed(there)
+    unknown = {"dense": b"", "text": "", "digest": None}
+    assert [one.model_copy(update=unknown) for one in found] == [
+        one.model_copy(update=unknown) for one in reversed(there)
     ]
+    assert [one.text_digest for one in found] == [one.text_digest for one in reversed(there)]
     assert np.allclose(np.frombuffer(found[1].dense, "<f4"), np.frombuffer(unit(3, 4), "<f4"), atol=1e-6)
     assert await index.points(Collection.TREE, KEY) == []
 
@@ -211,3 +214,33 @@ async def test_points_of_the_conversation_are_removed_and_no_other(index: Vector
     await index.remove(SEGMENTS, KEY, [])
     assert list(await index.seqs(SEGMENTS, KEY)) == [uid(2), uid(3)]
     assert list(await index.seqs(SEGMENTS, "acme/c2")) == [uid(4)]
+
+
+async def test_a_point_that_was_fenced_off_is_not_written_by_who_is_late(index: VectorIndex) -> None:
+    await index.upsert([point(1, sparse=sparse({1: 1.0})), point(2), point(4, key="acme/c2")])
+    await index.fence_off(SEGMENTS, [uid(1), uid(3)], 5)
+    assert await index.seqs(SEGMENTS, KEY) == {uid(2): 1}
+    assert await index.search([by_vector(), by_terms({1: 1.0})]) == [[Hit(uid(2), 1.0)], []]
+    late = [point(1, seq=9, sparse=sparse({1: 1.0})), point(3, seq=9), point(5, seq=9)]
+    await index.upsert(late)
+    await index.upsert(late, 4)
+    assert await index.seqs(SEGMENTS, KEY) == {uid(2): 1, uid(5): 9}
+    await index.fence_off(SEGMENTS, [uid(1)], 4)  # an older one takes nothing back
+    await index.upsert(late, 4)
+    assert uid(1) not in await index.seqs(SEGMENTS, KEY)
+    await index.upsert([point(1), point(3)], 5)
+    assert await index.seqs(SEGMENTS, KEY) == {uid(1): 1, uid(2): 1, uid(3): 1, uid(5): 9}
+    await index.remove(SEGMENTS, KEY, [uid(1)])
+    await index.fence_off(SEGMENTS, [], 7)
+    assert list(await index.seqs(SEGMENTS, "acme/c2")) == [uid(4)]
+
+
+async def test_points_that_demand_a_fence_are_not_overwritten_by_who_is_late(index: VectorIndex) -> None:
+    await index.upsert([point(1, unit(1), seq=3)])
+    await index.upsert([point(1, unit(0, 1), seq=3)], 1_764_000_000, mark=True)
+    await index.upsert([point(1, unit(1), seq=3)], 1_763_999_999)
+    assert await index.search([by_vector(unit(0, 1))]) == [[Hit(uid(1), 1.0)]]
+    await index.fence_off(SEGMENTS, [uid(1)], 1_764_000_000)  # of the same erasure: it has been written anew
+    assert await index.seqs(SEGMENTS, KEY) == {uid(1): 3}
+    await index.upsert([point(1, unit(0, 0, 1), seq=4)], 1_764_000_000)
+    assert await index.search([by_vector(unit(0, 0, 1))]) == [[Hit(uid(1), 1.0)]]

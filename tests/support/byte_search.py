@@ -59,7 +59,7 @@ def _base64(data: bytes) -> Iterator[bytes]:
 
 
 def search_files(folders: Iterable[Path], wanted: Mapping[bytes, Found]) -> dict[str, set[Found]]:
-    """What is found of ``wanted``: name of the file, from its folder on → findings. Directories' names are files, too."""
+    """What is found of ``wanted``: name of the file, from its folder on → findings. Names count, too."""
     found: dict[str, set[Found]] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*")):

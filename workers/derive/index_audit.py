@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from eunoe.schemas.decisions import Collection, Scope
+from eunoe.schemas.decisions import Collection, Scope, digest_of_text
 from eunoe.schemas.ports import ParkingLot, StateStore, Tables, VectorIndex
 from eunoe.workers.stage import ApplyOrder, IndexEntry, StageSpec
 
@@ -70,23 +70,23 @@ async def compare_index(
         expected |= await expected_entries(store, key, spec)
     found: list[Finding] = []
     for collection, entries_of in expected.items():
-        texts = await index.texts(collection, key)
-        found += disagreements(collection, entries_of, texts, await index.seqs(collection, key))
+        digests = await index.digests(collection, key)
+        found += disagreements(collection, entries_of, digests, await index.seqs(collection, key))
     return found
 
 
 def disagreements(
-    collection: Collection, expected: Mapping[str, IndexEntry], texts: Mapping[str, str], seqs: Mapping[str, int]
+    collection: Collection, expected: Mapping[str, IndexEntry], digests: Mapping[str, str], seqs: Mapping[str, int]
 ) -> Iterator[Finding]:
-    """The disagreements between expected entries and points; ``texts`` and ``seqs`` map ids to text and session."""
-    for id_ in sorted({*expected, *texts}):
-        entry, text, seq = expected.get(id_), texts.get(id_), seqs.get(id_, 0)
+    """The disagreements between expected entries and points; ``digests`` and ``seqs`` (sessions) are by id."""
+    for id_ in sorted({*expected, *digests}):
+        entry, digest, seq = expected.get(id_), digests.get(id_), seqs.get(id_, 0)
         if entry is None:
-            yield Finding(collection, id_, Disagreement.UNKNOWN, f"the index has {text!r:.120}")
-        elif text is None:
+            yield Finding(collection, id_, Disagreement.UNKNOWN, f"the index has a point of session {seq}")
+        elif digest is None:
             yield Finding(collection, id_, Disagreement.MISSING, f"the state store has {entry.text!r:.120}")
-        elif text != entry.text:
-            yield Finding(collection, id_, Disagreement.OTHER_TEXT, f"{text!r:.120} instead of {entry.text!r:.120}")
+        elif digest != digest_of_text(entry.text):
+            yield Finding(collection, id_, Disagreement.OTHER_TEXT, f"not {entry.text!r:.120}")
         elif not entry.oldest <= seq <= entry.newest:
             wanted = str(entry.newest) if entry.oldest == entry.newest else f"{entry.oldest} to {entry.newest}"
             yield Finding(collection, id_, Disagreement.STALE, f"of session {seq} instead of {wanted}")

@@ -156,9 +156,13 @@ class GuardedIndex:
         """Create missing collections; raises `Refused` where one was made with another embedder."""
         await self.index.prepare(embedder, dimensions)
 
-    async def upsert(self, points: Sequence[Point]) -> None:
+    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
         """Write points and wait until searches find them."""
-        await self.index.upsert(points)
+        await self.index.upsert(points, fence, mark=mark)
+
+    async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
+        """Remove points, and refuse late upserts of them."""
+        await self.index.fence_off(collection, ids, fence)
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search; raises `Unavailable` while points are missing."""
@@ -175,9 +179,9 @@ class GuardedIndex:
         """All points of a conversation: id → seq."""
         return await self.index.seqs(collection, key)
 
-    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
-        """All points of a conversation: id → text."""
-        return await self.index.texts(collection, key)
+    async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """All points of a conversation: id → digest of its text."""
+        return await self.index.digests(collection, key)
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
         """All points of a conversation, by id."""

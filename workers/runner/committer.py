@@ -90,8 +90,11 @@ class Committer:
     async def _pinned(self, scope: Scope, commit: Commit) -> Commit:
         """The transaction with the data key of the state that the decision rests on, for its messages, too.
 
-        However late they are sent, they are as unreadable as that state when the key is destroyed.
+        However late they are sent, they are as unreadable as that state when the key is destroyed. Points are refused
+        by the index where that state was fenced off.
         """
+        if commit.outbox is not None and commit.lates:
+            commit = replace(commit, outbox=commit.outbox.model_copy(update={"fence": commit.lates}))
         if self.data_keys is None:
             return commit
         key = commit.key or (await self.data_keys.current(scope.key)).id

@@ -127,7 +127,7 @@ class Sender:
         """Send all of it, each part awaited, then mark it sent. May be repeated at any point. Raises `Unavailable`."""
         if outbox.points:
             with self.meter.timed(Part.APPLYING), span("index", {"eunoe.points": len(outbox.points)}):
-                await self.index.upsert(outbox.points)
+                await self.index.upsert(outbox.points, outbox.fence or 0)
         if outbox.messages:
             with self.meter.timed(Part.PUBLISHING):
                 messages = [_message(message, outbox.key, scope.key) for message in outbox.messages]

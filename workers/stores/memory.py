@@ -137,13 +137,22 @@ class MemoryStore:
         return StoredConversation(ledgers, found, parked)
 
     async def swap(
-        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
+        self,
+        key: str,
+        tables: Mapping[str, Sequence[str]],
+        standing: StoredConversation,
+        expect: Ledger,
+        others: Mapping[str, Ledger] = {},
     ) -> bool:
         """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected."""
         first, *_ = tables
         now = await self.ledger(Scope(first, key))
         if (now.applied, now.outbox) != (expect.applied, expect.outbox):
             return False
+        for stage, other in others.items():
+            now = await self.ledger(Scope(stage, key))
+            if (now.applied, now.outbox, now.lates) != (other.applied, other.outbox, other.lates):
+                return False
         for stage, names in tables.items():
             ledger = standing.ledgers.get(stage, Ledger())
             self._ledgers[Scope(stage, key)] = _StoredLedger(ledger.applied, set(ledger.skipped), lates=ledger.lates)
@@ -242,6 +251,7 @@ class MemoryIndex:
     def __init__(self) -> None:
         self._made_by: tuple[str, int] | None = None
         self._points: defaultdict[Collection, dict[str, Point]] = defaultdict(dict)
+        self._fences: dict[tuple[Collection, str], int] = {}
 
     async def prepare(self, embedder: str, dimensions: int) -> None:
         """Record the embedder; raises `Refused` where it differs from the first one."""
@@ -250,13 +260,21 @@ class MemoryIndex:
         if self._made_by != (embedder, dimensions):
             raise Refused(f"the index was made with {self._made_by}, not with {(embedder, dimensions)}: rebuild it")
 
-    async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points; one with a smaller ``seq`` than the stored one is ignored."""
+    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+        """Write points; one with a smaller ``seq`` or ``fence`` than the stored one is ignored."""
         for point in points:
             self._check_length(point)
-            there = self._points[point.collection].get(point.id)
-            if there is None or there.seq <= point.seq:
+            there, place = self._points[point.collection].get(point.id), (point.collection, point.id)
+            if (there is None or there.seq <= point.seq) and self._fences.get(place, 0) <= fence:
                 self._points[point.collection][point.id] = point
+                self._fences[place] = fence if mark else 0
+
+    async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
+        """Remove points, and refuse them from now on with a smaller ``fence``."""
+        for id_ in ids:
+            if self._fences.get((collection, id_), 0) < fence:
+                self._points[collection].pop(id_, None)
+                self._fences[collection, id_] = fence
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first."""
@@ -266,9 +284,9 @@ class MemoryIndex:
         """Every point of a conversation: id → seq."""
         return {point.id: point.seq for point in self._points[collection].values() if point.key == key}
 
-    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
-        """Every point of a conversation: id → text."""
-        return {point.id: point.text for point in self._points[collection].values() if point.key == key}
+    async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """Every point of a conversation: id → digest of its text."""
+        return {point.id: point.text_digest for point in self._points[collection].values() if point.key == key}
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
         """Every point of a conversation, by id."""

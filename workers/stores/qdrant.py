@@ -19,14 +19,14 @@ from qdrant_client import models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import Hit, Search
 from eunoe.streams.tracing import step
 from eunoe.workers.stores.connection import tls_refusal
 from eunoe.workers.stores.hits import best_hits, cut_is_tied
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, QdrantRest
+from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, Over, QdrantRest
 
 BATCH = 256
 """Points in one write request."""
@@ -85,13 +85,19 @@ class QdrantIndex:
                     found[name] = str(metadata.get(_IDENTITY, ""))
         return found
 
-    async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points and wait; one with a smaller ``seq`` than the stored one is ignored."""
+    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+        """Write points and wait; one with a smaller ``seq`` or ``fence`` than the stored one demands is ignored."""
         groups: defaultdict[tuple[int, Collection], dict[str, Point]] = defaultdict(dict)
         for point in points:
             groups[point.seq, point.collection][point.id] = point
         for (seq, collection), group in sorted(groups.items()):
-            await self._write(collection, list(group.values()), seq)
+            await self._write(collection, list(group.values()), Over(seq, fence, mark))
+
+    async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
+        """Put empty points in the place of these, which refuse upserts with a smaller ``fence``; wait."""
+        with self._translating_faults():
+            for at in range(0, len(ids), BATCH):
+                await self._client.fence_points(self._keys.collection(collection), ids[at : at + BATCH], fence)
 
     async def load(self, points: Sequence[Point]) -> None:
         """Write points unconditionally and wait; only for a generation without workers."""
@@ -101,13 +107,13 @@ class QdrantIndex:
         for collection, rows in groups.items():
             await self._write(collection, rows, None)
 
-    async def _write(self, collection: Collection, rows: Sequence[Point], seq: int | None) -> None:
-        """Write points of one collection. Stored points newer than ``seq`` stay; `None` means that none does."""
+    async def _write(self, collection: Collection, rows: Sequence[Point], over: Over | None) -> None:
+        """Write points of one collection, over those that ``over`` allows; `None` means over all."""
         with self._translating_faults():
             for at in range(0, len(rows), BATCH):
                 part = rows[at : at + BATCH]
                 with step("upsert qdrant", {"db.system.name": "qdrant", "db.operation.batch.size": len(part)}):
-                    await self._client.write_points(self._keys.collection(collection), part, seq)
+                    await self._client.write_points(self._keys.collection(collection), part, over)
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first.
@@ -130,15 +136,16 @@ class QdrantIndex:
 
     async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
         """Every point of a conversation: id → seq."""
-        return {id_: int(seq) for id_, seq in (await self._listed(collection, key, "seq")).items()}
+        return {id_: int(found["seq"]) for id_, found in (await self._listed(collection, key, "seq")).items()}
 
-    async def texts(self, collection: Collection, key: str) -> Mapping[str, str]:
-        """Every point of a conversation: id → text."""
-        return {id_: str(text) for id_, text in (await self._listed(collection, key, "text")).items()}
+    async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
+        """Every point of a conversation: id → digest of its text."""
+        listed = await self._listed(collection, key, "digest", "text")
+        return {id_: _digest(payload) for id_, payload in listed.items()}
 
-    async def _listed(self, collection: Collection, key: str, field: str) -> dict[str, Any]:
-        """Every point of a conversation: id → a field of its payload."""
-        found: dict[str, Any] = {}
+    async def _listed(self, collection: Collection, key: str, *fields: str) -> dict[str, Mapping[str, Any]]:
+        """Every point of a conversation: id → fields of its payload."""
+        found: dict[str, Mapping[str, Any]] = {}
         page: Any = None
         with self._translating_faults():
             while True:
@@ -147,9 +154,9 @@ class QdrantIndex:
                     scroll_filter=_of(key),
                     limit=PAGE,
                     offset=page,
-                    with_payload=[field],
+                    with_payload=list(fields),
                 )
-                found.update((str(record.id), (record.payload or {})[field]) for record in records)
+                found.update((str(record.id), record.payload or {}) for record in records)
                 if page is None:
                     return found
 
@@ -319,10 +326,16 @@ def _point(collection: Collection, record: models.Record) -> Point:
         key=payload["key"],
         born=payload["born"],
         seq=payload["seq"],
-        text=payload["text"],
+        text=payload.get("text", ""),
         dense=np.asarray(vectors[DENSE], "<f4").tobytes(),
         sparse=_sparse(sparse) if isinstance(sparse, models.SparseVector) else SparseVector(),
+        digest=payload.get("digest"),
     )
+
+
+def _digest(payload: Mapping[str, Any]) -> str:
+    """The digest of a point's text; points from before there were digests have the text."""
+    return str(payload["digest"]) if "digest" in payload else digest_of_text(payload["text"])
 
 
 def _sparse(vector: models.SparseVector) -> SparseVector:

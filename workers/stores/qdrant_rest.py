@@ -6,6 +6,7 @@ still use it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -21,7 +22,22 @@ from eunoe.workers.stores.wire import Bounds, JsonHttpClient, NoAnswer
 DENSE: Final = "dense"
 SPARSE: Final = "bm25"
 
+FENCE: Final = "fence"
+"""Field of a payload: upserts with a smaller fence are refused."""
+
 Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The stored points that an upsert may replace."""
+
+    seq: int
+    """They are not of a later session."""
+    fence: int = 0
+    """They demand no greater fence."""
+    mark: bool = False
+    """Whether the new points demand this fence."""
 
 
 class QdrantRest(AsyncQdrantClient):
@@ -39,11 +55,26 @@ class QdrantRest(AsyncQdrantClient):
         """The server's URL, with the port."""
         return self._wire.address
 
-    async def write_points(self, collection: str, points: Sequence[Point], unless_after: int | None) -> None:
-        """Write points and wait for it; a stored point whose ``seq`` is greater than ``unless_after`` stays."""
-        body: dict[str, Any] = {"points": [_row(point) for point in points]}
-        if unless_after is not None:
-            body["update_filter"] = {"must": [{"key": "seq", "range": {"lte": unless_after}}]}
+    async def write_points(self, collection: str, points: Sequence[Point], over: Over | None) -> None:
+        """Write points and wait for it; with ``over`` only over stored points that it allows, and where none is."""
+        demands = {FENCE: over.fence} if over is not None and over.mark else {}
+        body: dict[str, Any] = {"points": [_row(point, demands) for point in points]}
+        if over is not None:
+            body["update_filter"] = {
+                "must": [{"key": "seq", "range": {"lte": over.seq}}],
+                "must_not": [{"key": FENCE, "range": {"gt": over.fence}}],
+            }
+        await self._send("PUT", f"{_place(collection)}?wait=true", body)
+
+    async def fence_points(self, collection: str, ids: Sequence[str], fence: int) -> None:
+        """Put points without vectors, of no conversation, in the place of these, and wait for it.
+
+        Points that demand ``fence`` or more stay.
+        """
+        body = {
+            "points": [{"id": id_, "vector": {}, "payload": {"seq": 0, FENCE: fence}} for id_ in ids],
+            "update_filter": {"must_not": [{"key": FENCE, "range": {"gte": fence}}]},
+        }
         await self._send("PUT", f"{_place(collection)}?wait=true", body)
 
     async def search_points(
@@ -90,11 +121,11 @@ def _place(collection: str) -> str:
     return f"/collections/{quote(collection, safe='')}/points"
 
 
-def _row(point: Point) -> Json:
+def _row(point: Point, more: Json) -> Json:
     vector: dict[str, Any] = {DENSE: np.frombuffer(point.dense, "<f4")}
     if point.sparse.indices:
         vector[SPARSE] = _terms(point.sparse)
-    payload = {"key": point.key, "born": point.born, "seq": point.seq, "text": point.text}
+    payload = {"key": point.key, "born": point.born, "seq": point.seq, "digest": point.text_digest, **more}
     return {"id": point.id, "vector": vector, "payload": payload}
 
 

@@ -36,7 +36,12 @@ class RedisTransplants:
         return {number: await self._store.parked(scope, number) for number in numbers}
 
     async def swap(
-        self, key: str, tables: Mapping[str, Sequence[str]], standing: StoredConversation, expect: Ledger
+        self,
+        key: str,
+        tables: Mapping[str, Sequence[str]],
+        standing: StoredConversation,
+        expect: Ledger,
+        others: Mapping[str, Ledger] = {},
     ) -> bool:
         """Replace the stored state of a conversation by ``standing``; returns whether it was still as expected."""
         documents = await self._documents(key, tables, standing)
@@ -47,7 +52,10 @@ class RedisTransplants:
         first, *_ = tables
         names = list(dict.fromkeys((self._keys.ledger(Scope(first, key)), *documents, *lists, *stale)))
         places = {name: place for place, name in enumerate(names, start=1)}
-        words: list[str | int | bytes] = [expect.applied, "" if expect.outbox is None else expect.outbox.number]
+        words: list[str | int | bytes] = [expect.applied, _outbox_number(expect), len(others)]
+        for stage, other in others.items():
+            ledger_name = self._keys.ledger(Scope(stage, key))
+            words += [places[ledger_name], other.applied, _outbox_number(other), other.lates]
         for name, rows in documents.items():
             words += ["hash", places[name], 2 * len(rows), *(word for row in rows.items() for word in row)]
         for name, numbers in lists.items():
@@ -81,6 +89,10 @@ class RedisTransplants:
         return [
             self._keys.parked(scope, number) for scope in scopes for number in await self._store.parked_numbers(scope)
         ]
+
+
+def _outbox_number(ledger: Ledger) -> int | str:
+    return "" if ledger.outbox is None else ledger.outbox.number
 
 
 def _ledger_fields(ledger: Ledger) -> dict[str, str]:

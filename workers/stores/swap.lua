@@ -1,15 +1,24 @@
 -- Replaces the stored state of one conversation atomically; returns 0 where its ledger has changed.
 -- KEYS: 1 ledger of the first stage, then all keys to delete or write
--- ARGV: 1 expected applied number, 2 expected number of the unsent outbox or '', then per key: 'hash' or 'numbers', its
---       index in KEYS, the count of words that follow, and these words: fields and texts alternating, or numbers
+-- ARGV: 1 expected applied number, 2 expected number of the unsent outbox or '', 3 count of other ledgers to check, then
+--       for each of these: its index in KEYS, expected applied number, number of the outbox or '', late sessions,
+--       then per key: 'hash' or 'numbers', its index in KEYS, the count of words that follow, and these words: fields
+--       and texts alternating, or numbers
 local now = redis.call('HMGET', KEYS[1], 'applied', 'outbox_number')
 if (now[1] or '0') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then
   return 0
 end
+local at = 4
+for _ = 1, tonumber(ARGV[3]) do
+  local other = redis.call('HMGET', KEYS[tonumber(ARGV[at])], 'applied', 'outbox_number', 'lates')
+  if (other[1] or '0') ~= ARGV[at + 1] or (other[2] or '') ~= ARGV[at + 2] or (other[3] or '0') ~= ARGV[at + 3] then
+    return 0
+  end
+  at = at + 4
+end
 for _, key in ipairs(KEYS) do
   redis.call('DEL', key)
 end
-local at = 3
 while at <= #ARGV do
   local kind, key, words = ARGV[at], KEYS[tonumber(ARGV[at + 1])], tonumber(ARGV[at + 2])
   for word = at + 3, at + 2 + words, kind == 'hash' and 2 or 1 do

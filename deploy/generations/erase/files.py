@@ -21,7 +21,7 @@ async def rewrite_files(clients: Clients, settings: Settings) -> tuple[NotCovere
         points = NotCovered(
             place="qdrant: segments and write-ahead log on disk",
             why="deleted points stay until the optimizer rewrites their segment",
-            until="Qdrant vacuums the segment, or the collection is dropped",
+            until="Qdrant vacuums the segment, or `eunoe rebuild`, `promote` and `drop` replace the generation",
         )
         return (*left, points)
     for collection in Collection:

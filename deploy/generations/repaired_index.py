@@ -1,0 +1,66 @@
+"""Brings the points of a conversation in line with its derived state, and keeps late workers from undoing that.
+
+Points have ids that follow from their session and place in it, and live stages remove none. So every point that a late
+worker may still hold is in the index, in an unsent outbox, or stands for a document: these are removed in a way that
+refuses them for good (`eunoe.schemas.ports.VectorIndex.fence_off`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from eunoe.schemas.decisions import Collection, Ledger, Point
+from eunoe.schemas.ports import StateStore, VectorIndex
+from eunoe.workers.derive.index_audit import expected_entries
+from eunoe.workers.derive.pipeline import Derived
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
+
+Ids = Mapping[Collection, set[str]]
+"""Ids of points by collection."""
+
+_STAGE_OF: Final = {indexed.collection: name for name in MEMORY_STAGES for indexed in STAGES[name].tables.indexed}
+
+
+async def document_ids(store: StateStore, key: str) -> Ids:
+    """The points that the documents of a conversation need now; raises `Unavailable`."""
+    found: dict[Collection, set[str]] = {}
+    for stage in set(_STAGE_OF.values()):
+        for collection, entries in (await expected_entries(store, key, STAGES[stage])).items():
+            found[collection] = set(entries)
+    return found
+
+
+def unsent_ids(ledgers: Iterable[Ledger]) -> Ids:
+    """The points in unsent outboxes."""
+    found: defaultdict[Collection, set[str]] = defaultdict(set)
+    for ledger in ledgers:
+        for point in () if ledger.outbox is None else ledger.outbox.points:
+            found[point.collection].add(point.id)
+    return found
+
+
+async def write_index(index: VectorIndex, derived: Derived, ledgers: Mapping[str, Ledger], late: Ids | None) -> int:
+    """Write the derived points and remove stale ones; returns the number removed.
+
+    ``ledgers`` are those stored with the derived state. ``late``: points that workers may still write, refused from now
+    on like all that are removed; `None`: nothing is refused. Raises `Unavailable`.
+    """
+    removed = 0
+    for collection, stage in _STAGE_OF.items():
+        there = await index.seqs(collection, derived.key)
+        points = [_over(point, there) for point in derived.points if point.collection is collection]
+        ledger = ledgers[stage]
+        await index.upsert(points, ledger.lates, mark=late is not None)
+        known = {point.id for point in points}
+        stale = {id_ for id_, seq in there.items() if id_ not in known and seq <= ledger.applied}
+        if late is None:
+            await index.remove(collection, derived.key, sorted(stale))
+        else:
+            await index.fence_off(collection, sorted((stale | late.get(collection, set())) - known), ledger.lates)
+        removed += len(stale)
+    return removed
+
+
+def _over(point: Point, there: Mapping[str, int]) -> Point:
+    """The point with a sequence number that is not below that of the point it replaces."""
+    return point.model_copy(update={"seq": max(point.seq, there.get(point.id, 0))})
