@@ -18,13 +18,26 @@ from typing import Final
 
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.position import COPY_HEADERS, copy_headers, is_copy, record_log_time, record_position, split_position
+from eunoe.streams.position import (
+    COPY_HEADERS,
+    LOG_TIME_HEADER,
+    POSITION_HEADER,
+    Headers,
+    copy_headers,
+    is_copy,
+    record_log_time,
+    record_position,
+    split_position,
+)
 from eunoe.streams.record import Message, Record
+from eunoe.streams.retries import RETRY_HEADER
 from eunoe.streams.sealed_records import SEALED_HEADER, open_record
 from eunoe.streams.topics import Topic
 
 log = logging.getLogger(__name__)
 
+_KEPT: Final = frozenset({POSITION_HEADER, LOG_TIME_HEADER, RETRY_HEADER})
+"""The headers of a copy; who produced a record may have put anything into the others."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -35,7 +48,13 @@ def logged(record: Record, epoch: int, sealed_with: str | None = None) -> Messag
     ``sealed_with``: the id of the data key, `None` for the current one. Raises `ContractError` where the record's
     position or time is malformed.
     """
-    return Message(Topic.LOG, record.key, record.value, copy_headers(record, epoch), None, sealed_with)
+    headers = log_headers(copy_headers(record, epoch))
+    return Message(Topic.LOG, record.key, record.value, headers, None, sealed_with)
+
+
+def log_headers(headers: Headers) -> Headers:
+    """Those headers of a record that go into `log`, where they are in clear: no other decides anything."""
+    return tuple((name, value) for name, value in headers if name in _KEPT)
 
 
 def position_in_log(record: Record, epoch: int) -> int:

@@ -23,6 +23,7 @@ from eunoe.streams.position import (
     record_log_time,
 )
 from eunoe.streams.record import Message, Record
+from eunoe.streams.sealed_log import log_headers
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 
@@ -64,8 +65,7 @@ def carried(record: Record, log: int, partitions: int) -> Message:
 
 def sealed_copy(copy: Message) -> Message:
     """The same for topic `log`, of a copy; the publisher seals it."""
-    headers = tuple((name, value) for name, value in copy.headers if name != COPIED_HEADER)
-    return replace(copy, topic=Topic.LOG, headers=headers)
+    return replace(copy, topic=Topic.LOG, headers=log_headers(copy.headers))
 
 
 def _message(record: Record, headers: Headers, log: int, partitions: int) -> Message:

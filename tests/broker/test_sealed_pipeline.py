@@ -61,6 +61,8 @@ async def test_memory_is_the_same_and_no_word_of_it_is_in_clear(pipeline: Pipeli
         again = await sealed.eunoe("topics", "seal", "--yes")
         assert (again.code, "0 records sealed" in again.out) == (0, True)
     await empty_door(sealed)
+    dry = await sealed.eunoe("rebuild", "--into", "v4", "--dry-run", "--json")
+    assert (dry.code, dry.json["conversations"]) == (0, len(before) - 1), dry.err
     result = await sealed.eunoe("rebuild", "--into", "v4", "--json", timeout_s=200)
     assert (result.code, await digest(sealed, EUNOE_GENERATION="v4")) == (0, before)
     result = await sealed.eunoe("repair", "c0", "--json", timeout_s=200, EUNOE_GENERATION="v4")

@@ -15,7 +15,8 @@ from eunoe.schemas.keys import Destruction
 from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
-from eunoe.streams.record import Message, Record
+from eunoe.streams.record import Message, Record, Revoked
+from eunoe.streams.retries import RETRY_HEADER
 from eunoe.streams.sealed_log import in_log_order, logged, original, position_in_log, restored
 from eunoe.streams.sealed_records import SEALED_HEADER, seal_message
 from eunoe.streams.topics import Topic
@@ -34,7 +35,7 @@ MILLISECONDS = 1_780_000_000_123
 
 def said(offset: int, copied_from: tuple[int, int] | None = None) -> Record:
     """A record of the door: one of this epoch, or a copy of an earlier one."""
-    headers = {"x": b"1"}
+    headers = {RETRY_HEADER: b"intake"}
     if copied_from is not None:
         headers |= {POSITION_HEADER: b"%d:%d" % copied_from, LOG_TIME_HEADER: b"2026-01-01T00:00:00Z"}
     event = Utterance(conversation_id="c", utterance_id=f"u{offset}", speaker="Ann", text="Hello", at=datetime.now(UTC))
@@ -79,9 +80,9 @@ def same(found: Sequence[Record], expected: Sequence[Record]) -> bool:
 
 async def test_a_record_comes_back_as_it_was() -> None:
     topics, record = Topics(), said(5)
-    await topics.write([record])
+    await topics.write([replace(record, headers={**record.headers, "about": b"Hello"})])
     (stored,) = topics.records
-    assert b"Hello" not in stored.value
+    assert b"Hello" not in stored.value + b"".join(stored.headers.values())
     assert stored.headers[POSITION_HEADER] == b"3:5"
     assert await topics.read([]) == [record]
 
@@ -195,3 +196,33 @@ async def test_intake_copies_what_it_handles_once_and_the_copy_gives_the_same_re
     found = [original(record, 0) for record in copies]  # the publisher would seal them
     assert found == [replace(one, stored=None) for one in records[:3]]
     assert (await stores.state.ledger(Scope("intake", "default/c"))).outbox is None
+
+
+async def test_a_late_outbox_is_sent_under_the_key_of_its_decision_or_not_at_all() -> None:
+    """A process sleeps between its commit and its messages; meanwhile the key is replaced, and then destroyed."""
+    keys, stores, sent = MemoryKeyStore(), Stores(), list[Message]()
+
+    class Sealing:
+        async def publish(self, messages: Sequence[Message]) -> None:
+            sent.extend([one for one in [await seal_message(message, keys) for message in messages] if one is not None])
+
+    class Away:
+        async def publish(self, messages: Sequence[Message]) -> None:
+            raise Revoked(str(messages))
+
+    spec = STAGES["intake"]
+    sender = Sender(stores.state, stores.index, stores.log_positions, Away())
+    stage = spec.build(make_dependencies(stores, StageSettings()))
+    runner = Runner(spec, stage, sender, stores.state, LogPlace(EPOCH, 1), QUICK, data_keys=CachedKeys(keys))
+    with pytest.raises(Revoked):
+        await runner.handle(said(1), Lease())
+    outbox = (await stores.state.ledger(Scope("intake", "default/c"))).outbox
+    assert outbox is not None
+    old = await keys.current("default/c")
+    await keys.replace("default/c")
+    late = replace(sender, publisher=Sealing())
+    await late.send(Scope("intake", "default/c"), outbox)
+    assert [one.headers[-1] for one in sent] == [(SEALED_HEADER, f"1:{old.id}".encode())]
+    await keys.destroy(old.id, Destruction.REPLACED)
+    await late.send(Scope("intake", "default/c"), outbox)
+    assert len(sent) == 1
