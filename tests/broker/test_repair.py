@@ -16,7 +16,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.update.reads import all_memories
 from tests.support.command import until
 from tests.support.in_memory import START
-from tests.support.pipeline import PARTITIONS, Pipeline
+from tests.support.pipeline import PARTITIONS, Pipeline, sealed_pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -78,7 +78,11 @@ async def told(pipeline: Pipeline, name: str) -> list[tuple[int, int, str, str]]
 
 
 @pytest.mark.slow
-async def test_a_conversation_whose_ledger_was_lost_is_held_and_repaired_while_the_others_go_on(pipeline: Pipeline):
+@pytest.mark.parametrize("kept", ["plain", "sealed"])
+async def test_a_conversation_whose_ledger_was_lost_is_held_and_repaired_while_the_others_go_on(
+    pipeline: Pipeline, kept: str
+):
+    pipeline = pipeline if kept == "plain" else sealed_pipeline(pipeline)
     name, other, same = names_of_one_partition()
     key = f"default/{name}"
     async with pipeline.up():
