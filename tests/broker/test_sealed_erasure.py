@@ -129,6 +129,13 @@ async def test_an_unsaid_conversation_is_sealed_anew_and_its_old_key_destroyed(
         rebuilt = sealed.settings.model_copy(update={"generation": into})
         assert [(await digest(rebuilt, name)).state for name in ("mine", "other", "twin")] == before
         await empty_door(sealed)  # as after its retention
+    # in all generations at once, from the sealed log alone
+    receipt = await eraser.carry_out(await eraser.begin(request("twin", "u2")))
+    assert ({one.generation for one in receipt.remains}, len(receipt.keys)) == ({"v1", "v2", "v3"}, 1)
+    generations = [sealed.settings.model_copy(update={"generation": name}) for name in ("v1", "v2", "v3")]
+    first, *others = [(await digest(one, "twin")).state for one in generations]
+    assert others == [first, first] != [before[2], before[2]]
+    assert not any(b"sold my boat" in value for value in await readable(sealed, "twin"))
     refused = await pipeline.eunoe("rebuild", "--into", "v4", EUNOE_ERASURES=str(ledger))
     assert (refused.code, "EUNOE_KEYS__STORE" in refused.err, refused.err) == (2, True, refused.err)
     rows = await pipeline.eunoe("generations", "--json")
