@@ -13,7 +13,7 @@ from pathlib import Path
 
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.data_keys import open_data_keys
-from eunoe.deploy.clients.erasures import read_erased
+from eunoe.deploy.clients.erasures import check_store_has_seen_erasures, read_erased
 from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
@@ -103,6 +103,8 @@ async def open_standalone(
         kept = stack.kept
         if kept is not None:
             kept.check_partitions(settings.partitions)
+        if options.workers:
+            await _check_erasures(settings)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions)
         keys = await closing.enter_async_context(open_data_keys(settings))
         journal = await _restore(settings, stack, kept, report, keys) if kept is not None else None
@@ -124,6 +126,14 @@ async def open_standalone(
             await gateway.stop()  # nothing comes in while the stages are drained
         if workers and writer is not None:
             await _settle(system, writer, options, report)
+
+
+async def _check_erasures(settings: Settings) -> None:
+    """Raise `Refused` where data from before an erasure was put back, with the commands that help."""
+    try:
+        await check_store_has_seen_erasures(settings)
+    except Refused as fault:
+        raise Refused(f"{fault}; for that, start the servers alone: `eunoe up --no-workers`") from fault
 
 
 async def _restore(
