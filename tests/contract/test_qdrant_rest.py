@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from eunoe.schemas.decisions import Collection, Point, SparseVector
+from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.workers.stores.keys import Keys
@@ -76,10 +76,11 @@ async def test_a_point_is_sent_with_its_condition(index: QdrantIndex, double: Do
     assert (method, path) == ("PUT", "/behind/collections/p.v1.tree/points?wait=true")
     (row,) = body["points"]
     assert row["id"] == POINT.id
-    assert row["payload"] == {"key": KEY, "born": 2, "seq": 3, "text": "héron"}
+    assert row["payload"] == {"key": KEY, "born": 2, "seq": 3, "digest": digest_of_text("héron")}
     assert row["vector"]["bm25"] == {"indices": [7, 2**32 - 1], "values": [0.5, 1.25]}
     assert np.asarray(row["vector"]["dense"], "<f4").tobytes() == POINT.dense
-    assert body["update_filter"] == {"must": [{"key": "seq", "range": {"lte": 3}}]}
+    fresh, fence = {"key": "seq", "range": {"lte": 3}}, {"key": "fence", "range": {"gt": 0}}
+    assert body["update_filter"] == {"must": [fresh], "must_not": [fence]}
 
 
 async def test_points_are_loaded_over_whatever_is_there(index: QdrantIndex, double: Double) -> None:
@@ -103,9 +104,10 @@ async def test_searches_of_a_collection_are_one_request(index: QdrantIndex, doub
 
 
 async def test_a_large_body_arrives_whole(index: QdrantIndex, double: Double) -> None:
-    many = POINT.model_copy(update={"text": "a" * 3 * STREAMED_BYTES})
+    indices = tuple(range(STREAMED_BYTES // 2))  # more than three times as many bytes in JSON
+    many = POINT.model_copy(update={"sparse": SparseVector(indices=indices, values=(0.5,) * len(indices))})
     await index.upsert([many])
-    assert double.asked[0][2]["points"][0]["payload"]["text"] == many.text
+    assert double.asked[0][2]["points"][0]["vector"]["bm25"]["indices"] == list(indices)
 
 
 async def test_a_server_that_does_not_answer_is_away(index: QdrantIndex, double: Double, server: TestServer) -> None:
