@@ -235,6 +235,8 @@ class _Boot(BootStrategy):
 class _SilentMonitor(Monitor):
     """Faust's statistics without their task, which computes them each second for nobody."""
 
+    logger = logging.getLogger("faust.sensors")  # or its start and stop stand in the log as eunoe's
+
     @Service.task
     async def _sampler(self) -> None:
         """Do nothing."""
