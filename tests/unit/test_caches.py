@@ -2,27 +2,29 @@
 
 import importlib
 import pkgutil
+import tracemalloc
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pytest
 
 import eunoe.streams
 import eunoe.workers
 from eunoe.workers.link.cues import read_cues
 from eunoe.workers.models.compression import _traits
-from eunoe.workers.respond import feature_cache
-from eunoe.workers.respond.feature_cache import FeatureCache
-from eunoe.workers.respond.parse_cache import COPIES, MAX_BYTES, ParseCache
-from eunoe.workers.text.caches import CacheBySize, cached_by_length
+from eunoe.workers.respond.feature_cache import TEXT_SHARE, FeatureCache
+from eunoe.workers.respond.parse_cache import COPIES, ParseCache
+from eunoe.workers.text.caches import CacheBySize, cache_sizes, cached_by_length
 from eunoe.workers.text.terms import terms
+from eunoe.workers.update.contradiction import contradiction_score
 from eunoe.workers.update.parsing import parse_sentence
 from tests.support.in_memory import HashEmbedder, ended, make_pipeline, utterance
 
-MAX_CHARS = 16_000_000
-"""Characters that one cache may hold of its arguments."""
+MAX_BYTES = 40 << 20
+"""The most that one cache of a function over texts may hold."""
+MAX_TEXT_CACHES = 128 << 20
+"""The most that all of them may hold in one process; half of it where texts are of common length."""
 BY_COUNT = {
     "workers.link.cues._cached_stems": "words of at most 40 characters, with at most eight names",
     "workers.models.compression._cached_traits": "words of at most 40 characters",
@@ -32,9 +34,12 @@ BY_COUNT = {
     "workers.stores.term_counts._number": "documents of one number",
     "workers.stores.term_counts._written": "numbers",
     "workers.text.terms._cached_stem": "words of at most 40 characters",
+    "workers.update.parsing._shared_word": "words of at most 40 characters",
     "workers.text.terms._stacked": "has no arguments",
 }
 """Caches that are bounded by the number of their entries → the bound of one entry."""
+TEXT_CACHES = {"cues", "names", "questions", "sentences", "statements", "words"}
+"""The kinds by which `cache_sizes` counts functions over texts and words."""
 
 
 def modules() -> Iterator[ModuleType]:
@@ -54,9 +59,14 @@ def defined() -> Iterator[tuple[str, Any]]:
 def test_every_cache_is_bounded_by_what_it_holds():
     by_count = {name for name, value in defined() if hasattr(value, "cache_info")}
     assert by_count == BY_COUNT.keys(), "use cached_by_length for texts, or name the bound of one entry here"
-    by_length = {name: value.max_chars for name, value in defined() if hasattr(value, "max_chars")}
+    by_length = {
+        name: value.max_bytes for name, value in defined() if isinstance(getattr(value, "max_bytes", None), int)
+    }
     assert len(by_length) >= 9
-    assert {name for name, chars in by_length.items() if chars > MAX_CHARS} == set()
+    assert {name for name, most in by_length.items() if most > MAX_BYTES} == set()
+    bounds = {name: most for name, (_, most) in cache_sizes().items() if name in TEXT_CACHES}
+    assert bounds.keys() == TEXT_CACHES
+    assert sum(by_length.values()) < sum(bounds.values()) <= MAX_TEXT_CACHES
 
 
 async def test_nothing_at_the_level_of_a_module_grows_with_conversations():
@@ -82,7 +92,7 @@ async def test_nothing_at_the_level_of_a_module_grows_with_conversations():
 def test_results_of_long_arguments_are_few_or_not_kept():
     calls: list[str] = []
 
-    @cached_by_length(len, (3, 100), (10, 2))
+    @cached_by_length("test", len, 2, (3, 100), (10, 2))
     def read(text: str) -> str:
         calls.append(text)
         return text.upper()
@@ -90,7 +100,24 @@ def test_results_of_long_arguments_are_few_or_not_kept():
     for text in ("abc", "abcd", "abcde", "abcdef", "a" * 11, "abc", "abcdef", "abcd", "a" * 11):
         assert read(text) == text.upper()
     assert calls == ["abc", "abcd", "abcde", "abcdef", "a" * 11, "abcd", "a" * 11]
-    assert read.max_chars == 320
+    assert read.max_bytes == 640
+    assert cache_sizes()["test"] == (2 * (3 + 2 * 10), 640)
+
+
+def test_parsed_sentences_take_no_more_than_is_counted():
+    words = [f"{one}{other}{last}" for one in ("be", "tra", "mil") for other in "aeiouy" for last in ("d", "nt", "ks")]
+    sentences = [" ".join(words[(7 * number + place * place) % 54] for place in range(28)) for number in range(200)]
+    assert max(map(len, sentences)) <= 200 - len("Ann")
+    parse_sentence.__wrapped__(sentences[0], "Ann")  # what is built once
+    before = cache_sizes()["sentences"][0]
+    tracemalloc.start()
+    for sentence in sentences:
+        parsed = parse_sentence(sentence, "Ann")
+        contradiction_score(parsed, parsed)
+        assert parsed.numbers <= parsed.all_stems | parsed.numbers
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0 < taken <= cache_sizes()["sentences"][0] - before
 
 
 def test_long_words_are_read_and_not_kept():
@@ -120,8 +147,8 @@ def test_documents_are_kept_by_their_size():
         parsed.append(text)
         return text[:1]
 
-    cache = ParseCache(parse)
-    large = [f"{number:04}" + "x" * (MAX_BYTES // COPIES // 4) for number in range(5)]
+    cache = ParseCache(parse, 4 * COPIES * 1000)
+    large = [f"{number:04}" + "x" * 996 for number in range(5)]
     for text in (*large, large[-1], large[0]):
         cache(text)
     assert parsed == [*large, large[0]]
@@ -136,7 +163,7 @@ def test_a_value_that_is_larger_than_the_cache_is_not_kept():
     assert (cache.get("a"), cache.size) == ("other", 30)
 
 
-async def test_features_are_kept_by_their_size(monkeypatch: pytest.MonkeyPatch):
+async def test_features_are_kept_by_their_size():
     counted: list[int] = []
 
     class Counting(HashEmbedder):
@@ -144,10 +171,8 @@ async def test_features_are_kept_by_their_size(monkeypatch: pytest.MonkeyPatch):
             counted.append(len(texts))
             return await super().embed(texts)
 
-    cache = FeatureCache(Counting())
-    row_bytes = 4 * cache.embedder.dimensions + 400
-    monkeypatch.setattr(feature_cache, "MAX_TEXT_BYTES", 2 * row_bytes)
-    cache = FeatureCache(Counting())
+    row_bytes = 4 * HashEmbedder().dimensions + 400
+    cache = FeatureCache(Counting(), round(2 * row_bytes / TEXT_SHARE))
     await cache.read_vectors(["first", "second", "third"], ("Ann",))
     await cache.read_vectors(["third", "second"], ("Ann",))
     await cache.read_vectors(["first"], ("Ann",))

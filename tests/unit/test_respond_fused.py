@@ -43,6 +43,7 @@ from tests.support.in_memory import HashEmbedder, ended, make_pipeline, utteranc
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "default/c"
 SPEAKERS = ("Ann", "Ben")
+CACHE_BYTES = 1 << 20
 BY_TWIN = Provenance(code="test", model="extract")
 BY_MODEL = Provenance(code="test", model="m", prompt="summarize/1")
 
@@ -127,7 +128,9 @@ class Shelf:
         source = {
             Strategy.CURRENT: CurrentSource(search, 5),
             Strategy.INSIGHT: InsightSource(search, 10),
-            Strategy.FUSED: FusedSource(self.store, finder, FeatureCache(self.embedder), TimelineSettings(), 1000),
+            Strategy.FUSED: FusedSource(
+                self.store, finder, FeatureCache(self.embedder, CACHE_BYTES), TimelineSettings(), 1000
+            ),
         }[kind]
         context = await source.recall(Query(KEY, text, SPEAKERS, budget, "Ann", 9, insights))
         assert context.tokens == count_tokens(context.text) <= budget
@@ -330,7 +333,7 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     shelf = Shelf()
     told = ("Wow, that is so great of you!", "I bought my boat in Oslo last May.", "What will you do then?")
     shelf.said(1, *told)
-    (read,) = await FeatureCache(shelf.embedder).read_segments(shelf.segments, SPEAKERS, {})
+    (read,) = await FeatureCache(shelf.embedder, CACHE_BYTES).read_segments(shelf.segments, SPEAKERS, {})
     alike = np.ones((3, 4), dtype=np.float32) / 2
     material = ScoringInput([replace(read, vectors=alike, around=np.asarray([1.75, 2, 1.75], dtype=np.float32))], {})
     sought = QuestionFeatures(read_question("Soup?", SPEAKERS), {"soup": 1}, alike[0], 2)
@@ -425,7 +428,7 @@ async def test_a_text_is_embedded_once():
             counted.append(len(texts))
             return await super().embed(texts)
 
-    cache = FeatureCache(Counting())
+    cache = FeatureCache(Counting(), CACHE_BYTES)
     first = await cache.read_vectors(["a boat", "a dog"], SPEAKERS)
     again = await cache.read_vectors(["a dog", "a cat"], SPEAKERS)
     assert counted == [2, 1]
@@ -446,7 +449,7 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     shelf.said(1, "a boat", "a dog")
     shelf.said(2, "as the responder said", reply_id="r1")
     boat, reply = shelf.segments
-    cache = FeatureCache(Counting())
+    cache = FeatureCache(Counting(), CACHE_BYTES)
     first = await cache.read_segments([boat, reply], SPEAKERS, {})
     assert cache.missing([reply, boat], SPEAKERS) == []
     assert await cache.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
@@ -475,28 +478,27 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
             counted.append(len(texts))
             return await super().embed(texts)
 
-    again = await FeatureCache(Counting()).read_segments(segments, speakers, stored)
+    again = await FeatureCache(Counting(), CACHE_BYTES).read_segments(segments, speakers, stored)
     assert counted == []
-    fresh = await FeatureCache(Counting()).read_segments(segments, speakers, {})
+    fresh = await FeatureCache(Counting(), CACHE_BYTES).read_segments(segments, speakers, {})
     assert counted == [2]
     for one, other in zip(again, fresh, strict=True):
         assert np.array_equal(one.vectors, other.vectors)
         assert np.array_equal(one.features, other.features)
         assert one.passages == other.passages
-    others = await FeatureCache(Counting()).read_segments(segments, ("Zoe",), stored)
+    others = await FeatureCache(Counting(), CACHE_BYTES).read_segments(segments, ("Zoe",), stored)
     assert len(others) == len(segments)
     assert len(counted) == 2
 
 
-def test_parses_are_equal_bounded_and_kept(monkeypatch):
-    monkeypatch.setattr("eunoe.workers.respond.parse_cache.MAX_BYTES", 2 * COPIES)
+def test_parses_are_equal_bounded_and_kept():
     asked: list[str] = []
 
     def parse(text: str) -> int:
         asked.append(text)
         return int(text)
 
-    cached = ParseCache(parse)
+    cached = ParseCache(parse, 2 * COPIES)
     assert [cached(text) for text in ("1", "2", "1", "3", "1", "2")] == [1, 2, 1, 3, 1, 2]
     assert asked == ["1", "2", "3", "2"]  # 2 was forgotten: 1 was used after it
 

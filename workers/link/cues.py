@@ -8,13 +8,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.judge import RelationPair, RelationVerdict
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.text.bounds import MAX_SENTENCE_CHARS
-from eunoe.workers.text.caches import cached_by_length, total_chars
+from eunoe.workers.text.caches import cached_by_length, cached_by_word, total_chars
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import weight
 
@@ -132,9 +131,8 @@ def _same_topic(common: frozenset[str], similarity: float, settings: LinkSetting
     return RelationVerdict(None)
 
 
-@cached_by_length(
-    lambda text, names: len(text) + total_chars(names), (70_000, 32)
-)  # the memories of a session come one after the other, and cite the same lines
+# the memories of a session come one after the other, and cite the same lines
+@cached_by_length("cues", lambda text, names: len(text) + total_chars(names), 30, (2_000, 64), (70_000, 4))
 def read_cues(text: str, names: tuple[str, ...]) -> TextCues:
     """The words and cues of a text, those of ``names`` ignored; a sentence over 1,000 characters is cut."""
     sentences = [found.group() for found in _SENTENCE.finditer(text)]
@@ -187,7 +185,7 @@ def _stems_of(word: str, names: tuple[str, ...]) -> frozenset[str]:
     return _cached_stems(word, names) if is_short else _read_stems(word, names)
 
 
-@lru_cache(maxsize=32_768)
+@cached_by_word("words", 500, 16_384)
 def _cached_stems(word: str, names: tuple[str, ...]) -> frozenset[str]:
     return _read_stems(word, names)
 

@@ -7,12 +7,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from eunoe.schemas.errors import Refused
 from eunoe.workers.models.batching import Batcher
+from eunoe.workers.text.caches import cached_by_word
 from eunoe.workers.text.tokens import count_tokens, count_words
 from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS, is_negation, weight
 
@@ -59,7 +59,7 @@ def _traits(text: str) -> _Traits:
     return _cached_traits(text) if len(text) <= _MAX_CACHED_CHARS else _read_traits(text)
 
 
-@lru_cache(maxsize=32_768)
+@cached_by_word("words", 350, 16_384)
 def _cached_traits(text: str) -> _Traits:
     return _read_traits(text)
 

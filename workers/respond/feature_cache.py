@@ -26,10 +26,8 @@ from eunoe.workers.text.caches import CacheBySize, total_chars
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.passages import cut_passages
 
-MAX_TEXT_BYTES = 8 << 20
-"""Bytes of the vectors of texts; about 5,000 texts."""
-MAX_SEGMENT_BYTES = 128 << 20
-"""Bytes of the features of segments, vectors and terms; about 40,000 passages."""
+TEXT_SHARE = 0.1
+"""Share of the vectors of texts of the cache's bytes; of 45 MB about 3,000 texts."""
 _TERM_BYTES = 60
 """Of an occurrence of a term in a passage."""
 _OBJECT_BYTES = 400
@@ -63,12 +61,16 @@ class FeatureCache:
     """A least-recently-used cache, keyed by text and speakers' names."""
 
     embedder: Embedder
-    _texts: CacheBySize[bytes, NDArray[np.float32]] = field(
-        default_factory=lambda: CacheBySize(MAX_TEXT_BYTES, "text vectors")
-    )
-    _segments: CacheBySize[tuple[str, tuple[str, ...]], SegmentFeatures] = field(
-        default_factory=lambda: CacheBySize(MAX_SEGMENT_BYTES, "segment features")
-    )
+    max_bytes: int
+    """The most that it holds; features of segments, vectors and terms, take about 5 kB a passage."""
+    _texts: CacheBySize[bytes, NDArray[np.float32]] = field(init=False)
+    _segments: CacheBySize[tuple[str, tuple[str, ...]], SegmentFeatures] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin empty."""
+        texts = int(TEXT_SHARE * self.max_bytes)
+        self._texts = CacheBySize(texts, "text vectors")
+        self._segments = CacheBySize(self.max_bytes - texts, "segment features")
 
     def missing(self, segments: Sequence[Segment], speakers: tuple[str, ...]) -> list[Segment]:
         """The segments not in the cache; a cached segment is recognised by object identity."""

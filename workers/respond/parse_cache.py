@@ -8,10 +8,10 @@ from eunoe.workers.text.caches import CacheBySize
 
 T = TypeVar("T")
 
-MAX_BYTES = 64 << 20
-"""Bytes of cached documents, each counted as `COPIES` times its text."""
+SHARE = 0.15
+"""Share of segments, and of memories, of the bytes that `RespondSettings` gives to caches."""
 COPIES = 4
-"""The text, and its values as objects: measured, rounded up."""
+"""Bytes of a document by those of its text: the text, and its values as objects; measured, rounded up."""
 
 
 @dataclass(slots=True)
@@ -19,7 +19,13 @@ class ParseCache(Generic[T]):
     """A least-recently-used cache of a parser: equal texts give the same frozen value."""
 
     parse: Callable[[str], T]
-    _kept: CacheBySize[str, T] = field(default_factory=lambda: CacheBySize(MAX_BYTES, "documents"))
+    max_bytes: int
+    """The most that it holds."""
+    _kept: CacheBySize[str, T] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin empty."""
+        self._kept = CacheBySize(self.max_bytes, "documents")
 
     def __call__(self, text: str) -> T:
         """The parsed text; raises what the parser raises."""

@@ -8,7 +8,7 @@ from eunoe.workers.link.reads import TimelineSettings
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
-from eunoe.workers.respond.parse_cache import ParseCache
+from eunoe.workers.respond.parse_cache import SHARE, ParseCache
 from eunoe.workers.respond.segments import SegmentSource
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, RecallSource
@@ -23,8 +23,10 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
     store, index, embedder = dependencies.store, dependencies.index, dependencies.embedder
     settings, timeline = dependencies.settings.of(RespondSettings), dependencies.settings.of(TimelineSettings)
     search = HybridSearch(index, embedder, settings)
-    parsed = ParseCache(Segment.from_json)
-    memories = MemorySearch(store, search, ParseCache(Memory.from_json))
+    cache_bytes = settings.cache_mb << 20
+    documents = int(SHARE * cache_bytes)
+    parse_segment, parse_memory = ParseCache(Segment.from_json, documents), ParseCache(Memory.from_json, documents)
+    memories = MemorySearch(store, search, parse_memory)
     recall_settings, tree_settings = (
         dependencies.settings.of(TreeRecallSettings),
         dependencies.settings.of(TreeSettings),
@@ -32,7 +34,7 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
     tree = TreeSource(store, TreeRecall(store, index, embedder, recall_settings), tree_settings.unit)
     aggregates_stand = tree_settings.ask_model and recall_settings.aggregates_stand
     return {
-        Strategy.SEGMENT: SegmentSource(store, search, parsed),
+        Strategy.SEGMENT: SegmentSource(store, search, parse_segment),
         Strategy.TIMELINE: TimelineSource(store, search, timeline),
         Strategy.TREE: tree,
         Strategy.CURRENT: CurrentSource(memories, settings.current),
@@ -40,10 +42,11 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
         Strategy.FUSED: FusedSource(
             store,
             search,
-            FeatureCache(embedder),
+            FeatureCache(embedder, cache_bytes - 2 * documents),
             timeline,
             settings.max_lines,
             tree if aggregates_stand else None,
-            parse_segment=parsed,
+            parse_segment=parse_segment,
+            parse_memory=parse_memory,
         ),
     }

@@ -1,6 +1,6 @@
 """Caches over texts of any length, bounded by what they hold and not by their number of entries alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakSet
@@ -16,8 +16,8 @@ K = TypeVar("K")
 class CachedByLength(Protocol[P, T_co]):
     """A function whose results are cached by `cached_by_length`."""
 
-    max_chars: int
-    """Characters of all arguments that can be cached at once."""
+    max_bytes: int
+    """The most that its cache may hold."""
     __wrapped__: Callable[..., Any]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
@@ -25,17 +25,33 @@ class CachedByLength(Protocol[P, T_co]):
         ...
 
 
+class _Tier(NamedTuple):
+    """A cache of one function's results for arguments of bounded length."""
+
+    name: str
+    entry_bytes: int
+    """The most that one entry takes."""
+    info: Callable[[], Any]
+    """``cache_info`` of `functools.lru_cache`."""
+
+
+_TIERS: list[_Tier] = []
+"""Of all functions of this process, for `cache_sizes`."""
+
+
 def cached_by_length(
-    size: Callable[..., int], *tiers: tuple[int, int]
+    name: str, size: Callable[..., int], bytes_per_char: int, *tiers: tuple[int, int]
 ) -> Callable[[Callable[P, T]], CachedByLength[P, T]]:
     """Cache the results of a function in tiers: many of short arguments, few of long ones, none beyond the last tier.
 
-    ``size`` gives the characters of the function's arguments; each tier is (characters, entries), in ascending order.
+    ``size`` gives the characters of the function's arguments; an entry takes ``bytes_per_char`` for each of them, its
+    result included, as measured. Each tier is (characters, entries), in ascending order. ``name`` is that of the kind
+    by which `cache_sizes` counts it.
     """
 
     def decorate(function: Callable[P, T]) -> CachedByLength[P, T]:
         caches: list[tuple[int, Callable[..., T]]] = [
-            (chars, lru_cache(maxsize=entries)(function)) for chars, entries in tiers
+            (chars, _tier(name, chars * bytes_per_char, entries, function)) for chars, entries in tiers
         ]
         uncached: Callable[..., T] = function
         (most, short), *longer = caches
@@ -47,10 +63,24 @@ def cached_by_length(
                 return short(*args)
             return next((cached for chars, cached in longer if found <= chars), uncached)(*args)
 
-        call.max_chars = sum(chars * entries for chars, entries in tiers)  # type: ignore[attr-defined]
+        call.max_bytes = sum(chars * bytes_per_char * entries for chars, entries in tiers)  # type: ignore[attr-defined]
         return cast("CachedByLength[P, T]", call)
 
     return decorate
+
+
+def cached_by_word(name: str, entry_bytes: int, entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Cache the results of a function of short words: the last ``entries`` of them, of at most ``entry_bytes`` each.
+
+    ``name`` is that of the kind by which `cache_sizes` counts it.
+    """
+    return lambda function: _tier(name, entry_bytes, entries, function)
+
+
+def _tier(name: str, entry_bytes: int, entries: int, function: Callable[P, T]) -> Callable[P, T]:
+    cached = lru_cache(maxsize=entries)(function)
+    _TIERS.append(_Tier(name, entry_bytes, cached.cache_info))
+    return cast("Callable[P, T]", cached)
 
 
 def total_chars(texts: Iterable[str]) -> int:
@@ -67,12 +97,25 @@ _CACHES: "WeakSet[CacheBySize[Any, Any]]" = WeakSet()
 
 
 def cache_sizes() -> dict[str, tuple[int, int]]:
-    """Kind of the caches of this process → bytes held by all of them, and the most that they may hold."""
+    """Kind of the caches of this process → bytes held by all of them, and the most that they may hold.
+
+    Entries of functions over texts count as the longest of their tier.
+    """
     sizes: dict[str, tuple[int, int]] = {}
-    for cache in _CACHES:
-        held, most = sizes.get(cache.name, (0, 0))
-        sizes[cache.name] = held + cache.size, most + cache.max_bytes
+    for name, size, most in (*_sized(), *_tiered()):
+        held, bound = sizes.get(name, (0, 0))
+        sizes[name] = held + size, bound + most
     return sizes
+
+
+def _sized() -> Iterator[tuple[str, int, int]]:
+    return ((cache.name, cache.size, cache.max_bytes) for cache in _CACHES)
+
+
+def _tiered() -> Iterator[tuple[str, int, int]]:
+    for tier in _TIERS:
+        found = tier.info()
+        yield tier.name, found.currsize * tier.entry_bytes, found.maxsize * tier.entry_bytes
 
 
 class CacheBySize(Generic[K, T]):

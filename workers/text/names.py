@@ -25,12 +25,12 @@ def without_names(text: str, speakers: Sequence[str]) -> str:
     return " ".join(kept) or text
 
 
-@cached_by_length(total_chars, (500, 1024))
+@cached_by_length("names", total_chars, 20, (500, 256))
 def _names(speakers: tuple[str, ...]) -> frozenset[str]:
     return frozenset(part.casefold() for speaker in speakers for part in speaker.split())
 
 
-@cached_by_length(total_chars, (500, 1024))
+@cached_by_length("names", total_chars, 20, (500, 256))
 def _inner(speakers: tuple[str, ...]) -> re.Pattern[str] | None:
     """The names in scripts without spaces, the longest first; a Korean one with the particles attached to it."""
     whole = re.compile(f"[{UNSPACED}]{{{_MIN_CHARS},}}")

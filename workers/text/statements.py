@@ -80,7 +80,9 @@ def statements_of(number: int, line: Line, speakers: Collection[str], english: b
     return [Statement(number, line, group.text, group.salience, group.is_change, speaks_english) for group in groups]
 
 
-@cached_by_length(lambda text, speakers, english: len(text) + total_chars(speakers), (400, 4096), (70_000, 32))
+@cached_by_length(
+    "statements", lambda text, speakers, english: len(text) + total_chars(speakers), 8, (400, 2_048), (70_000, 8)
+)
 def _groups_of(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
     """The statements of a text, and whether it is English. Cached: two stages read a text at about the same time."""
     bare = " ".join(without_brackets(text).split())
@@ -150,7 +152,7 @@ def _without_address(sentence: str, speakers: Collection[str]) -> str:
     return bare
 
 
-@cached_by_length(total_chars, (500, 256), (20_000, 8))
+@cached_by_length("names", total_chars, 60, (500, 64), (20_000, 2))
 def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Pairs of a pattern that finds an address by name and its replacement; the first 32 names are looked for."""
     forms = {re.escape(form) for name in speakers[:_MOST_ADDRESSED] for form in _forms(name)}

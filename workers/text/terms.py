@@ -12,7 +12,7 @@ from functools import lru_cache
 import Stemmer
 
 from eunoe.schemas.decisions import SparseVector
-from eunoe.workers.text.caches import cached_by_length, total_chars
+from eunoe.workers.text.caches import cached_by_length, cached_by_word, total_chars
 
 K1 = 1.2
 B = 0.75
@@ -85,7 +85,7 @@ def _stacked() -> re.Pattern[str]:
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
 
-@cached_by_length(total_chars, (500, 1024))
+@cached_by_length("names", total_chars, 20, (500, 256))
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_bare(word) for name in names for word in _words(name))
 
@@ -125,7 +125,7 @@ def _stem(word: str) -> str:
     return _cached_stem(word) if len(word) <= _MAX_CACHED_CHARS else _read_stem(word)
 
 
-@lru_cache(maxsize=65_536)
+@cached_by_word("words", 200, 32_768)
 def _cached_stem(word: str) -> str:
     return _read_stem(word)
 

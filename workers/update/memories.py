@@ -163,7 +163,8 @@ def with_evidence(memory: Memory, olds: Iterable[Memory]) -> Memory:
     return memory.model_copy(update={"evidence": evidence, "at": max(line.at for line in evidence)})
 
 
-@cached_by_length(len, (200, 16_384), (2_000, 512))  # every session normalizes the memories of earlier ones again
+# every session normalizes the memories of earlier ones again
+@cached_by_length("sentences", len, 4, (200, 16_384), (2_000, 512))
 def normalized(text: str) -> str:
     """The text for comparison: letters and digits only, case folded."""
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text

@@ -7,7 +7,7 @@ from functools import cached_property, wraps
 from typing import TypeVar
 
 from eunoe.workers.text.bounds import without_middle
-from eunoe.workers.text.caches import cached_by_length
+from eunoe.workers.text.caches import cached_by_length, cached_by_word
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.words import NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
@@ -57,6 +57,8 @@ _ARTICLES = frozenset(["a", "an", "the"])
 _GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
 """Words before "lost" that mean absorbed or astray: nothing ends."""
 _QUOTED = re.compile(r'\A(?P<who>[^"]{1,110}?) said: "(?P<what>.*)"\Z', re.DOTALL)
+_MAX_SHARED_CHARS = 40
+"""Length up to which equal words of sentences are one object."""
 _NUMBERS = NUMBER_WORDS - {"one", "second", "first", "once", "quarter", "couple", "both", "half"}
 
 
@@ -123,7 +125,7 @@ def cached_by_sentence(function: Callable[[ParsedSentence], T]) -> Callable[[Par
     return read
 
 
-@cached_by_length(lambda text, speaker: len(text) + len(speaker), (200, 16_384), (2_000, 512))
+@cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 45, (200, 3_072), (2_000, 32))
 def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
     body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())
@@ -158,8 +160,18 @@ def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
             negated = True
             continue
         if token not in _BREAK:
-            found.append(SentenceWord(token, _stem(token, names), negated))
+            found.append(_word(token, _stem(token, names), negated))
     return found
+
+
+def _word(text: str, stem: str, negated: bool) -> SentenceWord:
+    return _shared_word(text, stem, negated) if len(text) <= _MAX_SHARED_CHARS else SentenceWord(text, stem, negated)
+
+
+# most words of a sentence stand in many others: one object for all of them is half of a parsed sentence
+@cached_by_word("words", 500, 8_192)
+def _shared_word(text: str, stem: str, negated: bool) -> SentenceWord:
+    return SentenceWord(text, stem, negated)
 
 
 def _negates(tokens: list[str], place: int) -> bool:

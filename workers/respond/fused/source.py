@@ -1,7 +1,7 @@
 """Strategy `fused`: candidates of all sources, scored together within one budget."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eunoe.schemas.decisions import Collection
@@ -19,7 +19,6 @@ from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.histories import histories, only_outdated
 from eunoe.workers.respond.memories import MemorySearch
-from eunoe.workers.respond.parse_cache import ParseCache
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
 from eunoe.workers.respond.trees import ShownNode, TreeSource
@@ -78,8 +77,8 @@ class FusedSource:
     tree: TreeSource | None = None
     """The tree, where a model writes its aggregates."""
     weights: FeatureWeights = field(default_factory=FeatureWeights)
-    parse_segment: ParseCache[Segment] = field(default_factory=lambda: ParseCache(Segment.from_json))
-    parse_memory: ParseCache[Memory] = field(default_factory=lambda: ParseCache(Memory.from_json))
+    parse_segment: Callable[[str], Segment] = Segment.from_json
+    parse_memory: Callable[[str], Memory] = Memory.from_json
 
     async def recall(self, query: Query) -> Context:
         """The best passages, memories, histories and insights that fit the budget, in time order."""
