@@ -21,6 +21,8 @@ class ErasureLevel(StrEnum):
     SESSION = "session"
     CONVERSATION = "conversation"
     TENANT = "tenant"
+    RETENTION = "retention"
+    """The sessions that are older than the tenant keeps."""
 
 
 class Asked(StrEnum):
@@ -73,12 +75,16 @@ class ErasureRequest(Value):
     """The client's id of a session, or the number of a closed one."""
     level: ErasureLevel | None = absent()
     """`None` means the level of what is given."""
+    before: Time | None = absent()
+    """For retention: the sessions whose last utterance came before this time of the log."""
 
     @property
     def erases(self) -> ErasureLevel:
         """The level of the request."""
         if self.level is not None:
             return self.level
+        if self.before is not None:
+            return ErasureLevel.RETENTION
         if self.session is not None:
             return ErasureLevel.SESSION
         return ErasureLevel.UTTERANCES if self.utterance_ids else ErasureLevel.CONVERSATION
@@ -125,6 +131,27 @@ class ErasureDone(Value):
     """The signed receipt, as JSON."""
 
 
+class ErasureRefused(Value):
+    """An entry of the ledger: a request will not be carried out."""
+
+    request_id: Identifier
+    key: str
+    at: Time
+    reason: str
+
+
+class RetentionPolicy(Value):
+    """An entry of the ledger: how long a tenant keeps sessions; the latest of a tenant counts."""
+
+    request_id: Identifier
+    """Of this change."""
+    key: str
+    """The tenant."""
+    at: Time
+    days: int | None = Field(default=None, ge=1)
+    """Sessions whose last utterance came longer ago, by the times of the log, are erased; `None`: kept for ever."""
+
+
 class ErasureLedger(Protocol):
     """The append-only ledger of erasures, in a store apart from derived state and its backups.
 
@@ -148,7 +175,34 @@ class ErasureLedger(Protocol):
         ...
 
     async def finish(self, done: ErasureDone) -> None:
-        """Append that an erasure was carried out; a second one of the same request and conversation changes nothing."""
+        """Append that an erasure was carried out; a second one of the same request and conversation changes nothing.
+
+        The request keeps its level alone: the ids in it are erased, too.
+        """
+        ...
+
+    async def refuse(self, refused: ErasureRefused) -> None:
+        """Append that a request will not be carried out; a second one of the same request changes nothing."""
+        ...
+
+    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
+        """The requests that will not be carried out, of a conversation or of all, in their order."""
+        ...
+
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """Append a tenant's policy, which counts from now on."""
+        ...
+
+    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
+        """All policies that were ever set, of a tenant or of all, in their order."""
+        ...
+
+    async def lease(self, owner: str, seconds: float) -> bool:
+        """Take the right to erase, or keep it, for so long; `False` while another owner has it."""
+        ...
+
+    async def release(self, owner: str) -> None:
+        """Give the right to erase back; does nothing where another owner has it."""
         ...
 
     async def erasures(self, key: str | None = None) -> list[Erasure]:
@@ -158,6 +212,17 @@ class ErasureLedger(Protocol):
     async def done(self, key: str | None = None) -> list[ErasureDone]:
         """The erasures that were carried out, of a conversation or of all, in their order."""
         ...
+
+
+def without_ids(request: ErasureRequest) -> ErasureRequest:
+    """A request without the ids that it names."""
+    return request.model_copy(update={"level": request.erases, "utterance_ids": (), "session": None})
+
+
+def current_policies(policies: Iterable[RetentionPolicy]) -> dict[str, RetentionPolicy]:
+    """Tenant → the policy that counts now; those without one are left out. ``policies``: in their order."""
+    latest = {policy.key: policy for policy in policies}
+    return {tenant: policy for tenant, policy in latest.items() if policy.days is not None}
 
 
 def hashed_id(salt: str, utterance_id: str) -> str:

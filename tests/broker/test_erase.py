@@ -19,7 +19,7 @@ from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.workers.derive.digest import StateDigest, read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.connection import RedisConnection
-from eunoe.workers.stores.erasures import SqliteErasures
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import START
 from tests.support.pipeline import Pipeline

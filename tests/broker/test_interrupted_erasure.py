@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.workers.stores.erasures import SqliteErasures
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from tests.broker.test_erase import digest, end, said, sessions, told
 from tests.support import command
 from tests.support.byte_search import needles, search_files

@@ -18,8 +18,8 @@ from eunoe.streams.record import Record
 from eunoe.streams.sealed_records import key_id_of, open_record
 from eunoe.streams.topics import Topic
 from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.erasures import SqliteErasures
 from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from tests.broker.test_erase import Killed, digest, end, killed_at, request, said, sessions, told
 from tests.support.pipeline import Pipeline, sealed_pipeline
 

@@ -6,10 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLedger, ErasureLevel, ErasureRequest, Placeholder
+from eunoe.schemas.erasure import (
+    Erasure,
+    ErasureDone,
+    ErasureLedger,
+    ErasureLevel,
+    ErasureRefused,
+    ErasureRequest,
+    Placeholder,
+    RetentionPolicy,
+    current_policies,
+)
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.connection import RedisClient
-from eunoe.workers.stores.erasures import AppliedErasures, MemoryErasures, RedisErasures, SqliteErasures
+from eunoe.workers.stores.erasures import AppliedErasures, MemoryErasures, RedisErasures
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from tests.support.command import until
 from tests.support.in_memory import START
 
 PLACE = Placeholder(position=7, log_time=START, utterance_id="erased-1", session_id="s", size=9, text_bytes=3)
@@ -92,3 +104,53 @@ async def test_a_state_store_knows_the_erasures_that_it_has_seen(redis: RedisCli
     await applied.add("a/1", "e1")
     await applied.add("a/1", "e1")
     assert await applied.all() == {("a/1", "e1")}
+
+
+async def test_a_finished_request_keeps_no_id(ledgers: list[ErasureLedger]) -> None:
+    asked = ErasureRequest(request_id="e1", key="a/1", at=START, utterance_ids=("u1",))
+    for ledger in ledgers:
+        await ledger.request(asked)
+        await ledger.request(asked.model_copy(update={"key": "b/1"}))
+        await ledger.finish(ErasureDone(request_id="e1", key="a/1", at=START, receipt="{}"))
+        (kept,) = await ledger.requests("a/1")
+        assert (kept.utterance_ids, kept.session, kept.erases) == ((), None, ErasureLevel.UTTERANCES)
+        assert (await ledger.requests("b/1"))[0].utterance_ids == ("u1",)
+
+
+async def test_a_refusal_is_kept_once(ledgers: list[ErasureLedger]) -> None:
+    refused = ErasureRefused(request_id="e1", key="a/1", at=START, reason="no such utterance")
+    for ledger in ledgers:
+        await ledger.refuse(refused)
+        await ledger.refuse(refused.model_copy(update={"reason": "another"}))
+        assert await ledger.refusals() == [refused]
+        assert await ledger.refusals("b/1") == []
+
+
+async def test_the_latest_policy_of_a_tenant_counts_and_all_are_kept(ledgers: list[ErasureLedger]) -> None:
+    def policy(number: int, tenant: str, days: int | None) -> RetentionPolicy:
+        at = START + timedelta(seconds=number)
+        return RetentionPolicy(request_id=f"p{number}", key=tenant, at=at, days=days)
+
+    set_ = [policy(1, "a", 30), policy(2, "b", 7), policy(3, "a", 90), policy(4, "b", None)]
+    for ledger in ledgers:
+        for one in set_:
+            await ledger.set_retention(one)
+        assert await ledger.retentions() == set_
+        assert await ledger.retentions("a") == [set_[0], set_[2]]
+        assert current_policies(await ledger.retentions()) == {"a": set_[2]}
+
+
+async def test_one_at_a_time_has_the_right_to_erase(ledgers: list[ErasureLedger]) -> None:
+    for ledger in ledgers:
+        assert await ledger.lease("one", 60)
+        assert await ledger.lease("one", 60)
+        assert not await ledger.lease("two", 60)
+        await ledger.release("two")
+        assert not await ledger.lease("two", 60)
+        await ledger.release("one")
+        assert await ledger.lease("two", 0.001)
+
+        async def taken(ledger: ErasureLedger = ledger) -> bool:
+            return await ledger.lease("one", 60)
+
+        await until(taken)  # the lease of one that died ends by itself

@@ -20,7 +20,7 @@ from eunoe.deploy.settings import KeySettings, Settings
 from eunoe.schemas.erasure import ErasureDone
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import Destroyed, Destruction
-from eunoe.workers.stores.erasures import SqliteErasures
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 
 OLD, NEW = (b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

@@ -86,8 +86,12 @@ class Conversation:
 
 def erasure_of(wanted: ErasureRequest, there: Conversation, salt: str) -> Erasure:
     """The entry of a request. Raises `Refused`, with everything that is unknown named, and changes nothing."""
+    every = {one.event.utterance_id for one in there.said}
     whole = wanted.erases in (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
-    ids = {one.event.utterance_id for one in there.said} if whole else there.with_replies(_ids(wanted, there))
+    if wanted.erases is ErasureLevel.CONVERSATION and not every and there.erased is not None:
+        raise Refused(f"{there.key}: already erased: nothing was said in it since")
+    ids = every if whole else there.with_replies(_ids(wanted, there))
+    whole = whole or (wanted.erases is ErasureLevel.RETENTION and ids == every)
     salt = salt if there.erased is None else there.erased.salt
     head = there.head
     return Erasure(
@@ -107,6 +111,8 @@ def erasure_of(wanted: ErasureRequest, there: Conversation, salt: str) -> Erasur
 
 def _ids(wanted: ErasureRequest, there: Conversation) -> set[str]:
     """The ids of the utterances that go."""
+    if wanted.before is not None:
+        return _ids_before(wanted.before, there)
     known = {one.event.utterance_id for one in there.said}
     if unknown := sorted(set(wanted.utterance_ids) - known):
         gone = [id_ for id_ in unknown if there.erased is not None and there.erased.hashed(id_) in there.erased.refused]
@@ -130,6 +136,21 @@ def _ids_in_session(session: str, there: Conversation) -> set[str]:
     if not ids:
         raise Refused(f"{there.key}: session {session!r:.80} was erased already")
     return ids
+
+
+def _ids_before(time: datetime, there: Conversation) -> set[str]:
+    """The ids of all that was said before a time, in sessions whose last utterance was, or in none."""
+    times = {one.event.utterance_id: one.log_time for one in there.said}
+    old = {id_ for id_, said_at in times.items() if said_at < time}
+    kept = {
+        id_
+        for one in there.sessions
+        if one.number is None or any(id_ in times and id_ not in old for id_ in one.utterance_ids)
+        for id_ in one.utterance_ids
+    }
+    if not old - kept:
+        raise Refused(f"{there.key}: no session in it is that old")
+    return old - kept
 
 
 def _placeholders(there: Conversation, ids: set[str], salt: str) -> Iterator[Placeholder]:

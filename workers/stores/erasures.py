@@ -1,30 +1,29 @@
-"""Ledgers of erasures: in memory, in a SQLite file (one machine), in a Redis of its own (several).
+"""Ledgers of erasures: in memory, in a Redis of its own (several machines); `sqlite_erasures` has one in a file.
 
 Never the Redis of derived state: that may be thrown away, or restored from a backup that knows of no erasure.
 """
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+import time
+from collections.abc import Sequence
 from secrets import token_bytes
 
-from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureRequest
-from eunoe.schemas.errors import Unavailable
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_table, as_text
+from eunoe.schemas.erasure import (
+    Erasure,
+    ErasureDone,
+    ErasureRefused,
+    ErasureRequest,
+    RetentionPolicy,
+    without_ids,
+)
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
 from eunoe.workers.stores.keys import applied_erasures_key, erasures_key
 
-_BUSY_S = 30.0
-_MAKE = """
-CREATE TABLE IF NOT EXISTS entries (kind TEXT, key TEXT, request TEXT, body TEXT, PRIMARY KEY (kind, key, request))
-"""
-_ADD = "INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)"
-_READ = "SELECT body FROM entries WHERE kind = ? AND (? IS NULL OR key = ?) ORDER BY rowid"
-
 REQUESTED, BEGUN, DONE, SECRET = "requested", "begun", "done", "secret"
+REFUSED, RETENTION, LEASE = "refused", "retention", "lease"
 SECRET_BYTES = 32
 
-Entry = ErasureRequest | Erasure | ErasureDone
+Entry = ErasureRequest | Erasure | ErasureDone | ErasureRefused | RetentionPolicy
+_LEASE_SCRIPT = Script.load("lease")
 
 
 class MemoryErasures:
@@ -35,6 +34,9 @@ class MemoryErasures:
         self._requested: dict[tuple[str, str], ErasureRequest] = {}
         self._begun: dict[tuple[str, str], Erasure] = {}
         self._done: dict[tuple[str, str], ErasureDone] = {}
+        self._refused: dict[tuple[str, str], ErasureRefused] = {}
+        self._policies: list[RetentionPolicy] = []
+        self._lease: tuple[str, float] = ("", 0.0)
 
     async def secret(self) -> bytes:
         """The secret that signs receipts."""
@@ -54,7 +56,10 @@ class MemoryErasures:
 
     async def finish(self, done: ErasureDone) -> None:
         """Append that an erasure was carried out, once."""
-        self._done.setdefault((done.key, done.request_id), done)
+        at = done.key, done.request_id
+        self._done.setdefault(at, done)
+        if at in self._requested:
+            self._requested[at] = without_ids(self._requested[at])
 
     async def erasures(self, key: str | None = None) -> list[Erasure]:
         """The erasures of a conversation, or of all."""
@@ -64,71 +69,34 @@ class MemoryErasures:
         """The erasures that were carried out."""
         return [one for one in self._done.values() if key in (None, one.key)]
 
+    async def refuse(self, refused: ErasureRefused) -> None:
+        """Append that a request will not be carried out, once."""
+        self._refused.setdefault((refused.key, refused.request_id), refused)
 
-class SqliteErasures:
-    """`ErasureLedger` in a file that its owner alone reads; several processes of one machine may use it."""
+    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
+        """The requests that will not be carried out."""
+        return [one for one in self._refused.values() if key in (None, one.key)]
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """Append a tenant's policy."""
+        self._policies.append(policy)
 
-    async def secret(self) -> bytes:
-        """The secret that signs receipts."""
-        with self._opened() as file:
-            file.execute(_ADD, (SECRET, "", "", token_bytes(SECRET_BYTES).hex()))
-        (body,) = self._read(SECRET, None)
-        return bytes.fromhex(body)
+    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
+        """All policies, in their order."""
+        return [one for one in self._policies if tenant in (None, one.key)]
 
-    async def request(self, request: ErasureRequest) -> None:
-        """Append a request, once; on disk when this returns."""
-        self._add(REQUESTED, request)
+    async def lease(self, owner: str, seconds: float) -> bool:
+        """Take or keep the right to erase."""
+        held_by, until = self._lease
+        if held_by not in ("", owner) and time.time() < until:
+            return False
+        self._lease = (owner, time.time() + seconds)
+        return True
 
-    async def requests(self, key: str | None = None) -> list[ErasureRequest]:
-        """The requests about a conversation, or all."""
-        return [ErasureRequest.from_json(body) for body in self._read(REQUESTED, key)]
-
-    async def begin(self, erasure: Erasure) -> None:
-        """Append an erasure, once; on disk when this returns."""
-        self._add(BEGUN, erasure)
-
-    async def finish(self, done: ErasureDone) -> None:
-        """Append that an erasure was carried out, once; on disk when this returns."""
-        self._add(DONE, done)
-
-    async def erasures(self, key: str | None = None) -> list[Erasure]:
-        """The erasures of a conversation, or of all."""
-        return [Erasure.from_json(body) for body in self._read(BEGUN, key)]
-
-    async def done(self, key: str | None = None) -> list[ErasureDone]:
-        """The erasures that were carried out."""
-        return [ErasureDone.from_json(body) for body in self._read(DONE, key)]
-
-    def _add(self, kind: str, entry: Entry) -> None:
-        with self._opened() as file:
-            file.execute(_ADD, (kind, entry.key, entry.request_id, entry.model_dump_json()))
-
-    def _read(self, kind: str, key: str | None) -> list[str]:
-        if not self._path.exists():
-            return []
-        with self._opened() as file:
-            return [body for (body,) in file.execute(_READ, (kind, key, key))]
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        """A transaction; raises `Unavailable` where the file cannot be opened, read or written."""
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path.touch(mode=0o600)
-            file = sqlite3.connect(self._path, timeout=_BUSY_S)
-            try:
-                file.execute("PRAGMA journal_mode = DELETE")
-                file.execute("PRAGMA synchronous = FULL")
-                with file:
-                    file.execute(_MAKE)
-                    yield file
-            finally:
-                file.close()
-        except (OSError, sqlite3.Error) as fault:
-            raise Unavailable(f"the ledger of erasures {self._path}: {fault}", "the ledger of erasures") from fault
+    async def release(self, owner: str) -> None:
+        """Give the right to erase back."""
+        if self._lease[0] == owner:
+            self._lease = ("", 0.0)
 
 
 class RedisErasures:
@@ -159,6 +127,10 @@ class RedisErasures:
 
     async def finish(self, done: ErasureDone) -> None:
         """Append that an erasure was carried out, once."""
+        for request in await self.requests(done.key):
+            if request.request_id == done.request_id and request != (bare := without_ids(request)):
+                field, body = f"{done.key} {done.request_id}", bare.model_dump_json()
+                await self._redis.command("HSET", erasures_key(self._prefix, REQUESTED), field, body)
         await self._add(DONE, done)
 
     async def erasures(self, key: str | None = None) -> list[Erasure]:
@@ -170,6 +142,33 @@ class RedisErasures:
         """The erasures that were carried out."""
         found = [ErasureDone.from_json(body) for body in await self._read(DONE)]
         return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
+
+    async def refuse(self, refused: ErasureRefused) -> None:
+        """Append that a request will not be carried out, once."""
+        await self._add(REFUSED, refused)
+
+    async def refusals(self, key: str | None = None) -> list[ErasureRefused]:
+        """The requests that will not be carried out."""
+        found = [ErasureRefused.from_json(body) for body in await self._read(REFUSED)]
+        return sorted((one for one in found if key in (None, one.key)), key=lambda one: one.at)
+
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """Append a tenant's policy."""
+        await self._add(RETENTION, policy)
+
+    async def retentions(self, tenant: str | None = None) -> list[RetentionPolicy]:
+        """All policies, in their order."""
+        found = [RetentionPolicy.from_json(body) for body in await self._read(RETENTION)]
+        return sorted((one for one in found if tenant in (None, one.key)), key=lambda one: one.at)
+
+    async def lease(self, owner: str, seconds: float) -> bool:
+        """Take or keep the right to erase."""
+        name = erasures_key(self._prefix, LEASE)
+        return bool(await self._redis.run(_LEASE_SCRIPT, [name], [owner, int(seconds * 1000)]))
+
+    async def release(self, owner: str) -> None:
+        """Give the right to erase back."""
+        await self._redis.run(_LEASE_SCRIPT, [erasures_key(self._prefix, LEASE)], [owner, 0])
 
     async def _add(self, kind: str, entry: Entry) -> None:
         field = f"{entry.key} {entry.request_id}"

@@ -12,7 +12,7 @@ from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.generations.erase.receipt import DestroyedKey
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLevel
+from eunoe.schemas.erasure import ErasedPart, Erasure
 from eunoe.schemas.keys import Destruction, KeyState
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.log_reader import read_stored
@@ -23,7 +23,6 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import is_erased, renamed
 
 _BATCH: Final = 200
-_WHOLE: Final = (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
 
 
 async def keys_in_use(settings: Settings, key: str) -> tuple[str, ...]:
@@ -82,7 +81,7 @@ class KeyChange:
         if data_keys is None:
             return ()
         old = await self._old()
-        why = Destruction.ERASED if self.erasure.level in _WHOLE else Destruction.REPLACED
+        why = Destruction.ERASED if self.erasure.numbers is not None else Destruction.REPLACED
         for one in await data_keys.keys(self.part.key):
             if one.id in old and one.state is not KeyState.DESTROYED:
                 await data_keys.destroy(one.id, why)

@@ -29,7 +29,6 @@ from eunoe.schemas.erasure import (
     Erasure,
     ErasureDone,
     ErasureLedger,
-    ErasureLevel,
     ErasureRequest,
     erased_parts,
 )
@@ -46,7 +45,6 @@ from eunoe.workers.stores.erasures import AppliedErasures
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
 
 _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
-_WHOLE = (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
 
 
 def _quiet(_phase: str, _done: int, _total: int) -> None:
@@ -77,7 +75,7 @@ class Eraser:
             erasure = erasure_of(request, there, secrets.token_hex(16))
             after = ErasedPart.of([*before, erasure])
             assert after is not None
-            counts = await count_places(clients, after, whole=erasure.level in _WHOLE)
+            counts = await count_places(clients, after, whole=erasure.numbers is not None)
             letters = Count(
                 place="dead-letters", count=await close_letters(clients, self.settings, after, dry_run=True)
             )
@@ -94,7 +92,7 @@ class Eraser:
     async def carry_out(self, erasure: Erasure) -> Receipt:
         """Run all steps of an erasure that is in the ledger. Raises `Refused` while a generation is being made."""
         part = erased_parts(await self.ledger.erasures(erasure.key))[erasure.key]
-        whole = erasure.level in _WHOLE
+        whole = erasure.numbers is not None
         remains, after, files = [], dict[str, int](), tuple[NotCovered, ...]()
         async with AsyncExitStack() as closing:
             work = [await self._enter(closing, settings, erasure, part) for settings in await self.generations()]
@@ -213,6 +211,10 @@ class _InGeneration:
         return found | {"dead-letters": await close_letters(self.clients, self.settings, part, dry_run=True)}
 
 
+class NotNow(Refused):
+    """A generation is being made: the same request can be carried out later."""
+
+
 def _check_whole(row: Generation) -> None:
     what = {
         GenerationState.BUILDING: f"is being built: finish that, or run `eunoe drop {row.name}`",
@@ -220,7 +222,7 @@ def _check_whole(row: Generation) -> None:
         GenerationState.PARTIAL: f"holds a part of the memory: run `eunoe drop {row.name}`",
     }.get(row.state)
     if what is not None:
-        raise Refused(f"generation {row.name} {what}; then `eunoe erase` again (`eunoe erase replay` if it had begun)")
+        raise NotNow(f"generation {row.name} {what}; then `eunoe erase` again (`eunoe erase replay` if it had begun)")
 
 
 async def _remains(clients: Clients, settings: Settings, done: Repaired) -> Remains:
