@@ -75,7 +75,7 @@ class ErasureRequest(Value):
     """The client's id of a session, or the number of a closed one."""
     level: ErasureLevel | None = absent()
     """`None` means the level of what is given."""
-    before: Time | None = absent()
+    older_than: Time | None = absent()
     """For retention: the sessions whose last utterance came before this time of the log."""
 
     @property
@@ -83,7 +83,7 @@ class ErasureRequest(Value):
         """The level of the request."""
         if self.level is not None:
             return self.level
-        if self.before is not None:
+        if self.older_than is not None:
             return ErasureLevel.RETENTION
         if self.session is not None:
             return ErasureLevel.SESSION
@@ -117,6 +117,8 @@ class Erasure(Value):
     """Traces of it, by place, in the generation that was live."""
     numbers: Numbers | None = absent()
     """Set where all up to ``until`` is erased."""
+    older_than: Time | None = absent()
+    """That of the request."""
     keys: tuple[str, ...] = ()
     """Ids of the data keys that the conversation had; they are destroyed when it is carried out."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,14 +12,16 @@ from uuid import uuid4
 import typer
 from typer.core import TyperGroup
 
-from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.cli.output import Json, console, note, print_json, set_log_level
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.erase.loop import WorkedOff, alone, work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused
@@ -112,21 +114,43 @@ def run(
 
 
 @app.command()
+def serve(
+    once: Annotated[bool, typer.Option("--once", help="End when nothing is left to do.")] = False,
+    poll: Annotated[float, typer.Option(min=0.1, help="Seconds between looks at the ledger.")] = 2.0,
+    log_level: Annotated[str, typer.Option(help="Log level: debug, info, warning or error.")] = "info",
+) -> None:
+    """Carry out the erasures that are requested, and the tenants' retention, until SIGTERM or Ctrl-C.
+
+    Run one beside the workers: of several, one works at a time. `eunoe up` has one. Killed, the next one goes on.
+
+    Exit codes:
+
+    - 0: stopped, or nothing is left to do
+    - 2: no ledger of erasures is set; with --once, a generation is being made
+    - 69: with --once, a server did not answer
+    """
+    set_log_level(log_level)
+    asyncio.run(serve_erasures(connected_settings(), once=once, poll_s=poll))
+
+
+@app.command()
 def replay(as_json: Json = False) -> None:
     """Carry out requested erasures, finish interrupted ones, and repeat those that a restored store has not seen.
 
     Exit codes:
 
     - 0: nothing is left to do
-    - 1: a request cannot be carried out
+    - 1: a request cannot be carried out; it is refused for good
     - 2: a generation is being made
     - 69: a server did not answer
     """
-    receipts, refused = asyncio.run(_replay(quiet=as_json))
-    _print_receipts(receipts, as_json=as_json)
-    for line in refused:
-        note(line)
-    if refused:
+    found = asyncio.run(_replay(quiet=as_json))
+    _print_receipts(found.receipts, as_json=as_json)
+    for one in found.refused:
+        note(f"request {one.request_id}: {one.reason}")
+    if found.waiting is not None:
+        raise Refused(found.waiting)
+    if found.refused:
         raise typer.Exit(Exit.FAILED)
 
 
@@ -189,10 +213,15 @@ class _Wanted:
 
 
 @asynccontextmanager
-async def opened_eraser(*, quiet: bool) -> AsyncIterator[Eraser]:
-    """An eraser of the live deployment, which shows its progress unless ``quiet``."""
+async def opened_eraser(*, quiet: bool, erases: bool = False) -> AsyncIterator[Eraser]:
+    """An eraser of the live deployment, which shows its progress unless ``quiet``.
+
+    One that ``erases`` waits until no other process does.
+    """
     settings = await live_settings(connected_settings())
-    async with open_erasures(settings) as ledger:
+    async with open_erasures(settings) as ledger, AsyncExitStack() as closing:
+        if erases:
+            await closing.enter_async_context(alone(ledger))
         with ProgressBars(quiet=quiet, transient=True) as bars:
             yield Eraser(settings, ledger, bars)
 
@@ -203,7 +232,7 @@ async def _plan(wanted: _Wanted) -> list[Erasure]:
 
 
 async def _run(wanted: _Wanted, *, wait: bool, quiet: bool) -> list[Receipt]:
-    async with opened_eraser(quiet=quiet) as eraser:
+    async with opened_eraser(quiet=quiet, erases=True) as eraser:
         begun = [await eraser.begin(request) for request in await wanted.requests(eraser)]
         if not wait:
             note(f"recorded for {len(begun)} conversations; `eunoe erase replay` carries it out", quiet=quiet)
@@ -211,18 +240,9 @@ async def _run(wanted: _Wanted, *, wait: bool, quiet: bool) -> list[Receipt]:
         return [await eraser.carry_out(erasure) for erasure in begun]
 
 
-async def _replay(*, quiet: bool) -> tuple[list[Receipt], list[str]]:
-    refused: list[str] = []
-    async with opened_eraser(quiet=quiet) as eraser:
-        receipts = [await eraser.carry_out(erasure) for erasure in await eraser.unfinished()]
-        for request in await eraser.requested():
-            try:
-                erasure = await eraser.begin(request)
-            except Refused as fault:
-                refused.append(f"request {request.request_id}: {fault}")
-            else:
-                receipts.append(await eraser.carry_out(erasure))
-    return receipts, refused
+async def _replay(*, quiet: bool) -> WorkedOff:
+    async with opened_eraser(quiet=quiet, erases=True) as eraser:
+        return await work_off(eraser)
 
 
 async def _verify(text: bytes) -> Checked:

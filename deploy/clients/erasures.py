@@ -33,6 +33,15 @@ async def open_erasures(settings: Settings) -> AsyncIterator[ErasureLedger]:
             yield RedisErasures(client, settings.prefix)
 
 
+async def is_pending(ledger: ErasureLedger) -> bool:
+    """Whether a request or an erasure waits; only the ledger is asked. Raises `Unavailable`."""
+    ended = {(done.key, done.request_id) for done in await ledger.done()}
+    ended |= {(refused.key, refused.request_id) for refused in await ledger.refusals()}
+    waiting = {(request.key, request.request_id) for request in await ledger.requests()}
+    waiting |= {(erasure.key, erasure.request_id) for erasure in await ledger.erasures()}
+    return not waiting <= ended
+
+
 async def check_store_has_seen_erasures(settings: Settings) -> None:
     """Raise `Refused` where the state store lacks finished erasures: it was restored from a backup. `Unavailable`."""
     if settings.erasures is None:

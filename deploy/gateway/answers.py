@@ -335,14 +335,3 @@ class LetterPage(Value):
     letters: tuple[LetterView, ...]
     more: bool
     """Whether older ones were left out."""
-
-
-class ErasureView(Value):
-    """An erasure, and how far it has come."""
-
-    request_id: Identifier
-    utterance_ids: tuple[Identifier, ...] = ()
-    """Empty means the whole conversation."""
-    done: tuple[str, ...]
-    not_done: tuple[str, ...]
-    position: LogPosition | None = None

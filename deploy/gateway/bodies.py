@@ -127,9 +127,10 @@ class EraseBody(Value):
     """A request to erase."""
 
     utterance_ids: Annotated[tuple[Identifier, ...], Field(max_length=MAX_ERASED)] = ()
-    """Empty means the whole conversation."""
+    session: Identifier | None = None
+    """Only this session: a client's id of it, or the number of a closed one. Neither: the whole conversation."""
     request_id: Identifier | None = None
-    """Unset: a new id. The same request sent again with the same id and ``at`` is recorded once."""
+    """Unset: a new id. The same request sent again with the same id is carried out once."""
     at: NearTime | None = None
     """Unset: now."""
 

@@ -17,12 +17,14 @@ from eunoe.deploy.gateway.feed_sharing import FeedSharing
 from eunoe.deploy.gateway.keys import Caller
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import Limiter, Rate
-from eunoe.deploy.gateway.ports import GatewayLog, LiveState, LiveStates, Notes
+from eunoe.deploy.gateway.plans import PlanCommand
+from eunoe.deploy.gateway.ports import ErasurePlans, GatewayLog, LiveState, LiveStates, Notes
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
 from eunoe.deploy.gateway.sse import EventStream, StreamLimits
 from eunoe.deploy.observability.process_records import ProcessRecords
 from eunoe.deploy.settings import GatewaySettings
 from eunoe.schemas.base import Value
+from eunoe.schemas.erasure import ErasureLedger
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
 
@@ -81,6 +83,9 @@ class Gateway:
     letters: LetterIndex
     streams: StreamCounter
     processes: ProcessRecords
+    erasures: ErasureLedger | None = None
+    """`None` where the operator has set none."""
+    plans: ErasurePlans = field(default_factory=PlanCommand)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     feeds: FeedSharing = field(default_factory=FeedSharing)
     later: set["asyncio.Future[None]"] = field(default_factory=set)

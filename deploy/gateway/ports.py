@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from eunoe.deploy.gateway.erasures import ErasurePlan
+from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.events import ConversationEvent
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ActivityList, StateStore, VectorIndex
@@ -87,6 +89,14 @@ class LiveStates(Protocol):
 
     async def store_of(self, generation: str) -> StateStore:
         """The state of a generation, to be read. Raises `Unavailable`."""
+        ...
+
+
+class ErasurePlans(Protocol):
+    """Plans erasures."""
+
+    async def plan(self, tenant: str, conversation_id: str, request: ErasureRequest) -> ErasurePlan:
+        """The extent of a request. Raises `Problem` (409) where it cannot be carried out, `Unavailable`."""
         ...
 
 

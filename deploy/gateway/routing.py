@@ -7,11 +7,12 @@ from urllib.parse import unquote_to_bytes
 
 from pydantic import TypeAdapter, ValidationError
 
-from eunoe.deploy.gateway import answers, bodies
+from eunoe.deploy.gateway import answers, bodies, erasures
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
 from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory, operation
+from eunoe.deploy.gateway.routes import erasures as erasing
 from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
 from eunoe.schemas.events import Recalled, Reply
@@ -166,12 +167,20 @@ ROUTES: Final[tuple[Route, ...]] = (
         handle=letters.discard_letter, result=answers.LetterView,
     ),
     Route(
-        method="POST", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=events.add_erasure, body=bodies.EraseBody,
-        status=202, result=answers.ErasureView,
+        method="POST", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=erasing.add_erasure, body=bodies.EraseBody,
+        status=202, result=erasures.ErasureView,
     ),
     Route(
-        method="GET", path=f"{_C}/erasures/{{erasure}}", scope=KeyScope.ERASE, handle=events.show_erasure,
-        result=answers.ErasureView,
+        method="POST", path=f"{_C}/erasure-plans", scope=KeyScope.ERASE, handle=erasing.plan_erasure,
+        body=bodies.EraseBody, result=erasures.ErasurePlan,
+    ),
+    Route(
+        method="GET", path=f"{_C}/erasures", scope=KeyScope.ERASE, handle=erasing.list_erasures,
+        result=erasures.ErasurePage,
+    ),
+    Route(
+        method="GET", path=f"{_C}/erasures/{{erasure}}", scope=KeyScope.ERASE, handle=erasing.show_erasure,
+        result=erasures.ErasureView,
     ),
 )  # fmt: skip
 

@@ -16,6 +16,7 @@ from aiohttp import web
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.connect import wakeups_url
 from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
@@ -83,6 +84,9 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings, settings.gateway.redis_seconds))
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))
+        erasures = None
+        if settings.erasures is not None:
+            erasures = await closing.enter_async_context(open_erasures(settings))
         moving = MovingLog(settings)
         closing.push_async_callback(moving.stop)
         if (url := wakeups_url(settings)) is not None:
@@ -100,6 +104,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
             letters=LetterIndex(lambda: moving.log, data_keys),
             streams=StreamCounter(settings.gateway),
             processes=RedisProcesses(redis, settings.prefix),
+            erasures=erasures,
         )
         await _patiently(states.live, settings)
         app = GatewayApp.with_mcp(gateway)

@@ -24,8 +24,9 @@ from eunoe.deploy.local.journal_sealing import open_entry
 from eunoe.deploy.local.journal_writer import JournalWriter
 from eunoe.deploy.local.kept import KeptData
 from eunoe.deploy.local.ports import HOST, free_port
-from eunoe.deploy.local.stack import LocalStack, Ports
+from eunoe.deploy.local.stack import LEDGER, LocalStack, Ports
 from eunoe.deploy.observability.index_watch import report_lost_index
+from eunoe.deploy.process.erasing import EraserOnDemand
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
@@ -120,12 +121,27 @@ async def open_standalone(
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
             closing.callback(watch.cancel)
+        erasing = asyncio.create_task(_eraser(unpinned, stack, forks).run()) if workers else None
+        closing.push_async_callback(_ended, erasing)
         system = Standalone(settings, stack, workers, writer, gateway)
         yield system
         if gateway is not None:
             await gateway.stop()  # nothing comes in while the stages are drained
+        await _ended(erasing)
         if workers and writer is not None:
             await _settle(system, writer, options, report)
+
+
+def _eraser(settings: Settings, stack: LocalStack, forks: ForkServer | None) -> EraserOnDemand:
+    log_file = stack.directory / "logs" / "eraser.log"
+    return EraserOnDemand(settings, stack.directory / LEDGER, environment(settings), log_file, forks)
+
+
+async def _ended(task: "asyncio.Task[None] | None") -> None:
+    """Cancel a task, and wait for its end."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 async def _check_erasures(settings: Settings) -> None:

@@ -12,6 +12,7 @@ import httpx
 from eunoe.deploy.gateway.app import GatewayApp
 from eunoe.deploy.gateway.calls import Gateway, StreamCounter
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
+from eunoe.deploy.gateway.erasures import ErasurePlan
 from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import ProcessLimiter
@@ -19,14 +20,17 @@ from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.server import serving
 from eunoe.deploy.observability.process_records import MemoryRecords
 from eunoe.deploy.settings import GatewaySettings
+from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import ConversationEvent
+from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.feed import Subscription, Takes
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Record, RecordPlace
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
+from eunoe.workers.stores.erasures import MemoryErasures
 from eunoe.workers.stores.generations import Listed, MemoryGenerations, listed
 from tests.support.in_memory import make_pipeline
 
@@ -187,6 +191,15 @@ class InMemoryStates:
         return self.others.get(generation, self.state.store)
 
 
+class InMemoryPlans:
+    """`ErasurePlans` that count what a request names."""
+
+    async def plan(self, tenant: str, conversation_id: str, request: ErasureRequest) -> ErasurePlan:
+        assert request.key == conversation_key(tenant, conversation_id)
+        count = len(request.utterance_ids)
+        return ErasurePlan(level=request.erases, utterances=count, places={"redis:update/memories": count})
+
+
 @dataclass
 class TestGateway:
     """A gateway, its parts, and keys for it."""
@@ -250,6 +263,8 @@ def make_gateway(
         letters=LetterIndex(lambda: log),
         streams=StreamCounter(own),
         processes=processes or MemoryRecords(),
+        erasures=MemoryErasures(),
+        plans=InMemoryPlans(),
     )
     return TestGateway(GatewayApp.with_mcp(gateway), log, notes, states, keys)
 

@@ -364,17 +364,6 @@ async def test_timelines_tree_and_state(gateway):
     assert state["index_findings"] == []
 
 
-async def test_an_erasure_says_what_is_done_and_what_is_not(gateway):
-    async with gateway.client() as client:
-        await told(client)
-        body = {"utterance_ids": ["u1"], "request_id": "지민/1", "at": "2026-01-02T03:04:05Z"}
-        answer = await client.post(f"{C}/erasures", json=body)
-        found = await client.get(answer.headers["location"])
-    assert answer.status_code == 202
-    assert (found.json()["utterance_ids"], found.json()["request_id"]) == (["u1"], "지민/1")
-    assert any("stays" in text for text in found.json()["not_done"])
-
-
 async def test_dead_letters_are_shown_to_their_tenant(gateway):
     too_long = {"type": "session_ended", "session_id": "never opened"}
     async with gateway.client() as client, gateway.client("other") as other, gateway.client("*") as operator:

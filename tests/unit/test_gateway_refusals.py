@@ -226,7 +226,6 @@ async def test_without_the_broker_nothing_is_accepted(gateway):
             (f"{C}/events", EVENT),
             (f"{C}/asks", {"text": "Where?", "speaker": "Ann"}),
             (f"{C}/recall", {"query": "Where?"}),
-            (f"{C}/erasures", {}),
         ):
             answer = await client.post(path, json=body)
             assert "Kafka" in check(answer, 503)["detail"]

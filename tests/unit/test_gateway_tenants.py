@@ -20,8 +20,9 @@ BODIES = {
     "ask": {"text": "Where does Ann live?", "speaker": "Ben", "request_id": "r1"},
     "recall": {"query": "Where does Ann live?"},
     "add_erasure": {"utterance_ids": ["u1"]},
+    "plan_erasure": {"utterance_ids": ["u1"]},
 }
-WRITES = {"add_event", "ask", "recall", "add_erasure"}
+WRITES = {"add_event", "ask", "recall"}
 QUICK = {"Prefer": "wait=0.05"}
 OF_ALL = ("session", "generation")
 """Parameters of paths whose values all tenants have."""

@@ -99,6 +99,7 @@ def erasure_of(wanted: ErasureRequest, there: Conversation, salt: str) -> Erasur
         key=there.key,
         level=wanted.erases,
         at=wanted.at,
+        older_than=wanted.older_than,
         until=there.until,
         salt=salt,
         placeholders=() if whole else tuple(_placeholders(there, ids, salt)),
@@ -111,8 +112,8 @@ def erasure_of(wanted: ErasureRequest, there: Conversation, salt: str) -> Erasur
 
 def _ids(wanted: ErasureRequest, there: Conversation) -> set[str]:
     """The ids of the utterances that go."""
-    if wanted.before is not None:
-        return _ids_before(wanted.before, there)
+    if wanted.older_than is not None:
+        return _ids_before(wanted.older_than, there)
     known = {one.event.utterance_id for one in there.said}
     if unknown := sorted(set(wanted.utterance_ids) - known):
         gone = [id_ for id_ in unknown if there.erased is not None and there.erased.hashed(id_) in there.erased.refused]

@@ -13,12 +13,12 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from eunoe.deploy.gateway.answers import (
-    ErasureView,
     EventAccepted,
     MemoryHistory,
     TimelineView,
 )
 from eunoe.deploy.gateway.bodies import MAX_BUDGET_TOKENS, MAX_ERASED
+from eunoe.deploy.gateway.erasures import ErasureView
 from eunoe.deploy.gateway.mcp.forms import (
     UNTRUSTED,
     AskResult,
@@ -222,7 +222,8 @@ class Tools:
     ) -> Annotated[CallToolResult, ForgetResult]:
         """Request to erase utterances of a conversation, or all of it. Ask the person first.
 
-        The request is recorded. The result says what it has done and what is still there: tell the person both.
+        The request is kept and carried out soon. The result says what it has done and what is still there: tell the
+        person both.
         """
         body = {"utterance_ids": list(utterance_ids), "request_id": str(uuid4()), "at": write_time(datetime.now(UTC))}
         async with self._gateway(context, conversation_id) as (gateway, path):

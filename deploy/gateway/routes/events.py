@@ -1,39 +1,27 @@
-"""Routes that add to the log: events, batches, erasures."""
+"""Routes that add to the log: events and batches."""
 
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.answers import (
     BatchAccepted,
-    ErasureView,
     EventAccepted,
     LogPosition,
 )
 from eunoe.deploy.gateway.bodies import (
     BATCH_LINE,
     EVENT,
-    EraseBody,
     SessionEndBody,
     UtteranceBody,
 )
 from eunoe.deploy.gateway.calls import NDJSON_TYPES, Call, answer, read_body
-from eunoe.deploy.gateway.problems import FieldFault, Problem, invalid, not_found
+from eunoe.deploy.gateway.problems import FieldFault, Problem, invalid
 from eunoe.deploy.gateway.requests_once import RequestNote, digest_of_body, note_name, noted, write_note
-from eunoe.schemas.events import ConversationEvent, Erase, SessionEnded, Utterance
-from eunoe.streams.gateway import quoted
+from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.streams.record import RecordPlace
-from eunoe.workers.intake.sessions import ERASURES
-
-ERASE: TypeAdapter[EraseBody] = TypeAdapter(EraseBody)
-
-RECORDED = "the request is in the log, and intake records it"
-NOT_DONE = (
-    "the utterances stay in the log",
-    "memory that was derived from them stays, and replies may show it",
-)
 
 
 def as_position(place: RecordPlace) -> LogPosition:
@@ -128,37 +116,3 @@ def _event_of_line(call: Call, number: int, line: bytes) -> ConversationEvent | 
     if isinstance(body, UtteranceBody) and body.utterance_id is not None and body.at is None:
         return [FieldFault(line=number, field="at", message="needed in a batch where utterance_id is given")]
     return _event(call.caller.tenant, body.conversation_id, body)
-
-
-async def add_erasure(call: Call) -> Response:
-    """Record a request to erase; nothing is erased yet, and the answer says so."""
-    body = await call.body(ERASE)
-    erase = Erase(
-        tenant=call.caller.tenant,
-        conversation_id=call.conversation_id,
-        request_id=body.request_id or str(uuid4()),
-        at=body.at or datetime.now(UTC),
-        utterance_ids=body.utterance_ids,
-    )
-    (place,) = await call.gateway.log().append([erase])
-    view = ErasureView(
-        request_id=erase.request_id,
-        utterance_ids=erase.utterance_ids,
-        done=(RECORDED,),
-        not_done=NOT_DONE,
-        position=as_position(place),
-    )
-    return answer(view, 202, {"Location": f"{call.sent_path}/{quoted(erase.request_id)}"})
-
-
-async def show_erasure(call: Call) -> Response:
-    """A recorded request to erase."""
-    live = await call.live()
-    request_id = call.path["erasure"]
-    (text,) = await live.store.fetch("intake", call.key, ERASURES, [request_id])
-    if text is None:
-        raise not_found("erasure")
-    erase = Erase.from_json(text)
-    return answer(
-        ErasureView(request_id=erase.request_id, utterance_ids=erase.utterance_ids, done=(RECORDED,), not_done=NOT_DONE)
-    )

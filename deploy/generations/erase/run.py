@@ -133,9 +133,10 @@ class Eraser:
         return [one for one in await self.ledger.erasures() if (one.key, one.request_id) not in done]
 
     async def requested(self) -> list[ErasureRequest]:
-        """The requests that were not begun."""
-        begun = {(one.key, one.request_id) for one in await self.ledger.erasures()}
-        return [one for one in await self.ledger.requests() if (one.key, one.request_id) not in begun]
+        """The requests that were neither begun nor refused."""
+        taken = {(begun.key, begun.request_id) for begun in await self.ledger.erasures()}
+        taken |= {(refused.key, refused.request_id) for refused in await self.ledger.refusals()}
+        return [one for one in await self.ledger.requests() if (one.key, one.request_id) not in taken]
 
     async def conversations(self, tenant_prefix: str) -> list[str]:
         """The keys of a tenant's conversations in the state store; ``tenant_prefix`` is ``<tenant>/``, encoded."""

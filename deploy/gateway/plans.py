@@ -1,0 +1,63 @@
+"""Plans erasures in a process of its own: a plan reads the log, which would hold up the streams of a gateway."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.gateway.erasures import ErasurePlan
+from eunoe.deploy.gateway.problems import Problem
+from eunoe.deploy.local.children import dies_with_parent
+from eunoe.schemas.erasure import ErasureRequest
+from eunoe.schemas.errors import Unavailable
+
+PLAN_S: Final = 60.0
+"""Seconds for a plan, with the wait for the one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCommand:
+    """Runs `eunoe erase plan`, one at a time; the command finds the servers as this process did."""
+
+    command: Sequence[str] = (sys.executable, "-m", "eunoe.deploy.cli")
+    seconds: float = PLAN_S
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def plan(self, tenant: str, conversation_id: str, request: ErasureRequest) -> ErasurePlan:
+        """The extent of the request. Raises `Problem` (409) where it cannot be carried out, `Unavailable`."""
+        words = ["erase", "plan", "--json", f"--tenant={tenant}", *_named(request), "--", conversation_id]
+        try:
+            async with asyncio.timeout(self.seconds), self._one:
+                code, out, told = await _run(dies_with_parent([*self.command, *words]))
+        except TimeoutError:
+            raise Unavailable(f"no plan within {self.seconds:g} s", "the planner") from None
+        if code == Exit.USAGE:
+            raise Problem(409, told.removeprefix("eunoe: "))
+        if code != Exit.OK:
+            raise Unavailable(f"`eunoe erase plan` ended with {code}: {told}", "the planner")
+        (found,) = orjson.loads(out)
+        return ErasurePlan(level=found["level"], utterances=found["utterances"], places=found["places"])
+
+
+def _named(request: ErasureRequest) -> list[str]:
+    if request.session is not None:
+        return [f"--session={request.session}"]
+    return [f"--utterance={id_}" for id_ in request.utterance_ids]
+
+
+async def _run(command: Sequence[str]) -> tuple[int, bytes, str]:
+    """The exit code, the output, and the last line on standard error; the process ends when the caller is cancelled."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    try:
+        out, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    lines = said.decode(errors="replace").strip().splitlines()
+    return process.returncode or 0, out, lines[-1] if lines else ""

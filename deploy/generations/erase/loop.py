@@ -1,0 +1,82 @@
+"""Works off the ledger of erasures: one eraser at a time, under a lease that ends by itself when its process dies."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.schemas.erasure import ErasureLedger, ErasureRefused
+from eunoe.schemas.errors import Refused, Unavailable
+
+LEASE_S: Final = 20.0
+"""Seconds for which the lease of a process that died keeps others away."""
+_TRY_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class WorkedOff:
+    """The outcome of a round."""
+
+    receipts: list[Receipt] = field(default_factory=list)
+    refused: list[ErasureRefused] = field(default_factory=list)
+    waiting: str | None = None
+    """The reason why the rest waits; `None`: nothing is left."""
+
+
+async def work_off(eraser: Eraser) -> WorkedOff:
+    """Finish begun erasures, then carry out the requests in their order.
+
+    A request that cannot be carried out is refused in the ledger, one that can be later is left. Raises `Unavailable`,
+    and `NotNow` where a begun erasure has to wait.
+    """
+    outcome = WorkedOff()
+    for erasure in await eraser.unfinished():
+        outcome.receipts.append(await eraser.carry_out(erasure))
+    for request in await eraser.requested():
+        try:
+            erasure = await eraser.begin(request)
+        except NotNow as fault:
+            outcome.waiting = str(fault)
+            break
+        except Refused as fault:
+            told = ErasureRefused(
+                request_id=request.request_id, key=request.key, at=datetime.now(UTC), reason=str(fault)
+            )
+            await eraser.ledger.refuse(told)
+            outcome.refused.append(told)
+        else:
+            outcome.receipts.append(await eraser.carry_out(erasure))
+    return outcome
+
+
+@asynccontextmanager
+async def alone(ledger: ErasureLedger, seconds: float = LEASE_S) -> AsyncIterator[None]:
+    """Hold the right to erase during the block; waits while another process has it.
+
+    The block is cancelled, with `Unavailable`, when the right is lost. Raises `Unavailable`.
+    """
+    owner = str(uuid4())
+    while not await ledger.lease(owner, seconds):  # noqa: ASYNC110 - another process holds it
+        await asyncio.sleep(_TRY_S)
+    try:
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(_keep(ledger, owner, seconds))
+            yield
+            keeping.cancel()
+    except BaseExceptionGroup as faults:
+        raise faults.exceptions[0] from None
+    finally:
+        with suppress(Unavailable):
+            await ledger.release(owner)
+
+
+async def _keep(ledger: ErasureLedger, owner: str, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds / 4)
+        if not await ledger.lease(owner, seconds):
+            raise Unavailable("another process erases now: this one was too slow", "the ledger of erasures")

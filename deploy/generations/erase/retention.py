@@ -1,0 +1,81 @@
+"""Retention: erases the sessions that are older than their tenant keeps, by the times of the log.
+
+Which sessions go is written into the ledger of erasures, so that a rebuild leaves out the same ones at any later time.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.gateway.reads import last_known
+from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.schemas.decisions import Scope
+from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy, current_policies
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.update.memories import NAME as UPDATE
+
+log = logging.getLogger(__name__)
+
+
+async def outdated(eraser: Eraser, now: datetime, tenant: str | None = None) -> list[ErasureRequest]:
+    """A request for each conversation with sessions that are too old, of a tenant or of all. Raises `Unavailable`.
+
+    Only the state store is read; which utterances go is found in the log when the erasure is planned.
+    """
+    found = []
+    async with open_store(eraser.settings) as store:
+        for policy in current_policies(await eraser.ledger.retentions(tenant)).values():
+            limit = limit_of(policy, now)
+            found += [
+                ErasureRequest(request_id=f"retention-{uuid4()}", key=key, at=now, older_than=limit)
+                for key in await eraser.conversations(conversation_key(policy.key, "x").removesuffix("x"))
+                if await _has_older(store, key, limit, await eraser.ledger.erasures(key))
+            ]
+    return found
+
+
+def limit_of(policy: RetentionPolicy, now: datetime) -> datetime:
+    """The time before which the last utterance of a session must have come, so that it is too old."""
+    assert policy.days is not None
+    return now - timedelta(days=policy.days)
+
+
+async def _has_older(store: StateStore, key: str, limit: datetime, erasures: Sequence[Erasure]) -> bool:
+    """Whether more sessions were remembered before this time than before that of the last run."""
+    last = (await store.ledger(Scope(UPDATE, key))).applied
+    runs = [one.older_than for one in erasures if one.older_than is not None]
+    done = await last_known(store, key, last, max(runs)) if runs else 0
+    return await last_known(store, key, last, limit) > done
+
+
+async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> list[Erasure]:
+    """The entries that the requests would make; nothing is written. Raises `NotNow`, `Unavailable`."""
+    planned = []
+    for request in requests:
+        try:
+            planned.append(await eraser.plan(request))
+        except NotNow:
+            raise
+        except Refused as fault:  # it was remembered long ago, but spoken in later
+            log.info("retention: %s", fault)
+    return planned
+
+
+async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None) -> list[Receipt]:
+    """Erase what is too old: one entry of the ledger for each conversation. Raises `NotNow`, `Unavailable`."""
+    receipts = []
+    for request in await outdated(eraser, now, tenant):
+        try:
+            erasure = await eraser.begin(request)
+        except NotNow:
+            raise
+        except Refused as fault:
+            log.info("retention: %s", fault)
+        else:
+            receipts.append(await eraser.carry_out(erasure))
+    return receipts

@@ -1,0 +1,181 @@
+"""Erasures over HTTP: asked for once, followed to the receipt or the refusal; each bad request is one clear line."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from eunoe.deploy.gateway.plans import PlanCommand
+from eunoe.deploy.gateway.problems import Problem
+from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest, Numbers, hashed_id
+from eunoe.schemas.errors import Unavailable
+from eunoe.workers.stores.generations import Generation, GenerationState
+from tests.support.gateway import TestGateway, make_gateway, told
+
+C = "/v1/conversations/c"
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+RECEIPT = '{"request_id":"e1","not_covered":[{"place":"replies","why":"sent","until":"7 days"}]}'
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> TestGateway:
+    return make_gateway(tmp_path)
+
+
+def begun(*ids: str, whole: bool = False) -> Erasure:
+    return Erasure(
+        request_id="e1",
+        key="acme/c",
+        level=ErasureLevel.CONVERSATION if whole else ErasureLevel.UTTERANCES,
+        at=NOW,
+        until=9,
+        salt="salt",
+        refused=tuple(hashed_id("salt", id_) for id_ in ids),
+        numbers=Numbers(remembered=3) if whole else None,
+    )
+
+
+def detail(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return str(answer.json()["detail"])
+
+
+async def test_a_request_is_followed_to_its_receipt(gateway: TestGateway) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    async with gateway.client() as client:
+        await told(client)
+        asked = await client.post(f"{C}/erasures", json={"utterance_ids": ["u1"], "request_id": "e1"})
+        assert asked.status_code == 202
+        where = asked.headers["location"]
+        assert (asked.json()["state"], asked.json()["utterance_ids"]) == ("requested", ["u1"])
+        (kept,) = await ledger.requests()
+        assert (kept.key, kept.utterance_ids) == ("acme/c", ("u1",))
+        await ledger.begin(begun("u1"))
+        assert (await client.get(where)).json()["state"] == "begun"
+        await ledger.finish(ErasureDone(request_id="e1", key="acme/c", at=NOW, receipt=RECEIPT))
+        done = (await client.get(where)).json()
+        (listed,) = (await client.get(f"{C}/erasures")).json()["erasures"]
+    assert (done["state"], done["utterances"], done["receipt"]["request_id"]) == ("done", 1, "e1")
+    assert done["not_done"] == ["replies: sent; until 7 days"]
+    assert "u1" not in str(done)
+    assert (listed["state"], "receipt" in listed and listed["receipt"]) in (("done", None), ("done", False))
+
+
+async def test_the_same_request_again_is_kept_once_and_another_is_refused(gateway: TestGateway) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    body = {"utterance_ids": ["u1"], "request_id": "e/1"}
+    async with gateway.client() as client:
+        await told(client)
+        first = await client.post(f"{C}/erasures", json=body)
+        again = await client.post(f"{C}/erasures", json=body)
+        assert "request_id" in detail(await client.post(f"{C}/erasures", json={**body, "utterance_ids": ["u2"]}), 409)
+        await ledger.begin(begun("u1").model_copy(update={"request_id": "e/1"}))
+        await ledger.finish(ErasureDone(request_id="e/1", key="acme/c", at=NOW, receipt=RECEIPT))
+        later = await client.post(f"{C}/erasures", json=body)
+    assert first.json() == again.json()
+    assert (later.status_code, later.json()["state"]) == (202, "done")
+    assert len(await ledger.requests()) == 1
+
+
+async def test_a_refused_request_says_why(gateway: TestGateway) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    async with gateway.client() as client:
+        await told(client)
+        asked = await client.post(f"{C}/erasures", json={"utterance_ids": ["ghost"], "request_id": "e1"})
+        await ledger.refuse(ErasureRefused(request_id="e1", key="acme/c", at=NOW, reason="no such utterance: ghost"))
+        found = (await client.get(asked.headers["location"])).json()
+    assert (found["state"], found["reason"]) == ("refused", "no such utterance: ghost")
+
+
+async def test_an_erasure_by_command_is_listed_too(gateway: TestGateway) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    await ledger.begin(begun("u1", "u2"))
+    async with gateway.client() as client:
+        (one,) = (await client.get(f"{C}/erasures")).json()["erasures"]
+    assert (one["state"], one["utterances"]) == ("begun", 2)
+
+
+async def test_sessions_are_named_by_number_or_id(gateway: TestGateway) -> None:
+    async with gateway.client() as client:
+        await told(client)
+        for session in ("1", "s1"):
+            asked = await client.post(f"{C}/erasures", json={"session": session})
+            assert (asked.status_code, asked.json()["level"]) == (202, "session")
+        for session in ("2", "0", "s2", "9" * 150):
+            assert "session" in detail(await client.post(f"{C}/erasures", json={"session": session}), 404)
+        both = await client.post(f"{C}/erasures", json={"session": "1", "utterance_ids": ["u1"]})
+        assert "not both" in detail(both, 422)
+
+
+@pytest.mark.parametrize("path", ["erasures", "erasure-plans"])
+async def test_what_cannot_be_erased_is_said_at_once(gateway: TestGateway, path: str) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    async with gateway.client() as client, gateway.client("other") as stranger:
+        await told(client)
+        unknown = detail(await client.post(f"/v1/conversations/nobody/{path}", json={}), 404)
+        assert detail(await stranger.post(f"{C}/{path}", json={}), 404) == unknown
+        await ledger.begin(begun("u1"))
+        gone = await client.post(f"{C}/{path}", json={"utterance_ids": ["u1", "u2"]})
+        assert detail(gone, 409) == "erased already: u1"
+        await ledger.begin(begun("u1", "u2", "u3", whole=True).model_copy(update={"request_id": "e2"}))
+        assert "erased already" in detail(await client.post(f"{C}/{path}", json={}), 409)
+    assert await ledger.requests() == []
+
+
+async def test_while_a_generation_is_made_a_request_has_to_wait(gateway: TestGateway) -> None:
+    async with gateway.client() as client:
+        await told(client)
+        made = Generation(name="v2", state=GenerationState.BUILDING, made_at=NOW, source="v1")
+        await gateway.states.book.write(made)
+        refused = await client.post(f"{C}/erasures", json={})
+    assert "v2 is being made" in detail(refused, 409)
+    assert int(refused.headers["retry-after"]) > 0
+
+
+async def test_without_a_ledger_nothing_is_promised(tmp_path: Path) -> None:
+    gateway = make_gateway(tmp_path)
+    object.__setattr__(gateway.app.gateway, "erasures", None)
+    async with gateway.client() as client:
+        await told(client)
+        for answer in (await client.post(f"{C}/erasures", json={}), await client.get(f"{C}/erasures")):
+            assert "EUNOE_ERASURES" in detail(answer, 503)
+
+
+async def test_a_plan_changes_nothing(gateway: TestGateway) -> None:
+    ledger = gateway.app.gateway.erasures
+    assert ledger is not None
+    async with gateway.client() as client:
+        await told(client)
+        found = await client.post(f"{C}/erasure-plans", json={"utterance_ids": ["u1"]})
+    assert found.json() == {"level": "utterances", "utterances": 1, "places": {"redis:update/memories": 1}}
+    assert await ledger.requests() == []
+
+
+REQUEST = ErasureRequest(request_id="e", key="acme/--c", at=NOW, utterance_ids=("-u",))
+PLANS = {
+    "shown": "import json,sys; print(json.dumps([{'level': 'utterances', 'utterances': 1, 'places': {}}]))",
+    "refused": "import sys; sys.stderr.write('noise\\neunoe: no such utterance\\n'); sys.exit(2)",
+    "away": "import sys; sys.exit(69)",
+    "slow": "import time; time.sleep(60)",
+}
+
+
+async def test_a_plan_is_made_by_a_command_of_its_own() -> None:
+    def command(name: str, seconds: float = 30.0) -> PlanCommand:
+        return PlanCommand((sys.executable, "-c", PLANS[name]), seconds)
+
+    assert (await command("shown").plan("acme", "--c", REQUEST)).utterances == 1
+    with pytest.raises(Problem, match=r"^no such utterance$"):
+        await command("refused").plan("acme", "--c", REQUEST)
+    with pytest.raises(Unavailable, match="69"):
+        await command("away").plan("acme", "--c", REQUEST)
+    with pytest.raises(Unavailable, match="no plan within"):
+        await command("slow", 0.3).plan("acme", "--c", REQUEST)
