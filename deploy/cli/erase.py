@@ -76,13 +76,9 @@ def plan(
     - 2: something of it is unknown or erased already, or a generation is being made
     - 69: a server did not answer
     """
-    wanted = _Wanted(conversation, utterance or (), session, tenant, all_conversations)
+    wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
     found = asyncio.run(_plan(wanted))
-    if as_json:
-        print_json([_shown(one) for one in found])
-    else:
-        for one in found:
-            _print_plan(one)
+    print_plans(found, as_json=as_json)
 
 
 @app.command(RUN)
@@ -108,9 +104,9 @@ def run(
     - 2: something of it is unknown or erased already, or a generation is being made; nothing was erased
     - 69: a server did not answer; what had begun is finished by `eunoe erase replay`
     """
-    wanted = _Wanted(conversation, utterance or (), session, tenant, all_conversations)
+    wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
     receipts = asyncio.run(_run(wanted, wait=wait, quiet=as_json))
-    _print_receipts(receipts, as_json=as_json)
+    print_receipts(receipts, as_json=as_json)
 
 
 @app.command()
@@ -145,7 +141,7 @@ def replay(as_json: Json = False) -> None:
     - 69: a server did not answer
     """
     found = asyncio.run(_replay(quiet=as_json))
-    _print_receipts(found.receipts, as_json=as_json)
+    print_receipts(found.receipts, as_json=as_json)
     for one in found.refused:
         note(f"request {one.request_id}: {one.reason}")
     if found.waiting is not None:
@@ -179,7 +175,7 @@ def verify(
         raise typer.Exit(Exit.FAILED)
 
 
-class _Wanted:
+class ErasureWords:
     """The words of a command line."""
 
     def __init__(
@@ -192,10 +188,21 @@ class _Wanted:
         self.conversation, self.utterances, self.session, self.tenant = conversation, utterances, session, tenant
         self._request_id, self._at = str(uuid4()), datetime.now(UTC)
 
+    @property
+    def key(self) -> str:
+        """The key of the one conversation."""
+        assert self.conversation is not None
+        return conversation_key(self.tenant, self.conversation)
+
+    def check_part(self) -> None:
+        """Raise `Refused` where the words name no part of the conversation."""
+        if not self.utterances and self.session is None:
+            raise Refused("name what to unsay: --utterance ID, or --session; `eunoe erase` takes whole conversations")
+
     async def requests(self, eraser: Eraser) -> list[ErasureRequest]:
         """One request for each conversation."""
         if self.conversation is not None:
-            return [self._request(conversation_key(self.tenant, self.conversation), None)]
+            return [self._request(self.key, None)]
         keys = await eraser.conversations(conversation_key(self.tenant, "x").removesuffix("x"))
         if not keys:
             raise Refused(f"tenant {self.tenant!r} has no conversation")
@@ -226,12 +233,12 @@ async def opened_eraser(*, quiet: bool, erases: bool = False) -> AsyncIterator[E
             yield Eraser(settings, ledger, bars)
 
 
-async def _plan(wanted: _Wanted) -> list[Erasure]:
+async def _plan(wanted: ErasureWords) -> list[Erasure]:
     async with opened_eraser(quiet=True) as eraser:
         return [await eraser.plan(request) for request in await wanted.requests(eraser)]
 
 
-async def _run(wanted: _Wanted, *, wait: bool, quiet: bool) -> list[Receipt]:
+async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> list[Receipt]:
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
         begun = [await eraser.begin(request) for request in await wanted.requests(eraser)]
         if not wait:
@@ -248,6 +255,14 @@ async def _replay(*, quiet: bool) -> WorkedOff:
 async def _verify(text: bytes) -> Checked:
     async with opened_eraser(quiet=True) as eraser:
         return await verify_receipt(eraser, text)
+
+
+def print_plans(planned: Sequence[Erasure], *, as_json: bool) -> None:
+    """Print what erasures would remove, by place."""
+    if as_json:
+        print_json([_shown(one) for one in planned])
+    for one in () if as_json else planned:
+        _print_plan(one)
 
 
 def _shown(erasure: Erasure) -> dict[str, Any]:
@@ -267,7 +282,8 @@ def _print_plan(erasure: Erasure) -> None:
         console.print(f"  {one.count:>6} {one.place}", highlight=False, markup=False)
 
 
-def _print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:
+def print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:
+    """Print receipts as JSON; a single one stands alone, unless scripts read it."""
     documents = [receipt.model_dump(mode="json") for receipt in receipts]
     if as_json or len(documents) != 1:
         print_json(documents)

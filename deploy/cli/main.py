@@ -42,6 +42,8 @@ COMMANDS: Final = {
     "skip": "Pass over a record that a stage cannot handle: it becomes a dead letter, and its partition goes on.",
     "repair": "Derive a conversation again from the log and replace its stored state, while workers run.",
     "erase": "Erase utterances, a session, a conversation or all of a tenant's: as if they had never been said.",
+    "unsay": "Erase utterances, and show what memory no longer holds, holds now, and holds otherwise without them.",
+    "retention": "Say how long a tenant keeps its sessions, and erase those that are older.",
     "reindex": "Write the points that Qdrant lacks again from Redis, while workers run.",
     "rebuild": "Build a new generation of the memory from the log, while the live one keeps answering.",
     "diff": "Compare two generations: memories, segments, links, trees, retrieval.",

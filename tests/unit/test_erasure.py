@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -292,3 +293,48 @@ async def test_a_reply_that_rests_on_it_goes_with_it():
     erasure = erasure_of(request, there, "salt")
     assert [place.is_reply for place in erasure.placeholders] == [False, True]
     assert len(erasure.refused) == 2
+
+
+TWO_SESSIONS = (
+    utterance(1, TEXTS[0], session_id="a"),
+    utterance(2, TEXTS[1], session_id="a"),
+    ended("a", at=START),
+    utterance(3, TEXTS[2], session_id="b"),
+    utterance(4, TEXTS[3], session_id="b"),
+    ended("b", at=START),
+)
+
+
+async def outdated(records: Sequence[Record], seconds: float, before: Sequence[Erasure] = ()) -> Erasure:
+    wanted = ErasureRequest(request_id="r", key=KEY, at=START, older_than=START + timedelta(seconds=seconds))
+    return erasure_of(wanted, await read(records, ErasedPart.of(before)), "salt")
+
+
+async def test_retention_erases_whole_sessions_by_the_time_of_their_last_utterance():
+    records = log_of(TWO_SESSIONS)
+    (by_hand,) = await erase(records, session="a")
+    old = await outdated(records, 2.5)
+    assert (old.level, old.older_than) == (ErasureLevel.RETENTION, START + timedelta(seconds=2.5))
+    assert (old.placeholders, old.refused, old.numbers) == (by_hand.placeholders, by_hand.refused, None)
+    assert (await outdated(records, 3.5)).refused == old.refused  # session b was begun before, and spoken in since
+    with pytest.raises(Refused, match="no session in it is that old"):
+        await outdated(records, 0.5)
+    with pytest.raises(Refused, match="no session in it is that old"):
+        await outdated(records, 3.5, [old])
+
+
+async def test_retention_keeps_an_open_session_and_erases_a_conversation_without_a_trace_of_it():
+    everything = await outdated(log_of(TWO_SESSIONS), 100)
+    assert everything.numbers is not None
+    assert not everything.placeholders
+    still_open = await outdated(log_of(TWO_SESSIONS[:-1]), 100)
+    assert (still_open.numbers, len(still_open.refused)) == (None, 2)
+
+
+async def test_a_conversation_is_erased_once_unless_more_is_said():
+    records = log_of(TWO_SESSIONS)
+    erasures = await erase(records)
+    with pytest.raises(Refused, match="already erased"):
+        await erase(records, before=erasures)
+    more = log_of((*TWO_SESSIONS, utterance(9, TEXTS[4])))
+    assert len(await erase(more, before=erasures)) == 2

@@ -1,6 +1,7 @@
 """Works off the ledger of erasures: one eraser at a time, under a lease that ends by itself when its process dies."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.schemas.erasure import ErasureLedger, ErasureRefused
 from eunoe.schemas.errors import Refused, Unavailable
+
+log = logging.getLogger(__name__)
 
 LEASE_S: Final = 20.0
 """Seconds for which the lease of a process that died keeps others away."""
@@ -61,7 +64,11 @@ async def alone(ledger: ErasureLedger, seconds: float = LEASE_S) -> AsyncIterato
     The block is cancelled, with `Unavailable`, when the right is lost. Raises `Unavailable`.
     """
     owner = str(uuid4())
-    while not await ledger.lease(owner, seconds):  # noqa: ASYNC110 - another process holds it
+    told = False
+    while not await ledger.lease(owner, seconds):
+        if not told:
+            log.warning("another process erases now, or died a moment ago: waiting until it has ended")
+            told = True
         await asyncio.sleep(_TRY_S)
     try:
         async with asyncio.TaskGroup() as group:
