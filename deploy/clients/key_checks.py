@@ -24,7 +24,7 @@ async def check_key_store_has_destroyed(settings: Settings) -> None:
     async with open_data_keys(settings) as keys:
         if keys is None or settings.erasures is None:
             return
-        alive = await _alive(keys, list(await destroyed_by_erasures(settings))[-LOOKED_AT:])
+        alive = await keys_not_destroyed(keys, list(await destroyed_by_erasures(settings))[-LOOKED_AT:])
     if alive:
         raise Refused(
             f"the key store has {len(alive)} keys that erasures have destroyed: it was restored from a backup;"
@@ -46,7 +46,7 @@ def _keys_in(done: ErasureDone) -> Iterable[tuple[str, Destruction]]:
         yield key["id"], Destruction(key["why"])
 
 
-async def _alive(keys: KeyStore, ids: Iterable[str]) -> list[str]:
+async def keys_not_destroyed(keys: KeyStore, ids: Iterable[str]) -> list[str]:
     """Those that are not destroyed; a key that the store never had is one."""
     found = []
     for id_ in ids:
@@ -75,7 +75,7 @@ async def report_key_store(settings: Settings) -> KeyStoreReport:
         status = await store.status()
         if settings.erasures is None:
             return KeyStoreReport(status, None)
-        return KeyStoreReport(status, len(await _alive(store, await destroyed_by_erasures(settings))))
+        return KeyStoreReport(status, len(await keys_not_destroyed(store, await destroyed_by_erasures(settings))))
 
 
 async def destroy_again(settings: Settings) -> int:
@@ -85,7 +85,7 @@ async def destroy_again(settings: Settings) -> int:
     """
     async with open_key_store(settings) as store:
         wanted = await destroyed_by_erasures(settings)
-        alive = await _alive(store, wanted)
+        alive = await keys_not_destroyed(store, wanted)
         for id_ in alive:
             await store.destroy(id_, wanted[id_])
     return len(alive)

@@ -17,6 +17,7 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.connect import wakeups_url
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import open_erasures
+from eunoe.deploy.clients.key_checks import check_key_store_has_destroyed
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
@@ -81,6 +82,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
     if settings.broker.embedded:
         await _patiently(lambda: refuse_ordinary_broker(settings.kafka_settings), settings)
     async with AsyncExitStack() as closing:
+        await _patiently(lambda: check_key_store_has_destroyed(settings), settings)
         data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings, settings.gateway.redis_seconds))
         qdrant = None if settings.qdrant_url is None else await closing.enter_async_context(open_qdrant(settings))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -56,6 +57,8 @@ async def test_what_a_client_asks_to_erase_is_erased(standalone: Pipeline, tmp_p
             assert (plan.json()["utterances"], plan.json()["places"]["redis:update/memories"] > 0) == (1, True)
             ghost = await client.post(f"{C}/erasure-plans", json={"utterance_ids": ["ghost"]})
             assert (ghost.status_code, "ghost" in ghost.json()["detail"]) == (409, True)
+            keys = standalone.cwd / ".eunoe" / "keys" / "store.sqlite"
+            shutil.copy(keys, tmp_path / "store.sqlite")
             asked = await client.post(f"{C}/erasures", json={"utterance_ids": ["u0"], "request_id": "e1"})
             done = await ended(client, asked.headers["location"])
             assert (done["state"], done["utterances"], done["utterance_ids"]) == ("done", 1, [])
@@ -67,7 +70,10 @@ async def test_what_a_client_asks_to_erase_is_erased(standalone: Pipeline, tmp_p
         assert not any("Zanzibar" in text for text in await told(standalone.settings, "mine"))
         (tmp_path / "receipt.json").write_text(json.dumps(done["receipt"]))
         checked = await standalone.eunoe("erase", "verify", str(tmp_path / "receipt.json"))
-        assert checked.code == 0, checked.out + checked.err
+        assert (checked.code, "1 data keys: all destroyed" in checked.out) == (0, True), checked.out + checked.err
+        shutil.copy(tmp_path / "store.sqlite", keys)
+        restored = await standalone.eunoe("erase", "verify", str(tmp_path / "receipt.json"))
+        assert (restored.code, "1 NOT DESTROYED" in restored.out) == (1, True), restored.out + restored.err
 
 
 async def test_of_two_erasers_one_works_and_a_killed_one_is_followed_by_the_next(pipeline: Pipeline) -> None:

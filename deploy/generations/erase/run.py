@@ -65,7 +65,8 @@ class Eraser:
         Raises `Refused` where something of it is unknown or erased already, and while a generation is being made;
         `Unavailable`.
         """
-        await self.generations()
+        for settings in await self.generations():  # or the erasure would stop there, when it has begun
+            await check_partitions(settings.kafka_settings, settings.names)
         before = await self.ledger.erasures(request.key)
         if any(one.request_id == request.request_id for one in before):
             raise Refused(f"{request.key}: there is an erasure {request.request_id!r} already: choose another id")

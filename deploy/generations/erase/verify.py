@@ -1,8 +1,11 @@
 """Checks a receipt against the servers."""
 
+from eunoe.deploy.clients.data_keys import open_key_store
+from eunoe.deploy.clients.key_checks import keys_not_destroyed
 from eunoe.deploy.generations.erase.places import count_places
 from eunoe.deploy.generations.erase.receipt import Receipt, read_receipt, subject_of
 from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.erasure import Count, Erasure, erased_parts
 from eunoe.schemas.errors import Refused
@@ -29,11 +32,14 @@ class Checked(Value):
 
     receipt: Receipt
     found: tuple[FoundAgain, ...]
+    keys_back: tuple[str, ...] = ()
+    """Ids of data keys that the receipt calls destroyed, and that the key store has, or does not know; the servers were
+    not looked at then."""
 
     @property
     def holds(self) -> bool:
         """Whether nothing of what was erased was found."""
-        return all(one.is_clean for one in self.found)
+        return all(one.is_clean for one in self.found) and not self.keys_back
 
     @property
     def lines(self) -> list[str]:
@@ -43,8 +49,15 @@ class Checked(Value):
             places = [f"{count.count} in {count.place}" for count in one.documents]
             places += [f"{one.stray_points} stray points"] if one.stray_points else []
             told.append(f"generation {one.generation}: {', '.join(places) or 'nothing found'}")
+        if self.receipt.keys:
+            back = f"{len(self.keys_back)} NOT DESTROYED: {', '.join(self.keys_back)}"
+            told.append(f"{len(self.receipt.keys)} data keys: {back if self.keys_back else 'all destroyed'}")
         told += [f"not covered: {one.place}: {one.why}; until {one.until}" for one in self.receipt.not_covered]
-        return told if self.holds else [*told, "FOUND AGAIN: run `eunoe erase replay`, or `eunoe repair CONVERSATION`"]
+        if self.keys_back:
+            told.append("the key store is another one, or an older copy: run `eunoe keys replay`, then look again")
+        if not all(one.is_clean for one in self.found):
+            told.append("FOUND AGAIN: run `eunoe erase replay`, or `eunoe repair CONVERSATION`")
+        return told
 
 
 async def verify_receipt(eraser: Eraser, text: bytes) -> Checked:
@@ -52,6 +65,9 @@ async def verify_receipt(eraser: Eraser, text: bytes) -> Checked:
     receipt = read_receipt(text, await eraser.ledger.secret())
     erasure = await _erasure_of(eraser, receipt)
     part = erased_parts(await eraser.ledger.erasures(erasure.key))[erasure.key]
+    keys_back = await _not_destroyed(eraser.settings, receipt)
+    if keys_back:  # a store that went back may lack keys, too, that what remains is sealed with
+        return Checked(receipt=receipt, found=(), keys_back=keys_back)
     found = []
     for settings in await eraser.generations():
         async with eraser.opened(settings, part) as (clients, _):
@@ -62,6 +78,14 @@ async def verify_receipt(eraser: Eraser, text: bytes) -> Checked:
             stray = sum(one.kind in (Disagreement.UNKNOWN, Disagreement.OTHER_TEXT) for one in findings)
             found.append(FoundAgain(generation=settings.names.generation, documents=documents, stray_points=stray))
     return Checked(receipt=receipt, found=tuple(found))
+
+
+async def _not_destroyed(settings: Settings, receipt: Receipt) -> tuple[str, ...]:
+    """The data keys of a receipt without a tombstone. Raises `Refused` where no key store is set, `Unavailable`."""
+    if not receipt.keys:
+        return ()
+    async with open_key_store(settings) as store:
+        return tuple(await keys_not_destroyed(store, [key.id for key in receipt.keys]))
 
 
 async def _erasure_of(eraser: Eraser, receipt: Receipt) -> Erasure:
