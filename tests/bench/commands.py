@@ -14,6 +14,7 @@ from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.errors import Refused
 from tests.bench.ask import AskTimes, bench_ask
+from tests.bench.erase import ErasePlan, bench_erase
 from tests.bench.growth import MARKS as SESSION_MARKS
 from tests.bench.growth import GrowthPlan, bench_growth, growth_plot
 from tests.bench.idle import IdlePlan, bench_idle
@@ -138,6 +139,22 @@ def growth(
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_growth(plan, read_settings(), bars))
     _finish("growth", asdict(plan), figures, reports, as_json=as_json, plot=growth_plot(figures))
+
+
+@app.command("erase")
+def erase(
+    sessions: Annotated[int, typer.Option(min=4, help="Sessions of the conversation.")] = 100,
+    turns: Annotated[int, typer.Option(min=1, help="Utterances of each session.")] = 10,
+    plain: Annotated[bool, typer.Option("--plain", help="Without a key store.")] = False,
+    seed: Seed = 1,
+    reports: Reports = REPORTS,
+    as_json: Json = False,
+) -> None:
+    """Measure erasures in one long conversation: an utterance, a session, all of it."""
+    plan = ErasePlan(sessions, turns, seed, sealed=not plain)
+    with ProgressBars(quiet=as_json) as bars:
+        figures = asyncio.run(bench_erase(plan, read_settings(), bars))
+    _finish("erase", asdict(plan), figures, reports, as_json=as_json)
 
 
 @app.command("reply")
