@@ -23,7 +23,7 @@ from tests.support.in_memory import HashEmbedder, ended, make_pipeline, utteranc
 
 MAX_BYTES = 40 << 20
 """The most that one cache of a function over texts may hold."""
-MAX_TEXT_CACHES = 128 << 20
+MAX_TEXT_CACHES = 100 << 20
 """The most that all of them may hold in one process; half of it where texts are of common length."""
 BY_COUNT = {
     "workers.link.cues._cached_stems": "words of at most 40 characters, with at most eight names",

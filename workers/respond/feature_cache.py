@@ -27,7 +27,7 @@ from eunoe.workers.text.names import without_names
 from eunoe.workers.text.passages import cut_passages
 
 TEXT_SHARE = 0.1
-"""Share of the vectors of texts of the cache's bytes; of 45 MB about 3,000 texts."""
+"""Share of the vectors of texts of the cache's bytes; of 28 MB about 2,000 texts."""
 _TERM_BYTES = 60
 """Of an occurrence of a term in a passage."""
 _OBJECT_BYTES = 400

@@ -81,7 +81,7 @@ def statements_of(number: int, line: Line, speakers: Collection[str], english: b
 
 
 @cached_by_length(
-    "statements", lambda text, speakers, english: len(text) + total_chars(speakers), 8, (400, 2_048), (70_000, 8)
+    "statements", lambda text, speakers, english: len(text) + total_chars(speakers), 8, (400, 1_024), (70_000, 4)
 )
 def _groups_of(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
     """The statements of a text, and whether it is English. Cached: two stages read a text at about the same time."""

@@ -125,7 +125,7 @@ def _stem(word: str) -> str:
     return _cached_stem(word) if len(word) <= _MAX_CACHED_CHARS else _read_stem(word)
 
 
-@cached_by_word("words", 200, 32_768)
+@cached_by_word("words", 200, 16_384)
 def _cached_stem(word: str) -> str:
     return _read_stem(word)
 

@@ -46,7 +46,7 @@ def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
 
 
 # a sentence is compared with many others
-@cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 8, (200, 4_096), (2_000, 64))
+@cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 8, (200, 2_048), (2_000, 32))
 def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
     said = without_brackets(_PARENTHESES.sub(_without_day, unquoted(text)))
     parts = (part for found in _PART.finditer(said) if (part := found.group().strip()))

@@ -125,7 +125,7 @@ def cached_by_sentence(function: Callable[[ParsedSentence], T]) -> Callable[[Par
     return read
 
 
-@cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 45, (200, 3_072), (2_000, 32))
+@cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 45, (200, 2_048), (2_000, 32))
 def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
     body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())
