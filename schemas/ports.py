@@ -277,11 +277,14 @@ class VectorIndex(Protocol):
         """Create missing collections; raises `Refused` where one was made with another embedder."""
         ...
 
-    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+    async def upsert(
+        self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
+    ) -> None:
         """Write points and wait until searches find them; one with a smaller ``seq`` than the stored one is ignored.
 
         So is one where the stored point, or what `fence_off` left there, demands a greater ``fence``. With ``mark`` the
-        points demand this one from later upserts.
+        points demand this one from later upserts. ``over``: id → the ``seq`` up to which the stored point may be
+        replaced, also by one with a smaller ``seq``.
         """
         ...
 

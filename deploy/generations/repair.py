@@ -212,7 +212,8 @@ class Repairer:
 
     async def _is_unanswered(self, request: ReplyRequested, blend: Ledger, held: set[int | None]) -> bool:
         # where blend's ledger itself was lost, only its held asks are known to be unanswered
-        on_the_way = 0 < blend.applied < (request.turn or 0)
+        sent = blend.applied if blend.outbox is None else blend.applied - 1
+        on_the_way = blend.applied > 0 and sent < (request.turn or 0)
         if request.request is None or (request.turn not in held and not on_the_way):
             return False
         ledger = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))

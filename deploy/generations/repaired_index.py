@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from eunoe.schemas.decisions import Collection, Ledger, Point
+from eunoe.schemas.decisions import Collection, Ledger
 from eunoe.schemas.ports import StateStore, VectorIndex
 from eunoe.workers.derive.index_audit import expected_entries
 from eunoe.workers.derive.pipeline import Derived
@@ -48,9 +48,9 @@ async def write_index(index: VectorIndex, derived: Derived, ledgers: Mapping[str
     removed = 0
     for collection, stage in _STAGE_OF.items():
         there = await index.seqs(collection, derived.key)
-        points = [_over(point, there) for point in derived.points if point.collection is collection]
+        points = [point for point in derived.points if point.collection is collection]
         ledger = ledgers[stage]
-        await index.upsert(points, ledger.lates, mark=late is not None)
+        await index.upsert(points, ledger.lates, mark=late is not None, over=there)
         known = {point.id for point in points}
         stale = {id_ for id_, seq in there.items() if id_ not in known and seq <= ledger.applied}
         if late is None:
@@ -59,8 +59,3 @@ async def write_index(index: VectorIndex, derived: Derived, ledgers: Mapping[str
             await index.fence_off(collection, sorted((stale | late.get(collection, set())) - known), ledger.lates)
         removed += len(stale)
     return removed
-
-
-def _over(point: Point, there: Mapping[str, int]) -> Point:
-    """The point with a sequence number that is not below that of the point it replaces."""
-    return point.model_copy(update={"seq": max(point.seq, there.get(point.id, 0))})

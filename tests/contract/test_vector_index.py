@@ -90,6 +90,14 @@ async def test_an_older_point_never_overwrites_a_newer(index: VectorIndex) -> No
     assert await index.search([by_vector(unit(0, 1))]) == [[Hit(uid(2), 1.0), Hit(uid(1), 0.0)]]
 
 
+async def test_a_point_of_a_smaller_number_overwrites_up_to_a_given_one(index: VectorIndex) -> None:
+    await index.upsert([point(1, seq=5), point(2, seq=6)])
+    await index.upsert([point(1, seq=3), point(2, seq=3)], over={uid(1): 5, uid(2): 5})
+    assert await index.seqs(SEGMENTS, KEY) == {uid(1): 3, uid(2): 6}
+    await index.upsert([point(1, seq=4)])
+    assert await index.seqs(SEGMENTS, KEY) == {uid(1): 4, uid(2): 6}
+
+
 async def test_the_same_and_a_newer_point_overwrite(index: VectorIndex) -> None:
     await index.upsert([point(1, unit(1), seq=3)])
     await index.upsert([point(1, unit(0, 1), seq=3)])

@@ -103,7 +103,10 @@ async def _add_run(row: Row, fault: Fault, trial: Trial, nursery: Nursery, refer
     outcome = await run_fault(fault, trial, nursery, seed)
     row.add(outcome, reference, trial.load, seed)
     told = "as undisturbed" if row.good else "[bold red]NOT as undisturbed[/]"
-    console.print(f"  {outcome.seconds:.0f} s, {told}; processes ended: {dict(outcome.ends) or 'none'}")
+    ends = dict(outcome.ends) or "none"
+    console.print(
+        f"  {outcome.seconds:.0f} s, {told}; processes ended: {ends}; model asked {outcome.model_calls} times"
+    )
     if not row.good:
         _tell(row)
 

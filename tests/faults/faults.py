@@ -16,11 +16,13 @@ from pathlib import Path
 
 from eunoe.deploy.local.servers import ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.identity import split_key
 from eunoe.workers.registry import STAGES
 from tests.faults.house import SESSION_TIMEOUT_S, House, Plan
+from tests.faults.load import Load
 from tests.faults.run import Fault
 from tests.faults.workers import Worker, start_apart
-from tests.support.command import until
+from tests.support.command import eunoe, until
 from tests.support.kafka.jars import fetch_jars, find_java
 from tests.support.model_server.faults import Fault as ModelFault
 from tests.support.model_server.faults import by_rate, no_faults
@@ -31,14 +33,14 @@ TERMINATED_S = 60.0
 """A worker that is told to stop has 30 s for it; the rest is for a machine with other work."""
 
 
-async def nothing(house: House, chance: random.Random) -> None:
+async def nothing(house: House, load: Load, chance: random.Random) -> None:
     """The undisturbed run."""
 
 
 # ---- worker processes
 
 
-async def kill_workers(house: House, chance: random.Random) -> None:
+async def kill_workers(house: House, load: Load, chance: random.Random) -> None:
     """SIGKILL to the process of each stage, twice, at random moments."""
     for _ in range(2):
         for stage in chance.sample(sorted(STAGES), len(STAGES)):
@@ -47,7 +49,7 @@ async def kill_workers(house: House, chance: random.Random) -> None:
         await asyncio.sleep(chance.uniform(2.0, 5.0))
 
 
-async def scale_workers(house: House, chance: random.Random) -> None:
+async def scale_workers(house: House, load: Load, chance: random.Random) -> None:
     """A second process of each stage joins; then the first or the second of each leaves, and joins again."""
     seconds = {stage: house.begin(stage) for stage in chance.sample(sorted(STAGES), len(STAGES))}
     await asyncio.gather(*(house.joined(worker) for worker in seconds.values()))
@@ -56,7 +58,7 @@ async def scale_workers(house: House, chance: random.Random) -> None:
         chance.choice([house.worker(stage), seconds[stage]]).send(signal.SIGTERM)
 
 
-async def terminate_workers(house: House, chance: random.Random) -> None:
+async def terminate_workers(house: House, load: Load, chance: random.Random) -> None:
     """SIGTERM to the process of each stage, at random moments: each finishes or gives back within its deadline."""
     ends = []
     for stage in chance.sample(sorted(STAGES), len(STAGES)):
@@ -77,7 +79,7 @@ async def _terminate(worker: Worker) -> None:
     assert not ill, f"{worker.stage} was told to stop and ended with {ill}"
 
 
-async def pause_workers(house: House, chance: random.Random) -> None:
+async def pause_workers(house: House, load: Load, chance: random.Random) -> None:
     """SIGSTOP for longer than the session timeout, while a second process takes over; then SIGCONT."""
     for stages in _halves(chance):
         seconds = [house.begin(stage) for stage in stages]
@@ -95,7 +97,7 @@ def _halves(chance: random.Random) -> Sequence[Sequence[str]]:
     return stages[: len(stages) // 2], stages[len(stages) // 2 :]
 
 
-async def jump_clocks(house: House, chance: random.Random) -> None:
+async def jump_clocks(house: House, load: Load, chance: random.Random) -> None:
     """A process of every other stage whose wall clock jumps by hours and days, forth and back."""
     clock = house.directory / "clock"
     clock.write_text("+0")
@@ -132,7 +134,7 @@ def _lacks_faketime() -> str | None:
 # ---- servers
 
 
-async def restart_redis(house: House, chance: random.Random) -> None:
+async def restart_redis(house: House, load: Load, chance: random.Random) -> None:
     """SIGKILL to Redis, twice; it comes back over its append-only file."""
     assert house.redis is not None
     for _ in range(2):
@@ -140,7 +142,7 @@ async def restart_redis(house: House, chance: random.Random) -> None:
         await _crash(house.redis, chance)
 
 
-async def lose_redis_nodes(house: House, chance: random.Random) -> None:
+async def lose_redis_nodes(house: House, load: Load, chance: random.Random) -> None:
     """SIGKILL to each node of a cluster, one after the other; each comes back over its append-only file."""
     assert house.cluster is not None
     for node in chance.sample(house.cluster.nodes, len(house.cluster.nodes)):
@@ -150,7 +152,7 @@ async def lose_redis_nodes(house: House, chance: random.Random) -> None:
         await asyncio.to_thread(node.start)
 
 
-async def roll_back_redis(house: House, chance: random.Random) -> None:
+async def roll_back_redis(house: House, load: Load, chance: random.Random) -> None:
     """Redis ends and comes back over an older copy of its files, twice, while the workers live."""
     assert house.redis is not None
     for _ in range(2):
@@ -164,7 +166,7 @@ async def roll_back_redis(house: House, chance: random.Random) -> None:
         await house.redis.start()
 
 
-async def roll_back_redis_nodes(house: House, chance: random.Random) -> None:
+async def roll_back_redis_nodes(house: House, load: Load, chance: random.Random) -> None:
     """Each node of a cluster, one after the other, ends and comes back over an older copy of its files."""
     assert house.cluster is not None
     for node in chance.sample(house.cluster.nodes, len(house.cluster.nodes)):
@@ -186,7 +188,7 @@ def _older_files(directory: Path) -> Iterator[None]:
     copied.rename(directory)
 
 
-async def fail_over_redis(house: House, chance: random.Random) -> None:
+async def fail_over_redis(house: House, load: Load, chance: random.Random) -> None:
     """A replica falls behind for seconds, then the master ends and the sentinel promotes the replica as it is."""
     sentinel = house.sentinel
     assert sentinel is not None
@@ -202,7 +204,7 @@ async def fail_over_redis(house: House, chance: random.Random) -> None:
     await until(moved, 60, lambda: "the sentinel does not promote the replica")
 
 
-async def restart_qdrant(house: House, chance: random.Random) -> None:
+async def restart_qdrant(house: House, load: Load, chance: random.Random) -> None:
     """SIGKILL to Qdrant, twice."""
     for _ in range(2):
         await asyncio.sleep(chance.uniform(1.0, 4.0))
@@ -217,7 +219,7 @@ async def _crash(server: ServerProcess, chance: random.Random) -> None:
     await server.start()
 
 
-async def lose_sight_of_redis(house: House, chance: random.Random) -> None:
+async def lose_sight_of_redis(house: House, load: Load, chance: random.Random) -> None:
     """Redis takes connections and answers nothing for twenty seconds."""
     assert house.redis is not None
     await asyncio.sleep(chance.uniform(1.0, 3.0))
@@ -235,7 +237,7 @@ async def _stopped(server: ServerProcess) -> AsyncIterator[None]:
         os.kill(server.pid, signal.SIGCONT)
 
 
-async def fill_disk(house: House, chance: random.Random) -> None:
+async def fill_disk(house: House, load: Load, chance: random.Random) -> None:
     """The disk under Redis is full: it may write nothing more and ends; later it comes back over what it has."""
     await asyncio.sleep(chance.uniform(1.0, 3.0))
     server = house.redis
@@ -253,7 +255,7 @@ async def fill_disk(house: House, chance: random.Random) -> None:
     await server.start()
 
 
-async def restart_broker(house: House, chance: random.Random) -> None:
+async def restart_broker(house: House, load: Load, chance: random.Random) -> None:
     """SIGKILL to the only broker; it comes back over its log."""
     assert house.kafka is not None
     await asyncio.sleep(chance.uniform(2.0, 4.0))
@@ -262,7 +264,7 @@ async def restart_broker(house: House, chance: random.Random) -> None:
     await house.kafka.restart(1)
 
 
-async def lose_a_broker(house: House, chance: random.Random) -> None:
+async def lose_a_broker(house: House, load: Load, chance: random.Random) -> None:
     """SIGKILL to one of three brokers; it comes back after the others have gone on without it."""
     assert house.kafka is not None
     await asyncio.sleep(chance.uniform(2.0, 4.0))
@@ -287,12 +289,12 @@ _STORMS = ({ModelFault.TOO_MANY: 0.9}, {ModelFault.ERROR: 0.6}, {ModelFault.DROP
 _HANGING = {ModelFault.HANG: 0.2}
 
 
-async def storm_model(house: House, chance: random.Random) -> None:
+async def storm_model(house: House, load: Load, chance: random.Random) -> None:
     """One storm after the other: 429s, 500s, cut connections."""
     await _storm(house, chance, _STORMS)
 
 
-async def storm_and_hang_model(house: House, chance: random.Random) -> None:
+async def storm_and_hang_model(house: House, load: Load, chance: random.Random) -> None:
     """The same, and answers that come too late: the time limits of questions decide what is asked again, or offline."""
     await _storm(house, chance, (*_STORMS, _HANGING))
 
@@ -307,15 +309,49 @@ async def _storm(house: House, chance: random.Random, storms: Sequence[Mapping[M
         house.model.settings = replace(quiet, faults=no_faults)
 
 
+# ---- erasures
+
+
+async def erase_parts(house: House, load: Load, chance: random.Random) -> None:
+    """An utterance or a session of every tenth conversation is erased while more is said and workers are killed."""
+    killing = asyncio.create_task(kill_workers(house, load, chance))
+    keys = sorted(load.sessions)[1:]  # the first one's broken records stay
+    try:
+        for place, key in enumerate(chance.sample(keys, len(load.sessions) // 10)):
+            session = sorted(load.said_in(key, "s0"))
+            ids = session[:1] if place % 2 else session
+            await _erase(house, key, [f"--utterance={id_}" for id_ in ids])
+            house.erased[key] = set(ids)
+    finally:
+        await killing
+
+
+async def _erase(house: House, key: str, words: Sequence[str]) -> None:
+    """Erase as soon as intake has handled what is to go."""
+    tenant, name = split_key(key)
+    told = ""
+
+    async def erased() -> bool:
+        nonlocal told
+        result = await eunoe(
+            "erase", "run", "--tenant", tenant, *words, name, cwd=house.directory, timeout_s=120, **house.variables
+        )
+        told = result.err
+        assert result.code in (0, 2), f"eunoe erase {key} ended with {result.code}: {told}"
+        return result.code == 0
+
+    await until(erased, 240, lambda: f"{key} is not erased: {told}")
+
+
 # ---- all together
 
 
-async def anything(house: House, chance: random.Random) -> None:
+async def anything(house: House, load: Load, chance: random.Random) -> None:
     """Three faults that need nothing special, one after the other."""
     kinds = [kill_workers, terminate_workers, restart_redis, restart_qdrant, storm_model, lose_sight_of_redis]
     for act in chance.sample(kinds, 3):
         with contextlib.suppress(ProcessLookupError):
-            await act(house, chance)
+            await act(house, load, chance)
 
 
 IMPATIENT = {
@@ -354,6 +390,7 @@ FAULTS: dict[str, Fault] = {
             Plan(answers=PromptAnswers(malformed=0.2), variables=IMPATIENT),
             rebuilt=True,
         ),
+        Fault("erase", erase_parts, Plan(sealed=True), erases=True),
         Fault("broker-restart", restart_broker, Plan(brokers=1), _lacks_kafka),
         Fault("broker-loss", lose_a_broker, Plan(brokers=3), _lacks_kafka),
     )

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.schemas.decisions import Scope
@@ -19,6 +20,8 @@ from eunoe.streams.codec import decode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
+from eunoe.streams.sealed_letters import CONTENT_HEADER, opened_letters
+from eunoe.streams.sealed_records import open_record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
@@ -98,11 +101,14 @@ async def examine(house: House, load: Load, *, goes_back: bool = False) -> Findi
             findings.states[state.digest.key] = state
             findings.digests[state.digest.key] = state.digest.sha256
     judge_states(findings, load)
+    judge_erased(findings, house.erased)
     await _judge_replies(house, load, findings, once=not goes_back)
     await _judge_letters(house, load, findings, held=goes_back)
-    for topic in _INTERNAL:
-        records = [record async for record in read_all(house.settings.kafka_settings, house.settings.names, topic)]
-        judge_topic(topic, records, findings)
+    async with open_data_keys(house.settings) as keys_:
+        for topic in _INTERNAL:
+            stored = read_all(house.settings.kafka_settings, house.settings.names, topic)
+            opened = [await open_record(record, keys_) async for record in stored]
+            judge_topic(topic, filter(None, opened), findings)
     return findings
 
 
@@ -124,6 +130,29 @@ def judge_states(findings: Findings, load: Load) -> None:
         findings.duplicated += [f"{key}: utterance {id_} is in {n} segments" for id_, n in found.items() if n > 1]
         findings.lost += [f"{key}: {found.kind} {found.collection} {found.id}" for found in state.findings]
         findings.lost += [f"{key}: {part.stage}: {part.why}" for part in state.unfinished]
+
+
+def judge_erased(findings: Findings, erased: Mapping[str, Set[str]]) -> None:
+    """Nothing that is remembered rests on what was erased. ``erased``: conversation key → ids."""
+    for key, ids in erased.items():
+        state = findings.states.get(key)
+        named = Counter(_named(None if state is None else state.digest.state))
+        findings.lost += [f"{key}: the erased utterance {id_} is named {named[id_]} times" for id_ in ids & set(named)]
+
+
+def _named(value: object) -> Iterator[str]:
+    """The ids of utterances anywhere in a state."""
+    if isinstance(value, Mapping):
+        ids = (value.get("utterance_id"), *_listed(value.get("utterance_ids")))
+        yield from (id_ for id_ in ids if isinstance(id_, str))
+        for part in value.values():
+            yield from _named(part)
+    for part in _listed(value):
+        yield from _named(part)
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _table(state: ConversationState, stage: str, table: str) -> Mapping[str, dict[str, list[dict[str, str]]]]:
@@ -161,9 +190,12 @@ def _count_copies(findings: Findings, what: str, values: Sequence[bytes]) -> Non
 
 async def _judge_letters(house: House, load: Load, findings: Findings, *, held: bool) -> None:
     found: Counter[tuple[Letter, int, int]] = Counter()
-    async for record in read_all(house.settings.kafka_settings, house.settings.names, Topic.DEAD_LETTERS):
-        letter, _ = read_dead_letter(record)
-        found[(letter.stage, letter.reason.value, letter.sha256), letter.partition, letter.offset] += 1
+    async with open_data_keys(house.settings) as keys:
+        stored = read_all(house.settings.kafka_settings, house.settings.names, Topic.DEAD_LETTERS)
+        async for record in opened_letters(stored, keys):
+            letter, _ = read_dead_letter(record)
+            digest = record.headers.get(CONTENT_HEADER, letter.sha256.encode()).decode()
+            found[(letter.stage, letter.reason.value, digest), letter.partition, letter.offset] += 1
     findings.redelivered += sum(found.values()) - len(found)
     wanted = {letter for bad in load.bad for letter in bad.letters}
     there = {letter for letter, _, _ in found if not held or letter[1] != DeadLetterReason.HELD}

@@ -1,18 +1,21 @@
 """A house under fault: its servers, its model, a process for every stage, and what can be done to them."""
 
 import asyncio
+from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.shared import open_publisher, open_store, store_keys
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.servers import Server, ServerProcess, qdrant, tansu, valkey
-from eunoe.deploy.settings import Language, Settings
+from eunoe.deploy.settings import KeySettings, Language, Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.publisher import KafkaPublisher
@@ -59,6 +62,8 @@ class Plan:
     """True: three nodes of a Redis Cluster in the place of the one Redis."""
     sentinel: bool = False
     """True: a Redis with a replica behind a sentinel."""
+    sealed: bool = False
+    """True: a key store, and a ledger of erasures."""
 
     @property
     def broker(self) -> str:
@@ -84,6 +89,8 @@ class House:
     kafka: KafkaCluster | None
     store: RedisStore
     workers: list[Worker] = field(default_factory=list)
+    erased: dict[str, set[str]] = field(default_factory=dict)
+    """Conversation key → the ids of what was erased in it."""
     _publisher: KafkaPublisher | None = None
 
     def worker(self, stage: str) -> Worker:
@@ -165,6 +172,7 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
         bootstrap = f"{HOST}:{broker.server.port}" if broker else kafka.bootstrap if kafka else ""
         redis_url = f"redis://{HOST}:{redis.server.port}/0" if redis else several.url if several else ""
         settings = _settings(bootstrap, redis_url, index, name, kafka=kafka)
+        settings = _with_keys(settings, directory) if plan.sealed else settings
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
         store = await closing.enter_async_context(open_store(settings))
         variables = {**environment(settings), **OWN, "EUNOE_PREFIX": name, "EUNOE_PARTITIONS": str(PARTITIONS)}
@@ -198,6 +206,11 @@ def durable(server: Server) -> Server:
     """A Valkey that has each write on disk before it answers; a full disk shows as an error, not as a signal."""
     words = ["always" if word == "everysec" else word for word in server.command]
     return replace(server, command=("/bin/sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", *words))
+
+
+def _with_keys(settings: Settings, directory: Path) -> Settings:
+    keys = KeySettings(store=SecretStr(str(directory / "keys.sqlite")), kek=SecretStr(b64encode(bytes(32)).decode()))
+    return settings.model_copy(update={"keys": keys, "erasures": SecretStr(str(directory / "erasures.sqlite"))})
 
 
 def _settings(

@@ -2,12 +2,12 @@
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, SessionEnded, Utterance
-from eunoe.streams.codec import encode
+from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
@@ -75,6 +75,17 @@ class Load:
     requests: frozenset[tuple[str, str]]
     """(conversation key, request id): each is answered once."""
     bad: tuple[Bad, ...]
+
+    def said_in(self, key: str, session: str) -> frozenset[str]:
+        """The ids of what stands in the segments of a session, by the client's id of it."""
+        own = (message.value for wave in self.waves for message in wave if message.key == key.encode())
+        events = [decode(value) for value in own if not any(value == bad.message.value for bad in self.bad)]
+        said = (event for event in events if isinstance(event, Utterance) and event.session_id == session)
+        return self.utterances[key] & {event.utterance_id for event in said}
+
+    def without(self, erased: Mapping[str, Set[str]]) -> "Load":
+        """The same load, of which these utterances are not expected any more. ``erased``: conversation key → ids."""
+        return replace(self, utterances={key: ids - erased.get(key, set()) for key, ids in self.utterances.items()})
 
     @property
     def records(self) -> int:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from tests.faults.rebuilding import rebuild
 from tests.faults.workers import EXPECTED, Nursery
 from tests.support.command import until
 
-Act = Callable[[House, random.Random], Awaitable[None]]
-"""What a fault does to a house that works."""
+Act = Callable[[House, Load, random.Random], Awaitable[None]]
+"""What a fault does to a house that works off a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Fault:
     """True: time decides what is remembered; it is compared with a rebuild, not with the undisturbed run."""
     goes_back: bool = False
     """True: Redis loses what it acknowledged. That must be noticed; asks may be answered again, in other words."""
+    erases: bool = False
+    """True: some is erased. All of it is compared with a rebuild, the rest with the undisturbed run, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,10 @@ class Outcome:
     logs: Path | None = None
     rebuilt: Findings | None = None
     """What a rebuild made of the same log."""
+    erased: frozenset[str] = frozenset()
+    """The keys of conversations of which a part was erased."""
+    model_calls: int = 0
+    """How often the model was asked."""
 
 
 async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> Outcome:
@@ -88,9 +94,10 @@ async def run_fault(fault: Fault, trial: Trial, nursery: Nursery, seed: int) -> 
         name = f"f{secrets.token_hex(4)}"
         async with open_house(plan, directory / "house", name, nursery) as house:
             await _live_through(house, fault, trial, random.Random(f"{fault.name} {seed}"), outcome)
-            if fault.rebuilt:
-                outcome.rebuilt = await rebuild(house, outcome.faults)
-            await _judge(house, trial.load, outcome, fault)
+            outcome.erased, outcome.model_calls = frozenset(house.erased), house.model.stats["chat"]
+            if fault.rebuilt or fault.erases:
+                outcome.rebuilt = await rebuild(house, outcome.faults, by_time=fault.rebuilt)
+            await _judge(house, trial.load.without(house.erased), outcome, fault)
     except (AssertionError, EunoeError, TimeoutError) as broken:
         outcome.faults.append(f"the house did not hold: {type(broken).__name__}: {broken}")
     finally:
@@ -120,7 +127,7 @@ def _notices(house: House) -> int:
 async def _live_through(house: House, fault: Fault, trial: Trial, chance: random.Random, outcome: Outcome) -> None:
     load = trial.load
     producing = asyncio.create_task(_produce(house, load, trial.pause_s))
-    acting = asyncio.ensure_future(fault.act(house, chance))
+    acting = asyncio.ensure_future(fault.act(house, load, chance))
     try:
         await asyncio.gather(producing, acting)
         finish = Finish(house, load)
@@ -148,9 +155,9 @@ def _judge_exits(house: House, outcome: Outcome) -> None:
                 outcome.faults.append(f"{worker.stage} ended {times} times with code {code}: {' | '.join(last)}")
 
 
-def differences(reference: Findings, found: Findings) -> list[str]:
-    """The conversations whose digests differ, each with the first place where it does."""
-    keys = {*reference.digests, *found.digests}
+def differences(reference: Findings, found: Findings, but: Set[str] = frozenset()) -> list[str]:
+    """The conversations whose digests differ, each with the first place where it does; ``but``: those left out."""
+    keys = {*reference.digests, *found.digests} - but
     differing = sorted(key for key in keys if reference.digests.get(key) != found.digests.get(key))
     return [f"{key}: {_first_difference(_state(reference, key), _state(found, key))}" for key in differing]
 

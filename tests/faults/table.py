@@ -27,6 +27,9 @@ class Row:
     in_order: bool = True
     letters_exact: bool = True
     digest_equal: bool = True
+    erased: int = 0
+    """Conversations of which a part was erased."""
+    model_calls: int = 0
     seconds: float = 0.0
     seeds: list[int] = field(default_factory=list)
     not_run: str | None = None
@@ -42,6 +45,8 @@ class Row:
         """Count one more run."""
         found = outcome.findings
         differing = differences(outcome.rebuilt or reference.findings, found)
+        if outcome.erased:
+            differing += differences(reference.findings, found, outcome.erased)
         self.runs += 1
         self.events += load.records
         self.ends += outcome.ends
@@ -51,6 +56,8 @@ class Row:
         self.in_order &= not found.disorder
         self.letters_exact &= not found.letters
         self.digest_equal &= not differing
+        self.erased += len(outcome.erased)
+        self.model_calls += outcome.model_calls
         self.seconds += outcome.seconds
         self.seeds.append(seed)
         parts = (outcome.faults, found.lost, found.duplicated, found.disorder, found.letters)
@@ -62,7 +69,7 @@ class Row:
     @property
     def document(self) -> dict[str, Any]:
         """For scripts."""
-        return {**asdict(self), "good": self.good, "seconds": round(self.seconds, 1)}
+        return {**asdict(self), "ends": dict(self.ends), "good": self.good, "seconds": round(self.seconds, 1)}
 
 
 _WORDS = ("fault", "broker")

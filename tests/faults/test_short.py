@@ -1,4 +1,4 @@
-"""A short fault run: a few conversations, two faults; `make test-faults` runs all of them with two hundred."""
+"""A short fault run: a few conversations, three faults; `make test-faults` runs all of them with two hundred."""
 
 import signal
 
@@ -24,11 +24,12 @@ async def test_what_is_remembered_under_faults_is_what_is_remembered_without() -
     async with Nursery() as other, Nursery() as nursery:
         reference = await run_fault(REFERENCE, TRIAL, other, TRIAL.seed)
         outcomes = {"none": reference}
-        for name in ("kill9", "redis-restart"):
+        for name in ("kill9", "redis-restart", "erase"):
             outcomes[name] = await run_fault(FAULTS[name], TRIAL, nursery, TRIAL.seed)
     rows = [_row(name, outcome, reference) for name, outcome in outcomes.items()]
     assert [(row.fault, row.told) for row in rows if not row.good] == []
     assert len(reference.findings.digests) == TRIAL.size.conversations
+    assert len(outcomes["erase"].erased) == 1
     assert outcomes["kill9"].ends[-signal.SIGKILL] >= 9, "each stage was killed"
 
 

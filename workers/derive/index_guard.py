@@ -156,9 +156,11 @@ class GuardedIndex:
         """Create missing collections; raises `Refused` where one was made with another embedder."""
         await self.index.prepare(embedder, dimensions)
 
-    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+    async def upsert(
+        self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
+    ) -> None:
         """Write points and wait until searches find them."""
-        await self.index.upsert(points, fence, mark=mark)
+        await self.index.upsert(points, fence, mark=mark, over=over)
 
     async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
         """Remove points, and refuse late upserts of them."""

@@ -260,12 +260,15 @@ class MemoryIndex:
         if self._made_by != (embedder, dimensions):
             raise Refused(f"the index was made with {self._made_by}, not with {(embedder, dimensions)}: rebuild it")
 
-    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+    async def upsert(
+        self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
+    ) -> None:
         """Write points; one with a smaller ``seq`` or ``fence`` than the stored one is ignored."""
         for point in points:
             self._check_length(point)
             there, place = self._points[point.collection].get(point.id), (point.collection, point.id)
-            if (there is None or there.seq <= point.seq) and self._fences.get(place, 0) <= fence:
+            most = max(point.seq, (over or {}).get(point.id, 0))
+            if (there is None or there.seq <= most) and self._fences.get(place, 0) <= fence:
                 self._points[point.collection][point.id] = point
                 self._fences[place] = fence if mark else 0
 

@@ -85,11 +85,13 @@ class QdrantIndex:
                     found[name] = str(metadata.get(_IDENTITY, ""))
         return found
 
-    async def upsert(self, points: Sequence[Point], fence: int = 0, *, mark: bool = False) -> None:
+    async def upsert(
+        self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
+    ) -> None:
         """Write points and wait; one with a smaller ``seq`` or ``fence`` than the stored one demands is ignored."""
         groups: defaultdict[tuple[int, Collection], dict[str, Point]] = defaultdict(dict)
         for point in points:
-            groups[point.seq, point.collection][point.id] = point
+            groups[max(point.seq, (over or {}).get(point.id, 0)), point.collection][point.id] = point
         for (seq, collection), group in sorted(groups.items()):
             await self._write(collection, list(group.values()), Over(seq, fence, mark))
 

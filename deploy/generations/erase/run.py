@@ -16,6 +16,7 @@ from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.generations.erase.data_keys import KeyChange, keys_in_use
 from eunoe.deploy.generations.erase.files import rewrite_files
+from eunoe.deploy.generations.erase.in_flight import answered_or_late
 from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
 from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
@@ -73,7 +74,7 @@ class Eraser:
         part = ErasedPart.of(before)
         async with self.opened(self.settings) as (clients, repairer):
             there = await self._read(clients, repairer, request.key, part)
-            erasure = erasure_of(request, there, secrets.token_hex(16))
+            erasure = await self._entry(request, there)
             after = ErasedPart.of([*before, erasure])
             assert after is not None
             counts = await count_places(clients, after, whole=erasure.numbers is not None)
@@ -82,12 +83,23 @@ class Eraser:
             )
             return erasure.model_copy(update={"before": (*counts, *([letters] if letters.count else []))})
 
+    async def _entry(self, request: ErasureRequest, there: Conversation) -> Erasure:
+        try:
+            return erasure_of(request, there, secrets.token_hex(16))
+        except Refused as fault:
+            if any(one.key == request.key for one in await self.unfinished()):
+                raise Refused(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
+            raise
+
     async def begin(self, request: ErasureRequest) -> Erasure:
         """Put the erasure into the ledger: from here on no reader of the log brings it back. Raises as `plan` does."""
         planned = await self.plan(request)
         erasure = planned.model_copy(update={"keys": await keys_in_use(self.settings, request.key)})
         await self.ledger.begin(erasure)
-        await self.generations()
+        try:
+            await self.generations()  # one that is being made since may have read the ledger before
+        except NotNow as fault:
+            raise NotNow(f"{fault}; it has begun now: whoever reads the log leaves it out") from None
         return erasure
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
@@ -100,6 +112,8 @@ class Eraser:
             for one in work:
                 await one.change.begin()
                 remains.append(await one.erase(self.report))
+            if erasure.keys:  # asks on their way are sealed with them; of those that stay, none should be lost
+                await answered_or_late(work[-1].settings, erasure.key, work[-1].change.partitions)
             destroyed = await work[-1].change.finish()
             for one in work:
                 if one.settings.generation == self.settings.generation:

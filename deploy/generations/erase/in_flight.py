@@ -1,0 +1,31 @@
+"""Waits for the asks that are on their way to the responder, before the key that they are sealed with is destroyed."""
+
+import asyncio
+from typing import Final
+
+from eunoe.deploy.settings import Settings
+from eunoe.streams.admin import ends_now, lag
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
+from eunoe.workers.respond.stage import NAME as RESPOND
+
+WAIT_S: Final = 20.0
+"""Seconds after which the asks that are left stay unanswered: an erasure waits for no responder that is down."""
+_LOOK_S: Final = 0.2
+
+
+async def answered_or_late(settings: Settings, key: str, partitions: int) -> bool:
+    """Wait until the responder has handled all that was sent to it about a conversation before this call.
+
+    Returns `False` where it took longer than `WAIT_S`. Raises `Unavailable`.
+    """
+    kafka, names, own = settings.kafka_settings, settings.names, partition_of(key.encode(), partitions)
+    ends = await ends_now(kafka, names, [Topic.REPLY_CONTEXTS])
+    until = {place: end if place.partition == own else 0 for place, end in ends.items()}
+    try:
+        async with asyncio.timeout(WAIT_S):
+            while any((await lag(kafka, names, {RESPOND: [Topic.REPLY_CONTEXTS]}, until)).values()):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""Erasures while generations are made and promoted: refused in one line, or done in all of them."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from eunoe.deploy.clients.shared import open_redis
+from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from tests.broker.test_erase import digest, request, sessions, told
+from tests.support import command
+from tests.support.pipeline import Pipeline, sealed_pipeline
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
+
+MADE = Generation(name="v2", state=GenerationState.BUILDING, made_at=datetime(2026, 1, 1, tzinfo=UTC), source="v1")
+
+
+async def test_while_a_generation_is_made_no_erasure_begins(pipeline: Pipeline) -> None:
+    sealed = sealed_pipeline(pipeline)
+    ledger = SqliteErasures(sealed.cwd / "ledger.sqlite")
+    async with sealed.up(), open_redis(sealed.settings) as redis:
+        await sealed.produce(*sessions("mine"))
+        await sealed.remembered(2, "mine")
+        book = RedisGenerations(redis, sealed.settings.prefix)
+        for state in (GenerationState.BUILDING, GenerationState.MOVING, GenerationState.PARTIAL):
+            await book.write(MADE.model_copy(update={"state": state}))
+            refused = await sealed.eunoe("erase", "mine", "--utterance", "u0")
+            assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+            assert "generation v2" in refused.err
+        assert await ledger.erasures() == []
+        await ledger.request(request("mine", "u0"))
+        waiting = await sealed.eunoe("erase", "serve", "--once")
+        assert (waiting.code, await ledger.erasures(), await ledger.refusals()) == (2, [], [])
+        assert any("Zanzibar" in text for text in await told(sealed.settings, "mine"))
+        await book.forget("v2")
+        done = await sealed.eunoe("erase", "serve", "--once")
+        assert done.code == 0, done.err
+        assert not any("Zanzibar" in text for text in await told(sealed.settings, "mine"))
+
+
+async def test_an_erasure_beside_a_rebuild_and_a_promotion_reaches_all_generations(pipeline: Pipeline) -> None:
+    sealed = sealed_pipeline(pipeline)
+    async with sealed.up():
+        await sealed.produce(*sessions("mine"), *sessions("other"))
+        for name in ("mine", "other"):
+            await sealed.remembered(2, name)
+        untouched = (await digest(sealed.settings, "other")).sha256
+        rebuilding = asyncio.create_task(sealed.eunoe("rebuild", "--into", "v2"))
+        await erased(sealed, "u0")
+        built = await rebuilding
+        assert built.code == 0, built.err
+        promoting = asyncio.create_task(sealed.eunoe("promote", "v2"))
+        await erased(sealed, "u2")
+        promoted = await promoting
+        assert promoted.code == 0, promoted.err
+        for generation in ("v1", "v2"):
+            own = sealed.settings.model_copy(update={"generation": generation})
+            texts = await told(own, "mine")
+            assert texts
+            assert not any(word in text for text in texts for word in ("Zanzibar", "boat"))
+            assert (await digest(own, "other")).sha256 == untouched
+
+
+async def erased(pipeline: Pipeline, utterance_id: str) -> None:
+    """Erase, again and again while that is refused because a generation is being made."""
+    last = command.Finished(0, "", "")
+
+    async def done() -> bool:
+        nonlocal last
+        begun = "begun" in last.err
+        words = ("erase", "replay") if begun else ("erase", "mine", "--utterance", utterance_id)
+        last = await pipeline.eunoe(*words)
+        assert last.code in (0, 2), last.err
+        return last.code == 0
+
+    await command.until(done, 120, lambda: last.err)
