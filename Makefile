@@ -138,6 +138,7 @@ test-kafka-brief: install  ## of these the suites that are about the broker itse
 	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker/test_client.py \
 		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_bystanders.py tests/clients \
 		tests/broker/test_secured_servers.py::test_kafka_with_sasl_and_tls_serves_the_pipeline \
+		tests/broker/test_erased_bytes_kafka.py \
 		--deselect tests/broker/test_bystanders.py::test_bystanders_notice_no_hostile_input $(ARGS)
 
 .PHONY: test-faults

@@ -274,6 +274,7 @@ def _properties(node: _Node, nodes: Sequence[_Node], security: KafkaSecurity | N
         "num.network.threads": 2,
         "num.io.threads": 4,
         "log.cleaner.dedupe.buffer.size": 16_777_216,
+        "log.retention.check.interval.ms": 2_000,
     }
     if security is not None:
         settings |= _secured(node, security)
