@@ -65,11 +65,11 @@ async def test_an_erasure_beside_a_rebuild_and_a_promotion_reaches_all_generatio
 
 async def erased(pipeline: Pipeline, utterance_id: str) -> None:
     """Erase, again and again while that is refused because a generation is being made."""
-    last = command.Finished(0, "", "")
+    last, begun = command.Finished(0, "", ""), False
 
     async def done() -> bool:
-        nonlocal last
-        begun = "begun" in last.err
+        nonlocal last, begun
+        begun = begun or "it has begun now" in last.err
         words = ("erase", "replay") if begun else ("erase", "mine", "--utterance", utterance_id)
         last = await pipeline.eunoe(*words)
         assert last.code in (0, 2), last.err
