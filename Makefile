@@ -39,6 +39,10 @@ bench-ask: install  ## measure the round trip of 50 asks on the embedded servers
 bench-idle: install  ## measure `eunoe up` without traffic: processor time and memory by process, asks after a silence
 	$(BIN)/python -m tests.bench idle $(ARGS)
 
+.PHONY: bench-memory
+bench-memory: install  ## measure the bytes in Redis of one growing conversation, per session, by stage and table
+	$(BIN)/python -m tests.bench memory $(ARGS)
+
 .PHONY: bench-soak
 bench-soak: install  ## mixed traffic on a system of its own, judged: asks, freshness, lag, memory (ARGS="--minutes 5 --rate 2")
 	$(BIN)/eunoe bench soak --report reports $(ARGS)

@@ -19,6 +19,8 @@ from tests.bench.growth import MARKS as SESSION_MARKS
 from tests.bench.growth import GrowthPlan, bench_growth, growth_plot
 from tests.bench.idle import IdlePlan, bench_idle
 from tests.bench.load import LoadPlan, Talk
+from tests.bench.memory import MARKS as HELD_MARKS
+from tests.bench.memory import MemoryPlan, bench_memory, memory_plot
 from tests.bench.pipeline import PipelinePlan, bench_pipeline
 from tests.bench.reply import MARKS as MEMORY_MARKS
 from tests.bench.reply import ReplyBenchOptions, bench_reply, reply_plot
@@ -155,6 +157,23 @@ def erase(
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_erase(plan, read_settings(), bars))
     _finish("erase", asdict(plan), figures, reports, as_json=as_json)
+
+
+@app.command("memory")
+def memory(
+    marks: Annotated[
+        str, typer.Option(help="Numbers of sessions after which the bytes are read, separated by commas.")
+    ] = _joined(HELD_MARKS),
+    turns: Annotated[int, typer.Option(min=1, help="Utterances of each session.")] = 10,
+    seed: Seed = 1,
+    reports: Reports = REPORTS,
+    as_json: Json = False,
+) -> None:
+    """Measure the bytes in Redis of one growing conversation, per session, by stage and table."""
+    plan = MemoryPlan(_numbers(marks), turns, seed)
+    with ProgressBars(quiet=as_json) as bars:
+        figures = asyncio.run(bench_memory(plan, read_settings(), bars))
+    _finish("memory", asdict(plan), figures, reports, as_json=as_json, plot=memory_plot(figures))
 
 
 @app.command("reply")
