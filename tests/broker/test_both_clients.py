@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Strategy, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.client import Connection, MemoryClient
@@ -70,6 +72,7 @@ async def way(request: pytest.FixtureRequest, servers: SessionServers, tmp_path:
     if request.param == "kafka":
         yield Way(own.kafka_settings, own.names, None)
         return
+    own = own.model_copy(update={"erasures": SecretStr(str(tmp_path / "erasures.sqlite"))})
     async with served(own, tmp_path) as gateway:
         yield Way(own.kafka_settings, own.names, gateway)
 
@@ -81,7 +84,6 @@ async def test_what_is_said_is_in_the_log_in_its_order(way):
             await memory.utter("안녕하세요 👋", speaker="지민", at=at, session_id="s1"),
             await memory.utter("hi", speaker="Ann", utterance_id="u2"),
             await memory.end_session("s1"),
-            await memory.erase(["u2"]),
         ]
     records = await way.records()
     assert [decode(record.value) for record in records] == sent
@@ -90,8 +92,19 @@ async def test_what_is_said_is_in_the_log_in_its_order(way):
     assert isinstance(sent[0], Utterance)
     assert (sent[0].at, sent[0].session_id, sent[1].utterance_id) == (at, "s1", "u2")
     assert isinstance(sent[2], SessionEnded)
-    assert isinstance(sent[3], Erase)
     assert records[0].appended.year > 2020, "the record's time is the log's, not that of the utterance"
+
+
+async def test_an_erasure_is_recorded_by_kafka_and_looked_at_by_the_gateway(way):
+    async with way.client() as memory:
+        if way.gateway is None:
+            sent = await memory.erase(["u2"])
+            assert isinstance(sent, Erase)
+            assert await way.events() == [sent]
+            return
+        with pytest.raises(Refused, match="no such conversation"):
+            await memory.erase(["u2"])
+    assert await way.events() == []
 
 
 async def test_a_reply_comes_back_and_is_uttered(way):
