@@ -44,6 +44,8 @@ class WordLlamaEmbedder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        # its words are whole texts, which seldom come again: 10,000 of them would take 33 MB
+        self._tokenizer.model._resize_cache(0)  # noqa: SLF001 - there is no other way
         self._table = _map_table(folder / "weights" / "l2_supercat_256.safetensors")
         self._name = f"wordllama-{version('wordllama')}-l2_supercat"
         self._batcher: Batcher[NDArray[np.float32]] = Batcher(lambda texts: list(self.embed_now(texts)), "wordllama")
