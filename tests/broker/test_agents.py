@@ -11,9 +11,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import SecretStr
 
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.mcp.forms import UNTRUSTED
+from eunoe.deploy.settings import Settings
 from eunoe.streams.http_client import HttpMemoryClient
 from tests.support import command
 from tests.support.gateway import SESSION
@@ -77,6 +79,11 @@ async def find_again(client: Client, conversation: dict[str, str]) -> None:
     assert forgotten.structured_content["not_done"]
 
 
+def with_ledger(settings: Settings, folder: Path) -> Settings:
+    """The settings of a gateway that takes requests to erase; nobody carries them out here."""
+    return settings.model_copy(update={"erasures": SecretStr(str(folder / "erasures.sqlite"))})
+
+
 async def until_remembered(gateway: Served, key: str, conversation: str) -> None:
     async with HttpMemoryClient(gateway.url, key=key, conversation_id=conversation) as memory:
         await memory.end_session()
@@ -88,7 +95,7 @@ async def until_remembered(gateway: Served, key: str, conversation: str) -> None
 
 
 async def test_an_agent_over_http(at_work: Pipeline, tmp_path: Path):
-    async with served(at_work.settings, tmp_path) as gateway:
+    async with served(with_ledger(at_work.settings, tmp_path), tmp_path) as gateway:
         key, where = gateway.key("agents"), {"conversation_id": "http"}
         async with over_http(gateway, key) as client:
             await tell_and_find(client, where)
@@ -118,7 +125,7 @@ def _innermost(fault: BaseException) -> BaseException:
 
 
 async def test_an_agent_over_stdio(at_work: Pipeline, tmp_path: Path):
-    async with served(at_work.settings, tmp_path) as gateway:
+    async with served(with_ledger(at_work.settings, tmp_path), tmp_path) as gateway:
         key = gateway.key("agents")
         async with over_stdio(gateway, key, tmp_path, "--conversation", "std/io") as client:
             assert "std/io" in client.instructions
