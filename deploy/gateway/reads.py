@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from eunoe.deploy.gateway.answers import SessionItem, SessionStatus
@@ -23,7 +22,6 @@ from eunoe.workers.update.reads import read_memories, read_steps
 INTAKE: Final = "intake"
 SESSION_STAGES: Final = tuple(spec.name for spec in STAGES.values() if spec.order is ApplyOrder.SESSION)
 STEPS_PAGE: Final = 50
-_EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +128,6 @@ async def born(store: StateStore, key: str, sessions: tuple[int, int], limit: in
 
 def _added(steps: SessionSteps | None) -> list[str]:
     return [step.memory_id for step in steps.steps if step.kind is ChangeKind.ADDED] if steps else []
-
-
-async def last_known(store: StateStore, key: str, last: int, time: datetime) -> int:
-    """The last session that memory knew at a time of the log, up to ``last``; 0: none. Reads one row a step."""
-    known, unknown = 0, last + 1
-    while unknown - known > 1:
-        middle = (known + unknown) // 2
-        if await _known_from(store, key, middle, known) <= time:
-            known = middle
-        else:
-            unknown = middle
-    return known
-
-
-async def _known_from(store: StateStore, key: str, session: int, floor: int) -> datetime:
-    """The time at which a session became known; of a skipped one, that of the session before."""
-    for number in range(session, floor, -1):
-        found = await read_steps(store, key, [number])
-        if number in found:
-            return found[number].known_from
-    return _EPOCH
 
 
 async def memories_of(store: StateStore, key: str, ids: Sequence[str], known: int | None) -> list[Memory]:

@@ -211,16 +211,22 @@ class Repairer:
         return len(messages)
 
     async def _is_unanswered(self, request: ReplyRequested, blend: Ledger, held: set[int | None]) -> bool:
-        # where blend's ledger itself was lost, only its held asks are known to be unanswered
-        sent = blend.applied if blend.outbox is None else blend.applied - 1
-        on_the_way = blend.applied > 0 and sent < (request.turn or 0)
-        if request.request is None or (request.turn not in held and not on_the_way):
+        if request.request is None or (request.turn not in held and not is_on_the_way(request.turn, blend)):
             return False
         ledger = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))
         return ledger.applied == 0
 
     def _calls(self) -> int:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))
+
+
+def is_on_the_way(turn: int | None, blend: Ledger) -> bool:
+    """Whether blend had not sent a turn to the responder when its ledger was replaced.
+
+    Where the ledger itself was lost (0), only held asks are known to be unanswered.
+    """
+    sent = blend.applied if blend.outbox is None else blend.applied - 1
+    return blend.applied > 0 and sent < (turn or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from eunoe.deploy.clients.erasures import is_pending, open_erasures
 from eunoe.deploy.exits import Exit, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.private import open_private
-from eunoe.deploy.process.forked import Forked, ForkServer
+from eunoe.deploy.process.forked import Forked, ForkServer, end_process
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import current_policies
 from eunoe.schemas.errors import Unavailable
@@ -27,8 +26,10 @@ COMMAND: Final = ("erase", "serve", "--once")
 LOOK_S: Final = 2.0
 """Seconds between two looks at the ledger; a file that did not change is not opened."""
 LATER_S: Final = 30.0
-"""Seconds until an eraser is started again that left something undone."""
+"""Seconds until what was left undone is tried again."""
 RETENTION_EVERY_S: Final = 6 * 3600.0
+"""Seconds between two runs of retention."""
+_STOP_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class EraserOnDemand:
                         seen = None  # look again
                 await asyncio.sleep(pause)
         finally:
-            await self._stop()
+            await end_process(self._process, _STOP_S)
 
     def _stamp(self) -> object:
         with contextlib.suppress(OSError):
@@ -93,16 +94,3 @@ class EraserOnDemand:
                 return await self.forks.start(COMMAND, variables, (output, output))
         command = dies_with_parent([sys.executable, "-m", "eunoe.deploy.cli", *COMMAND])
         return await asyncio.create_subprocess_exec(*command, env=variables, stdout=output, stderr=output)
-
-    async def _stop(self, timeout_s: float = 10.0) -> None:
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), timeout_s)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()

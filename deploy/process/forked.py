@@ -48,6 +48,20 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+async def end_process(process: "asyncio.subprocess.Process | Forked | None", timeout_s: float) -> None:
+    """Send SIGTERM, then SIGKILL after the timeout; returns when it has ended. `None`: there is none."""
+    if process is None or process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        await asyncio.wait_for(process.wait(), timeout_s)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
 class ForkServer:
     """The server at the other end of a socket; may be used by several event loops, one after the other."""
 

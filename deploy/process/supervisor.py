@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from time import monotonic
 from eunoe.deploy.exits import HOPELESS, meaning
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.deploy.local.private import open_private
-from eunoe.deploy.process.forked import Forked, ForkServer, read_pipe
+from eunoe.deploy.process.forked import Forked, ForkServer, end_process, read_pipe
 from eunoe.schemas.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -76,17 +75,7 @@ class WorkerProcess:
         """Send SIGTERM, then SIGKILL after the timeout."""
         if self._watch is not None:
             self._watch.cancel()
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), timeout_s)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await end_process(self._process, timeout_s)
 
     async def _keep_running(self) -> None:
         in_a_row = 0

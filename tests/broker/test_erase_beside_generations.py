@@ -29,6 +29,10 @@ async def test_while_a_generation_is_made_no_erasure_begins(pipeline: Pipeline) 
             refused = await sealed.eunoe("erase", "mine", "--utterance", "u0")
             assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
             assert "generation v2" in refused.err
+        await book.write(MADE.model_copy(update={"state": GenerationState.BUILT}))
+        refused = await sealed.eunoe("erase", "mine", "--utterance", "u0")
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+        assert all(words in refused.err for words in ("generation v2: topics missing", "`eunoe drop v2`"))
         assert await ledger.erasures() == []
         await ledger.request(request("mine", "u0"))
         waiting = await sealed.eunoe("erase", "serve", "--once")

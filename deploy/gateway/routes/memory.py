@@ -46,7 +46,6 @@ from eunoe.deploy.gateway.reads import (
     Progress,
     born,
     closed_session,
-    last_known,
     memories_of,
     open_lines,
     read_head,
@@ -57,6 +56,7 @@ from eunoe.deploy.gateway.reads import (
 )
 from eunoe.deploy.inspect.decisions import decision_shares
 from eunoe.deploy.inspect.history import bounded_history
+from eunoe.deploy.inspect.known import last_known
 from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.ports import ActiveConversation
 from eunoe.streams.position import position, split_position

@@ -1,6 +1,7 @@
 """Waits for the asks that are on their way to the responder, before the key that they are sealed with is destroyed."""
 
 import asyncio
+import logging
 from typing import Final
 
 from eunoe.deploy.settings import Settings
@@ -9,15 +10,17 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.respond.stage import NAME as RESPOND
 
+log = logging.getLogger(__name__)
+
 WAIT_S: Final = 20.0
 """Seconds after which the asks that are left stay unanswered: an erasure waits for no responder that is down."""
 _LOOK_S: Final = 0.2
 
 
-async def answered_or_late(settings: Settings, key: str, partitions: int) -> bool:
-    """Wait until the responder has handled all that was sent to it about a conversation before this call.
+async def wait_for_replies(settings: Settings, key: str, partitions: int) -> None:
+    """Wait until the responder has handled all that was sent to it about a conversation before, `WAIT_S` at most.
 
-    Returns `False` where it took longer than `WAIT_S`. Raises `Unavailable`.
+    What is left after that is logged. Raises `Unavailable`.
     """
     kafka, names, own = settings.kafka_settings, settings.names, partition_of(key.encode(), partitions)
     ends = await ends_now(kafka, names, [Topic.REPLY_CONTEXTS])
@@ -27,5 +30,4 @@ async def answered_or_late(settings: Settings, key: str, partitions: int) -> boo
             while any((await lag(kafka, names, {RESPOND: [Topic.REPLY_CONTEXTS]}, until)).values()):  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        return False
-    return True
+        log.warning("asks of the conversation may stay unanswered: `respond` has not handled them within %g s", WAIT_S)

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from eunoe.deploy.clients.shared import open_store
-from eunoe.deploy.gateway.reads import last_known
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.inspect.known import last_known
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy, current_policies
 from eunoe.schemas.errors import Refused

@@ -16,7 +16,7 @@ from eunoe.deploy.clients.live_settings import settings_in
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.generations.erase.data_keys import KeyChange, keys_in_use
 from eunoe.deploy.generations.erase.files import rewrite_files
-from eunoe.deploy.generations.erase.in_flight import answered_or_late
+from eunoe.deploy.generations.erase.in_flight import wait_for_replies
 from eunoe.deploy.generations.erase.limits import door_kept, not_covered
 from eunoe.deploy.generations.erase.places import Naming, count_places
 from eunoe.deploy.generations.erase.receipt import NotCovered, Receipt, Remains, places_of, signed, subject_of
@@ -66,8 +66,8 @@ class Eraser:
         Raises `Refused` where something of it is unknown or erased already, and while a generation is being made;
         `Unavailable`.
         """
-        for settings in await self.generations():  # or the erasure would stop there, when it has begun
-            await check_partitions(settings.kafka_settings, settings.names)
+        for settings in await self.generations():
+            await _partitions(settings)  # or the erasure would stop there, when it has begun
         before = await self.ledger.erasures(request.key)
         if any(one.request_id == request.request_id for one in before):
             raise Refused(f"{request.key}: there is an erasure {request.request_id!r} already: choose another id")
@@ -113,7 +113,7 @@ class Eraser:
                 await one.change.begin()
                 remains.append(await one.erase(self.report))
             if erasure.keys:  # asks on their way are sealed with them; of those that stay, none should be lost
-                await answered_or_late(work[-1].settings, erasure.key, work[-1].change.partitions)
+                await wait_for_replies(work[-1].settings, erasure.key, work[-1].change.partitions)
             destroyed = await work[-1].change.finish()
             for one in work:
                 if one.settings.generation == self.settings.generation:
@@ -197,7 +197,7 @@ class Eraser:
         self, settings: Settings, part: ErasedPart | None = None
     ) -> AsyncIterator[tuple[Clients, Repairer]]:
         """The clients of a generation, and a repairer that leaves out what is erased; closed at the end."""
-        partitions = await check_partitions(settings.kafka_settings, settings.names)
+        partitions = await _partitions(settings)
         async with open_clients(settings) as clients:
             erased = {} if part is None else {part.key: part}
             yield clients, Repairer(settings, clients, clients.transplants, partitions, erased, fences_intake=True)
@@ -228,7 +228,23 @@ class _InGeneration:
 
 
 class NotNow(Refused):
-    """A generation is being made: the same request can be carried out later."""
+    """A generation is being made, or lacks topics: the same request can be carried out later."""
+
+
+async def _partitions(settings: Settings) -> int:
+    """The partitions of a generation; raises `NotNow` where topics are missing.
+
+    A restart of `eunoe up` forgets those of generations that are not live.
+    """
+    try:
+        return await check_partitions(settings.kafka_settings, settings.names)
+    except Refused as fault:
+        name = settings.names.generation
+        why = str(fault).removesuffix("; run `eunoe topics create`")
+        raise NotNow(
+            f"generation {name}: {why}; make them by `EUNOE_GENERATION={name} eunoe topics create`, or, if it is not"
+            f" live, run `eunoe drop {name}`; then erase again"
+        ) from None
 
 
 def _check_whole(row: Generation) -> None:

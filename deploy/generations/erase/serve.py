@@ -6,23 +6,18 @@ import signal
 from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Final
 
 from eunoe.deploy.clients.erasures import is_pending, open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.process.erasing import LATER_S, RETENTION_EVERY_S
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureLedger, current_policies
 from eunoe.schemas.errors import Unavailable
 
 log = logging.getLogger(__name__)
-
-RETENTION_EVERY_S: Final = 6 * 3600.0
-"""Seconds between two runs of retention."""
-LATER_S: Final = 30.0
-"""Seconds until what could not be done is tried again."""
 
 
 async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> None:
