@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.models import open_compressor, open_embedder, open_language
-from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
+from eunoe.deploy.clients.shared import open_publisher, open_redis, state_store, store_keys
 from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.streams.publisher import KafkaPublisher
@@ -114,7 +114,7 @@ async def open_clients(
         answers = RedisAnswers(redis, keys, ttl_s=ttl_s, data_keys=data_keys)
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)
-        store = RedisStore(redis, keys, data_keys=data_keys)
+        store = state_store(settings, redis, keys, data_keys)
         record = RedisIndexRecord(redis, keys)
         guard = IndexGuard(index, record, store, embedder, STAGES, keys.collection)
         await guard.open()

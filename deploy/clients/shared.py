@@ -29,11 +29,16 @@ async def open_redis(settings: Settings, limit_s: float | None = None) -> AsyncI
         yield client
 
 
+def state_store(settings: Settings, redis: RedisClient, keys: Keys, data_keys: CachedKeys | None) -> RedisStore:
+    """The state of the generation that ``keys`` names."""
+    return RedisStore(redis, keys, data_keys=data_keys, packs=settings.redis_pack)
+
+
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[RedisStore]:
     """The state store without other clients, for commands that only read."""
     async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
-        yield RedisStore(redis, store_keys(settings), data_keys=data_keys)
+        yield state_store(settings, redis, store_keys(settings), data_keys)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Final
 
 from eunoe.deploy.clients.live_settings import settings_in
-from eunoe.deploy.clients.shared import store_keys
+from eunoe.deploy.clients.shared import state_store, store_keys
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.settings import Settings
@@ -19,7 +19,7 @@ from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.generations import Listed, RedisGenerations, listed
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisActivityList, RedisStore
+from eunoe.workers.stores.redis import RedisActivityList
 
 POINTER_S: Final = 0.5
 """Time for which the pointer to the live generation is believed."""
@@ -60,7 +60,7 @@ class RedisLiveStates:
         """The state of a generation, to be read."""
         with self.absence.noticed():
             found = await settings_in(self._book(), self.settings.model_copy(update={"generation": generation}))
-        return RedisStore(self.redis, store_keys(found), data_keys=self.data_keys)
+        return state_store(found, self.redis, store_keys(found), self.data_keys)
 
     def _book(self) -> RedisGenerations:
         return RedisGenerations(self.redis, self.settings.prefix)
@@ -74,7 +74,7 @@ class RedisLiveStates:
             self._live = LiveState(
                 generation=found.names.generation,
                 epoch=found.log_epoch,
-                store=RedisStore(self.redis, keys, data_keys=self.data_keys),
+                store=state_store(found, self.redis, keys, self.data_keys),
                 activity=RedisActivityList(self.redis, keys),
                 index=None if self.qdrant is None else QdrantIndex(self.qdrant, keys),
                 data_keys=self.data_keys,

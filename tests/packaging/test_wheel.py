@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("schemas", "streams", "workers", "deploy")
 UV = Path(sys.executable).with_name("uv")
 """It does what pip does with a lock file, in a quarter of the time; `make install` has put it there."""
-PACKAGED = {".py", ".lua", ".json", ".jsonl", ".typed", ".xml", ".html", ".css", ".js", ".mjs", ".txt"}
+PACKAGED = {".py", ".lua", ".zdict", ".json", ".jsonl", ".typed", ".xml", ".html", ".css", ".js", ".mjs", ".txt"}
 NOT_PACKAGED = ("deploy/docs/", "deploy/chart/")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -1,5 +1,6 @@
 """Finds texts and vectors in the bytes of files, also where they are encoded or compressed."""
 
+import contextlib
 import json
 import re
 import zlib
@@ -10,6 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import zstandard
+
+from eunoe.workers.models.vectors import levels
+from eunoe.workers.stores.packing import MARK, PACKER
 
 _FLOATS: Final = 24
 """Components of a vector that are searched for: no other vector has the same, and they lie in one page mostly."""
@@ -18,6 +23,8 @@ _ZEROS: Final = re.compile(rb"\0{64,}")
 """Servers make their files larger than what is in them."""
 _LZF: Final = b"\xc3"
 """The begin of a compressed string in Redis' snapshots."""
+_DOCUMENT: Final = 65_536
+"""Bytes of a packed document that are looked at."""
 _MOST: Final = 4_000_000
 """Bytes of one decompressed chunk."""
 
@@ -48,6 +55,9 @@ def needles(what: Mapping[str, str], vectors: Mapping[str, bytes]) -> dict[bytes
         found[part] = Found(name, "float32")
         found[floats[:_FLOATS].astype("<f2").tobytes()] = Found(name, "float16")
         found |= {one: Found(name, "float32 in base64") for one in _base64(part)}
+        signed = levels(floats[None])[0, :_FLOATS].tobytes()
+        found[signed] = Found(name, "signed bytes")
+        found |= {one: Found(name, "signed bytes in base64") for one in _base64(signed)}
     return found
 
 
@@ -73,9 +83,9 @@ def search_files(folders: Iterable[Path], wanted: Mapping[bytes, Found]) -> dict
 
 
 def search_bytes(data: bytes, wanted: Mapping[bytes, Found]) -> set[Found]:
-    """What is found of ``wanted`` in the bytes, plain or compressed by zlib, gzip or Redis' LZF."""
+    """What is found of ``wanted`` in the bytes, plain, packed, or compressed by zlib, gzip or Redis' LZF."""
     data = _ZEROS.sub(bytes(8), data)
-    texts = [data, *_inflated(data), *_unpacked(data)]
+    texts = [data, *_inflated(data), *_unpacked(data), *_documents(data)]
     return {one for part, one in wanted.items() if any(part in text for text in texts)}
 
 
@@ -86,6 +96,16 @@ def _inflated(data: bytes) -> Iterator[bytes]:
             yield zlib.decompressobj(wbits=47).decompress(view[at.start() : at.start() + _MOST], _MOST)
         except zlib.error:
             continue
+
+
+def _documents(data: bytes) -> Iterator[bytes]:
+    """The documents that the state store holds packed."""
+    at = data.find(MARK)
+    while at >= 0:
+        unpacker = zstandard.ZstdDecompressor(dict_data=PACKER.dictionary, format=zstandard.FORMAT_ZSTD1_MAGICLESS)
+        with contextlib.suppress(zstandard.ZstdError):
+            yield unpacker.decompressobj().decompress(data[at + 1 : at + _DOCUMENT])
+        at = data.find(MARK, at + 1)
 
 
 def _unpacked(data: bytes) -> Iterator[bytes]:

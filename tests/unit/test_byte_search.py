@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eunoe.workers.models.vectors import quantized
+from eunoe.workers.stores.packing import PACKER
+from eunoe.workers.tree.loading import encode_vector
 from tests.support.byte_search import Found, needles, search_bytes, search_files, unpack_lzf
 
 WORD = "Zanzibarqx"
@@ -40,6 +43,15 @@ def test_a_vector_is_found(before: int) -> None:
     assert search_bytes(NOISE + plain, WANTED) == {Found("vector", "float32")}
     assert search_bytes(b64encode(plain), WANTED) == {Found("vector", "float32 in base64")}
     assert search_bytes(VECTOR.astype("<f2").tobytes(), WANTED) == {Found("vector", "float16")}
+
+
+def test_packed_documents_are_found() -> None:
+    row = quantized(VECTOR[None])[0]
+    text = json.dumps({"text": f"we went to {WORD}", "speaker": "Ann", "session": 1, "index": 0, "made_by": None})
+    for stored in (PACKER.pack(text), PACKER.pack(encode_vector(row).model_dump_json(), "m1")):
+        assert isinstance(stored, bytes)
+        found = search_bytes(NOISE + b"\r\n" + stored + b"\r\n" + NOISE, WANTED)
+        assert found in ({Found("word", "UTF-8")}, {Found("vector", "signed bytes")})
 
 
 def test_strings_that_redis_compresses_are_found() -> None:

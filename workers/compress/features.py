@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
+from eunoe.workers.models.vectors import levels, unit_of_levels
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.passages import cut_passages
-
-_LEVELS = 127.0
-"""Steps of a component to each side of zero; the largest component of a vector takes all of them."""
 
 
 class LineFeatures(Value):
@@ -33,7 +31,7 @@ class LineFeatures(Value):
     def unpacked(self) -> NDArray[np.float32]:
         """The unit vectors, shape (passages, dimensions)."""
         flat = np.frombuffer(base64.b64decode(self.vectors), dtype=np.int8)
-        return _unit(flat.astype(np.float32).reshape(self.passages, -1))
+        return unit_of_levels(flat.reshape(self.passages, -1))
 
 
 def passage_texts(lines: Sequence[Line], speakers: Sequence[str]) -> list[str]:
@@ -46,27 +44,11 @@ def passage_texts(lines: Sequence[Line], speakers: Sequence[str]) -> list[str]:
     )
 
 
-def quantized(vectors: Vectors) -> NDArray[np.float32]:
-    """The vectors in the precision of `LineFeatures`, so that stored and fresh features are equal."""
-    return _unit(_levels(vectors).astype(np.float32))
-
-
 def build_features(vectors: Vectors, embedder: str, speakers: tuple[str, ...]) -> LineFeatures:
     """The vectors of a segment; ``vectors`` has a row for each of its passages."""
     return LineFeatures(
         embedder=embedder,
         speakers=speakers,
         passages=len(vectors),
-        vectors=base64.b64encode(_levels(vectors).tobytes()).decode(),
+        vectors=base64.b64encode(levels(vectors).tobytes()).decode(),
     )
-
-
-def _levels(vectors: Vectors) -> NDArray[np.int8]:
-    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), np.float32(1e-9))
-    levels: NDArray[np.int8] = np.rint(vectors / largest * np.float32(_LEVELS)).astype(np.int8)
-    return levels
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-9))
-    return unit

@@ -6,7 +6,7 @@ from typing import Final
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.features import LineFeatures, quantized
+from eunoe.workers.compress.features import LineFeatures
 from eunoe.workers.compress.segments import NAME, READINGS, SEGMENTS, STATS, TERMS, Frequency, SegmentStats, segment_id
 from eunoe.workers.stores.term_counts import read_numbers
 
@@ -14,7 +14,6 @@ __all__ = [
     "LineFeatures",
     "SegmentStats",
     "compressed_session",
-    "quantized",
     "read_frequencies",
     "read_line_features",
     "read_segments",

@@ -1,4 +1,4 @@
-"""Normalizes vectors to unit length."""
+"""Normalizes vectors to unit length, and rounds them to signed bytes."""
 
 from collections.abc import Sequence
 
@@ -22,3 +22,26 @@ def unit_rows(rows: NDArray[np.floating]) -> Vectors:
 def stack(rows: Sequence[NDArray[np.float32]], dimensions: int) -> Vectors:
     """Stack rows to an array of shape (n, dimensions), also where there are none."""
     return np.stack(rows).astype(np.float32) if rows else np.empty((0, dimensions), np.float32)
+
+
+LEVELS = 127
+"""Steps of a component to each side of zero; the largest component of a vector takes all of them."""
+
+
+def levels(rows: NDArray[np.floating]) -> NDArray[np.int8]:
+    """Each row of shape (n, d) as signed bytes, which keep its direction; the largest component becomes ±127."""
+    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), np.float32(1e-9))
+    found: NDArray[np.int8] = np.rint(rows / largest * np.float32(LEVELS)).astype(np.int8)
+    return found
+
+
+def unit_of_levels(rows: NDArray[np.int8]) -> Vectors:
+    """The unit vectors of `levels`, shape (n, d)."""
+    wide = rows.astype(np.float32)
+    unit: Vectors = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), np.float32(1e-9))
+    return unit
+
+
+def quantized(vectors: Vectors) -> Vectors:
+    """Unit vectors in the precision in which they are stored, so that stored and fresh ones are equal."""
+    return unit_of_levels(levels(vectors))

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
-from eunoe.workers.compress.reads import LineFeatures, quantized
+from eunoe.workers.compress.reads import LineFeatures
+from eunoe.workers.models.vectors import quantized
 from eunoe.workers.respond.passages import (
     SENSE_AROUND,
     WINDOW,

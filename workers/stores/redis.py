@@ -62,9 +62,10 @@ class RedisStore:
         *,
         request_ttl_s: int = REQUEST_TTL_S,
         data_keys: CachedKeys | None = None,
+        packs: bool = True,
     ) -> None:
         self._redis = RedisConnection(client)
-        self.documents = SealedDocuments(data_keys, f"Redis at {self._redis.host}")
+        self.documents = SealedDocuments(data_keys, f"Redis at {self._redis.host}", packs=packs)
         self._keys = keys
         self._request_ttl_ms = request_ttl_s * 1000
         # one random draw for all commits of this process: each draw would release the interpreter lock

@@ -1,7 +1,7 @@
-"""Documents of the state store, sealed with the data key of their conversation.
+"""Documents of the state store, packed, and sealed with the data key of their conversation.
 
-A sealed document is a mark, the id of its key (16 bytes) and the envelope of `eunoe.streams.sealing`; plain ones, which
-are JSON text, are read as they are. Nothing is compressed here: it would cost more than all encryption.
+A sealed document is a mark, the id of its key (16 bytes) and the envelope of `eunoe.streams.sealing` around the packed
+text (see `eunoe.workers.stores.packing`). Plain ones, which are JSON text, and packed ones are read as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from eunoe.schemas.keys import DataKey, Destroyed
 from eunoe.streams.sealing import Tampered, seal, sealed_name, sealed_names, unseal
 from eunoe.workers.stores.connection import as_text
 from eunoe.workers.stores.data_keys import CachedKeys
+from eunoe.workers.stores.packing import PACKER, is_packed
 
 MARK: Final = b"\x01"
 """First byte of a sealed document; no JSON text begins with it."""
@@ -54,11 +55,15 @@ def outbox_shelf(scope: Scope) -> Shelf:
 
 
 class SealedDocuments:
-    """Seals and opens documents; ``keys`` `None`: new ones stay plain, and sealed ones are waited for."""
+    """Packs, seals and opens documents.
 
-    def __init__(self, keys: CachedKeys | None, store: str) -> None:
+    ``keys`` `None`: new ones are not sealed, and sealed ones are waited for. ``packs``: whether new ones are packed.
+    """
+
+    def __init__(self, keys: CachedKeys | None, store: str, *, packs: bool = True) -> None:
         self._keys = keys
         self._store = store
+        self._packs = packs
 
     async def key(self, conversation: str, used: str = "") -> DataKey | None:
         """The key for new documents; ``used``: the id of the one that the conversation's state is sealed with.
@@ -82,10 +87,14 @@ class SealedDocuments:
     def seal(self, key: DataKey | None, shelf: Shelf, id_: str, text: str) -> tuple[str, Stored]:
         """The id and the document as they are stored."""
         if key is None:
-            return id_, text
+            return id_, self._packed(text, id_)
         name = sealed_name(key, id_) if shelf.worded else id_
-        plain = orjson.dumps([id_, text]) if shelf.worded else text.encode()
+        packed = self._packed(orjson.dumps([id_, text]).decode() if shelf.worded else text, name)
+        plain = packed if isinstance(packed, bytes) else packed.encode()
         return name, _head(key) + seal(key, plain, (shelf.conversation, shelf.name, name), deflate=False)
+
+    def _packed(self, text: str, id_: str) -> Stored:
+        return PACKER.pack(text, id_) if self._packs else text
 
     async def names(self, shelf: Shelf, ids: Sequence[str]) -> Sequence[str]:
         """The ids under which documents of a shelf may be stored: sealed ones first, then plain ones."""
@@ -109,7 +118,7 @@ class SealedDocuments:
             if value is None:
                 continue
             if isinstance(value, str) or not _is_sealed(value):
-                found[name] = (name, as_text(value))
+                found[name] = (name, self._text(value, shelf, name))
                 continue
             key = keys[value[len(MARK) : _HEAD].hex()]
             if isinstance(key, DataKey):
@@ -120,14 +129,25 @@ class SealedDocuments:
         try:
             plain = unseal(key, value[_HEAD:], (shelf.conversation, shelf.name, name))
         except Tampered as fault:
-            where = f"a document of {shelf.conversation} in {shelf.name}"
-            raise Unavailable(
-                f"{self._store}: {where} was changed or moved; run `eunoe repair`", self._store
-            ) from fault
+            raise self._damaged(shelf) from fault
+        unpacked = self._text(plain, shelf, name)
         if not shelf.worded:
-            return name, plain.decode()
-        id_, text = orjson.loads(plain)
+            return name, unpacked
+        id_, text = orjson.loads(unpacked)
         return id_, text
+
+    def _text(self, value: Stored, shelf: Shelf, name: str) -> str:
+        """The text of a document that is not sealed, or not any more."""
+        if not isinstance(value, bytes) or not is_packed(value):
+            return as_text(value)
+        try:
+            return PACKER.unpack(value, name)
+        except ValueError as fault:
+            raise self._damaged(shelf) from fault
+
+    def _damaged(self, shelf: Shelf) -> Unavailable:
+        where = f"a document of {shelf.conversation} in {shelf.name}"
+        return Unavailable(f"{self._store}: {where} was changed or moved; run `eunoe repair`", self._store)
 
     async def _get(self, key_id: str) -> DataKey | Destroyed:
         if self._keys is None:

@@ -9,6 +9,7 @@ import numpy as np
 from eunoe.schemas.decisions import Work
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
+from eunoe.workers.models.vectors import LEVELS, levels, unit_of_levels
 from eunoe.workers.tree.nodes import (
     LEAVES,
     NAME,
@@ -17,8 +18,8 @@ from eunoe.workers.tree.nodes import (
     STATS,
     SUMS,
     VECTORS,
-    Dense,
     LeafRef,
+    StoredVector,
     TreeNode,
     TreeStats,
 )
@@ -87,9 +88,23 @@ class TreeReader:
 
 def decode_vector(text: str) -> Vector:
     """The vector in a document."""
-    return np.frombuffer(Dense.from_json(text).dense, "<f4").astype(np.float32)
+    stored = StoredVector.from_json(text)
+    if stored.dense is not None:
+        row: Vector = np.frombuffer(stored.dense, "<f4").astype(np.float32)
+        return row
+    found = np.frombuffer(stored.levels, np.int8)
+    if stored.largest is None:
+        unit: Vector = unit_of_levels(found[None])[0]
+        return unit
+    scaled: Vector = found.astype(np.float32) * np.float32(stored.largest / LEVELS)
+    return scaled
 
 
-def encode_vector(row: Vector) -> Dense:
-    """The document for a vector."""
-    return Dense(dense=row.astype("<f4").tobytes())
+def encode_vector(row: Vector) -> StoredVector:
+    """The document for a unit vector."""
+    return StoredVector(levels=levels(row[None]).tobytes())
+
+
+def encode_sum(row: Vector) -> StoredVector:
+    """The document for a sum of vectors."""
+    return StoredVector(levels=levels(row[None]).tobytes(), largest=float(np.abs(row).max(initial=0.0)))

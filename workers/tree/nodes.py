@@ -2,13 +2,13 @@
 
 from pydantic import Field
 
-from eunoe.schemas.base import Identifier, Name, Time, Value
+from eunoe.schemas.base import Identifier, Name, Time, Value, absent
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Provenance
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 
 NAME = "tree"
-CODE = "tree/1"
+CODE = "tree/2"
 """Version of this stage's algorithms, recorded in provenance."""
 
 NODES, VECTORS, SUMS, LEAVES, TERMS, STATS = "nodes", "vectors", "sums", "leaves", "terms", "stats"
@@ -54,11 +54,15 @@ class TreeNode(Value):
         return self.entry is not None
 
 
-class Dense(Value):
-    """A stored vector: in `VECTORS` a unit vector, in `SUMS` the sum over the current leaves below."""
+class StoredVector(Value):
+    """A vector: in `VECTORS` a unit vector, in `SUMS` the sum over the current leaves below."""
 
-    dense: bytes
-    """Little-endian float32."""
+    levels: bytes = b""
+    """Signed bytes, see `eunoe.workers.models.vectors.levels`."""
+    largest: float | None = absent()
+    """The largest component of a sum, in absolute terms; `None` for a unit vector."""
+    dense: bytes | None = absent()
+    """Little-endian float32, in place of the other two: only in rows of an earlier version."""
 
 
 class LeafRef(Value):

@@ -10,6 +10,7 @@ import numpy as np
 from eunoe.schemas.decisions import Decision, Outcome, Wait, Work
 from eunoe.schemas.memory import MemoriesChanged
 from eunoe.schemas.ports import Embedder, StateStore, Vectors
+from eunoe.workers.models.vectors import quantized
 from eunoe.workers.stores.term_counts import frequency_writes
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
@@ -62,8 +63,8 @@ class TreeStage:
         return replace(decision, skipped=work.event.partial)
 
     async def _embed(self, texts: Sequence[str], names: Sequence[str]) -> Vectors:
-        """Unit vectors of the texts without names, which would pull everything below one child."""
-        return await self._embedder.embed([without_names(text, names) for text in texts])
+        """Unit vectors of the texts without names, which would pull everything below one child, as they are stored."""
+        return quantized(await self._embedder.embed([without_names(text, names) for text in texts]))
 
     async def _base_threshold(self, reader: TreeReader, stats: TreeStats, vectors: Vectors) -> float | None:
         """The conversation's base threshold; `None` while it has too few leaves."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.decisions import Collection, Point, Put, SparseVector, Write
 from eunoe.workers.text.terms import document_vector
-from eunoe.workers.tree.loading import encode_vector
+from eunoe.workers.tree.loading import encode_sum, encode_vector
 from eunoe.workers.tree.nodes import (
     LEAVES,
     NODES,
@@ -22,7 +22,7 @@ def node_writes(tree: WorkingTree) -> list[Write]:
     spoken = _rewritten(tree)
     writes: list[Write] = [Put.of(NODES, id_, tree.nodes[id_]) for id_ in tree.changed]
     writes += [Put.of(VECTORS, id_, encode_vector(tree.vectors[id_])) for id_ in spoken]
-    writes += [Put.of(SUMS, id_, encode_vector(tree.sums[id_])) for id_ in tree.touched]
+    writes += [Put.of(SUMS, id_, encode_sum(tree.sums[id_])) for id_ in tree.touched]
     leaves = (tree.nodes[insertion.leaf] for insertion in tree.insertions)
     writes += [Put.of(LEAVES, leaf.entry, LeafRef(node_id=leaf.node_id)) for leaf in leaves if leaf.entry]
     return writes

@@ -17,7 +17,7 @@ from time import monotonic
 from eunoe.deploy.clients.bootstrap import Clients, open_clients, open_qdrant
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
-from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.clients.shared import open_redis, state_store, store_keys
 from eunoe.deploy.generations.rebuild.copying import CopyFile, copy_conversation
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
@@ -41,7 +41,7 @@ from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisLogPositions, RedisStore
+from eunoe.workers.stores.redis import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 
@@ -109,7 +109,7 @@ async def _copy(
     (partitions,) = await partitions_of(source.kafka_settings, source.names, [Topic.CONVERSATIONS])
     async with open_data_keys(source) as data_keys, open_redis(source) as redis, open_qdrant(source) as qdrant:
         keys = store_keys(source)
-        store, log_positions = RedisStore(redis, keys, data_keys=data_keys), RedisLogPositions(redis, keys)
+        store, log_positions = state_store(source, redis, keys, data_keys), RedisLogPositions(redis, keys)
         handled = RedisHandledPositions(redis, keys)
         transplants, index = RedisTransplants(store, redis, keys), QdrantIndex(qdrant, keys)
         read = await _handled(log_positions, handled, partitions, source.log_epoch)
