@@ -243,7 +243,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 lock: $(VENV)/.made  ## resolve pyproject.toml into the lock files (ARGS=--upgrade)
 	$(BIN)/pip install --quiet $(UV)
 	$(COMPILE) $(ARGS) --group dev pyproject.toml -o requirements.lock
-	$(COMPILE) --constraint requirements.lock --extra otel pyproject.toml -o deploy/runtime.lock
+	$(COMPILE) --constraint requirements.lock --extra cold --extra otel pyproject.toml -o deploy/runtime.lock
 
 .PHONY: wheel
 wheel: install  ## build dist/eunoe-….whl

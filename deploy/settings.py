@@ -146,6 +146,20 @@ class KeySettings(Value):
     """Hours for which `conversations` is kept, whose records topic `log` has; more than intake is ever behind."""
 
 
+class ColdSettings(Value):
+    """The store of conversations that are idle: their state leaves Redis, and comes back with their next event."""
+
+    store: Annotated[SecretStr | None, Tier.SET] = None
+    """A folder that all processes see, or s3://BUCKET/FOLDER, gs://, az:// (pip install 'eunoe[cold]'); unset or empty:
+    all stay in Redis. Unset, `eunoe up` has a folder of its own."""
+    after_days: Annotated[float, Tier.TUNE] = Field(default=30.0, gt=0)
+    """Days without an utterance, by the log's time, after which a conversation is idle."""
+    settle_seconds: Annotated[float, Tier.LEAVE] = Field(default=600.0, ge=1.0)
+    """Seconds without any event, asks included, before an idle conversation leaves Redis; more than an ask takes."""
+    sweep_seconds: Annotated[float, Tier.LEAVE] = Field(default=30.0, gt=0)
+    """Seconds between two looks for idle conversations."""
+
+
 class McpSettings(Value):
     """The gateway that `eunoe mcp` talks to."""
 
@@ -318,6 +332,8 @@ class Settings(StageSettings, BaseSettings):
     )
 
     keys: KeySettings = Field(default=KeySettings(), description="Encryption of stored text: EUNOE_KEYS__STORE …")
+
+    cold: ColdSettings = Field(default=ColdSettings(), description="Idle conversations: EUNOE_COLD__STORE …")
 
     mcp: McpSettings = Field(
         default=McpSettings(), description="The gateway that `eunoe mcp` talks to: EUNOE_MCP__URL …"

@@ -94,6 +94,26 @@ class Transplants(Protocol):
         ...
 
 
+class ColdStore(Protocol):
+    """A store of files for conversations that are idle. Every method raises `Unavailable` when it does not answer."""
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all; names are words between slashes."""
+        ...
+
+    async def get(self, name: str) -> bytes | None:
+        """The bytes of a file; `None` where there is none."""
+        ...
+
+    async def names(self, folder: str) -> list[str]:
+        """The names of all files below a folder, sorted."""
+        ...
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Delete files; missing ones are no fault."""
+        ...
+
+
 class ParkingLot(Protocol):
     """Events that came before their order, in the store of their ledger."""
 

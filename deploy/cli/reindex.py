@@ -34,7 +34,7 @@ def reindex(as_json: Json = False) -> None:
 
 async def _reindex(*, quiet: bool) -> Reindexed:
     settings = await live_settings(connected_settings())
-    async with open_clients(settings) as clients:
+    async with open_clients(settings, thaws=False) as clients:
         with ProgressBars(quiet=quiet, transient=True) as bars:
             return await fill(settings, clients, bars)
 

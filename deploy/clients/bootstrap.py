@@ -98,13 +98,13 @@ def _check_qdrant_url(url: str) -> None:
 
 @asynccontextmanager
 async def open_clients(
-    settings: Settings, *, ask_again: bool = False, ask_refused: bool = False
+    settings: Settings, *, ask_again: bool = False, ask_refused: bool = False, thaws: bool = True
 ) -> AsyncIterator[Clients]:
     """All clients of a worker process, closed at the end.
 
-    With ``ask_again`` recorded answers are not used, with ``ask_refused`` records that no answer was valid.
-    Raises `Refused` for unusable settings, `Unavailable` when a
-    server does not answer.
+    With ``ask_again`` recorded answers are not used, with ``ask_refused`` records that no answer was valid. Without
+    ``thaws`` conversations in the cold store are read there. Raises `Refused` for unusable settings, `Unavailable` when
+    a server does not answer.
     """
     keys = store_keys(settings)
     async with AsyncExitStack() as closing:
@@ -114,9 +114,10 @@ async def open_clients(
         answers = RedisAnswers(redis, keys, ttl_s=ttl_s, data_keys=data_keys)
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)
-        store = state_store(settings, redis, keys, data_keys)
+        store = state_store(settings, redis, keys, data_keys, thaws=thaws)
         record = RedisIndexRecord(redis, keys)
-        guard = IndexGuard(index, record, store, embedder, STAGES, keys.collection)
+        reader = state_store(settings, redis, keys, data_keys)
+        guard = IndexGuard(index, record, reader, embedder, STAGES, keys.collection)
         await guard.open()
         publisher = await closing.enter_async_context(open_publisher(settings, data_keys))
         logged = LoggedAnswers(answers, publisher)

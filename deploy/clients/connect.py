@@ -45,15 +45,19 @@ EMBEDDED_BROKER: Final[Mapping[str, object]] = {
 def on_stack(settings: Settings, urls: StackUrls) -> Settings:
     """The settings pointed at an embedded stack: its addresses, its epoch, the options for its broker, its key store.
 
-    A key store that is set stays; an empty ``EUNOE_KEYS__STORE`` means none.
+    A key store or cold store that is set stays; an empty ``EUNOE_KEYS__STORE`` or ``EUNOE_COLD__STORE`` means none.
     """
     broker = settings.broker.model_copy(update=EMBEDDED_BROKER)
     keys = settings.keys
     if keys.store is None and urls.keys is not None:
         kek_file = None if urls.kek_file is None else Path(urls.kek_file)
         keys = keys.model_copy(update={"store": SecretStr(urls.keys), "kek": None, "kek_file": kek_file})
+    cold = settings.cold
+    if cold.store is None and urls.cold is not None:
+        cold = cold.model_copy(update={"store": SecretStr(urls.cold)})
     return settings.model_copy(
         update={
+            "cold": cold,
             "kafka": urls.kafka,
             "redis_url": SecretStr(urls.redis_url),
             "qdrant_url": urls.qdrant_url,
@@ -88,6 +92,7 @@ def environment(settings: Settings) -> dict[str, str]:
         **log,
         **erasures,
         **_keys(settings.keys),
+        **({} if (cold := reveal(settings.cold.store)) is None else {"EUNOE_COLD__STORE": cold}),
         "EUNOE_KAFKA": settings.kafka or "",
         "EUNOE_REDIS_URL": reveal(settings.redis_url) or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",

@@ -7,7 +7,10 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.ports import ColdStore
 from eunoe.streams.publisher import KafkaPublisher
+from eunoe.workers.stores.cold import ColdAccess, generation_folder
+from eunoe.workers.stores.cold_stores import cold_store
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.keys import Keys
@@ -29,9 +32,28 @@ async def open_redis(settings: Settings, limit_s: float | None = None) -> AsyncI
         yield client
 
 
-def state_store(settings: Settings, redis: RedisClient, keys: Keys, data_keys: CachedKeys | None) -> RedisStore:
-    """The state of the generation that ``keys`` names."""
-    return RedisStore(redis, keys, data_keys=data_keys, packs=settings.redis_pack)
+def state_store(
+    settings: Settings, redis: RedisClient, keys: Keys, data_keys: CachedKeys | None, *, thaws: bool = False
+) -> RedisStore:
+    """The state of the generation that ``keys`` names; ``thaws``: for what changes it, which brings back what is cold.
+
+    Raises `Refused` for an unusable cold store.
+    """
+    found = open_cold_store(settings)
+    cold = None if found is None else ColdAccess(found, thaws=thaws, hot_s=settings.cold.settle_seconds / 2)
+    return RedisStore(redis, keys, data_keys=data_keys, packs=settings.redis_pack, cold=cold)
+
+
+def open_cold_store(settings: Settings) -> ColdStore | None:
+    """The store of idle conversations; `None` where none is set. Raises `Refused` for an unusable address."""
+    address = reveal(settings.cold.store)
+    return cold_store(address) if address else None
+
+
+async def remove_snapshots(settings: Settings) -> None:
+    """Delete the snapshots of idle conversations of a generation. Raises `Refused`, `Unavailable`."""
+    if (store := open_cold_store(settings)) is not None:
+        await store.remove(await store.names(generation_folder(store_keys(settings))))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
-from eunoe.deploy.clients.shared import open_publisher, open_redis, store_keys
+from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, store_keys
 from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
@@ -187,4 +187,5 @@ async def drop(settings: Settings, name: str) -> int:
     async with open_redis(target) as redis:
         removed = await forget_generation(redis, store_keys(target))
         await RedisGenerations(redis, settings.prefix).forget(name)
+    await remove_snapshots(target)
     return removed

@@ -1,5 +1,6 @@
 """Repair: derives a conversation again from the log and replaces its stored state."""
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,8 +32,11 @@ from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.standing import StandingKind
+from eunoe.workers.stores.cold import SnapshotLost
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from eunoe.workers.stores.standing import RedisStanding
+
+log = logging.getLogger(__name__)
 
 TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
@@ -111,8 +115,13 @@ class Repairer:
         return await self._records(key, await self._intake(key))
 
     async def _intake(self, key: str) -> Ledger:
-        """The ledger of intake, after its outbox has been sent."""
+        """The ledger of intake, after its outbox has been sent; that of nothing where the snapshot of it is lost."""
         scope = Scope(INTAKE, key)
+        try:
+            await self.clients.store.ledger(scope)
+        except SnapshotLost as fault:
+            log.warning("%s", fault)
+            await self.clients.store.cold.give_up(key)
         while (ledger := await self.clients.store.ledger(scope)).outbox is not None:
             await self.clients.sender.send(scope, ledger.outbox)
         return ledger

@@ -32,6 +32,8 @@ class StackUrls(Value):
     """File of the key store; `None` where text is stored plain: in a temporary directory, or by an earlier version."""
     kek_file: str | None = None
     """File of the operator's key that wraps the keys in it."""
+    cold: str | None = None
+    """Folder of conversations that are idle; `None` where all stay in Redis."""
     gateway: str | None = None
     """URL of the HTTP gateway; `None` where none runs."""
 

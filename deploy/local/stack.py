@@ -26,6 +26,8 @@ LEDGER = Path("erasures", "ledger.sqlite")
 KEY_STORE = Path("keys", "store.sqlite")
 """The data keys of a kept data directory."""
 KEK = Path("keys", "kek")
+COLD = Path("cold")
+"""The state of idle conversations of a kept data directory."""
 """The operator's key that wraps them: to be backed up apart from everything else."""
 _SWEEP_SECONDS = 15.0
 _PORT_TRIES = 5
@@ -161,6 +163,9 @@ class LocalStack:
         qdrant_at = partial(qdrant, directory=self._directory / "qdrant", logs=logs, api_key=key)
         commands = ((partial(tansu, logs=logs), ports.kafka), (valkey_at, ports.redis), (qdrant_at, ports.qdrant))
         broker, redis, index = await self._start_servers(commands)
+        cold = (self._directory / COLD).absolute()
+        if keep:
+            cold.mkdir(mode=0o700, exist_ok=True)
         self._urls = StackUrls(
             kafka=broker,
             redis_url=f"redis://:{password}@{redis}/0",
@@ -171,6 +176,7 @@ class LocalStack:
             erasures=str(self._directory / LEDGER),
             keys=str(self._directory / KEY_STORE) if keep else None,
             kek_file=str(self._directory / KEK) if keep else None,
+            cold=str(cold) if keep else None,
         )
         self._closing.callback(remove_notice, self._directory)
         self._wakeups = Wakeups(self._urls.redis_url)

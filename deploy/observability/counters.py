@@ -21,6 +21,7 @@ from eunoe.workers.models.profile import Profile
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.runner.metrics import LoopMeter, StageMeter
 from eunoe.workers.stage import Dependencies
+from eunoe.workers.stores.cold import ColdMeter
 
 EVERY_S = 1.0
 
@@ -33,6 +34,7 @@ class WorkerMeter:
     loop: LoopMeter = field(default_factory=LoopMeter)
     stages: dict[str, StageMeter] = field(default_factory=dict)
     consumers: dict[str, StageConsumer] = field(default_factory=dict)
+    cold: ColdMeter = field(default_factory=ColdMeter)
 
     def __post_init__(self) -> None:
         self.loop.is_idle = self._is_idle

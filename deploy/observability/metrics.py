@@ -101,6 +101,14 @@ def _given_back(sources: MetricSources) -> Samples:
     return (((stage,), progress.given_back) for stage, progress in sources.health.progress_of.items())
 
 
+def _frozen(sources: MetricSources) -> Samples:
+    yield (), sources.meter.cold.frozen
+
+
+def _thawed(sources: MetricSources) -> Samples:
+    yield (), sources.meter.cold.thawed
+
+
 def _letters(sources: MetricSources) -> Samples:
     """All reasons from the start: a counter that first appears at 1 has no increase."""
     known = {(stage, reason.value): 0 for stage in sources.meter.stages for reason in DeadLetterReason}
@@ -257,6 +265,8 @@ METRICS: Final = (
     ),
     Definition("eunoe_cache_bytes", ("cache",), "Bytes that caches of this process hold", _cached),
     Definition("eunoe_cache_limit_bytes", ("cache",), "The most that they may hold", _cacheable),
+    Definition("eunoe_frozen_total", (), "Idle conversations taken out of Redis, into the cold store", _frozen),
+    Definition("eunoe_thawed_total", (), "Conversations brought back from there", _thawed),
     Definition("eunoe_parked", ("stage",), "Conversations that wait for an event", _standing(StandingKind.PARKED, 0)),
     Definition("eunoe_parked_oldest_seconds", ("stage",), "Age of the oldest", _standing(StandingKind.PARKED, 1)),
     Definition("eunoe_held", ("stage",), "Conversations held until they are repaired", _standing(StandingKind.HELD, 0)),

@@ -1,16 +1,18 @@
 """Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.clients.bootstrap import DAY_S, Clients
+from eunoe.deploy.clients.shared import open_cold_store
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState
 from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_watch, remember_position
 from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
+from eunoe.schemas.ports import ColdStore
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
@@ -22,6 +24,7 @@ from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
 from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, PeriodicTask, StageSpec
+from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.standing import RedisStanding
 
 STANDING_EVERY_S = 5.0
@@ -132,10 +135,26 @@ class StageFactory:
             clients.dependencies.settings, clients.log_positions, clients.publisher, caught_up, self.place.answers
         )
         tasks = [build(context) for build in STAGES[name].background]
+        if STAGES[name].reads_log and (cold := open_cold_store(self.settings)) is not None:
+            tasks.append(self._freezing(cold, caught_up))
         if name in self._continuities:
             tasks.append(position_watch(self._continuities[name], consumer))
         for task in tasks:
             yield run_periodically(task, self.health.outages)
+
+    def _freezing(self, cold: ColdStore, caught_up: Callable[[], list[int]]) -> PeriodicTask:
+        """The work that takes idle conversations out of Redis."""
+        clients, settings = self.clients, self.settings.cold
+        freezer = Freezer(
+            clients.redis,
+            clients.keys,
+            cold,
+            {name: spec.tables.all for name, spec in STAGES.items()},
+            after_s=settings.after_days * DAY_S,
+            settle_s=settings.settle_seconds,
+            meter=clients.store.cold.meter,
+        )
+        return PeriodicTask(lambda: freezer.sweep(caught_up()), settings.sweep_seconds)
 
 
 def _is_control(record: Record) -> bool:

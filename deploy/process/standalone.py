@@ -16,7 +16,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures, read_erased
 from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.clients.live_settings import live_settings
-from eunoe.deploy.clients.shared import open_publisher, open_redis, state_store, store_keys
+from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
 from eunoe.deploy.local.journal_erasing import erase_from_journal
@@ -163,6 +163,7 @@ async def _restore(
     if not stack.clean_start:
         log.warning("the last stop was not clean: rebuilding memory from %d journalled events", len(journal))
         await discard_derived_state(stack.urls, store_keys(settings))
+        await remove_snapshots(settings)
         await _begin_erased(settings, erased)
     async with open_publisher(settings) as publisher:
         played = await replay(
@@ -184,7 +185,7 @@ async def _begin_erased(settings: Settings, erased: Mapping[str, ErasedPart]) ->
     """Give conversations of which something was erased their numbers, and the ids that are not taken again."""
     keys = store_keys(settings)
     async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
-        transplants = RedisTransplants(state_store(settings, redis, keys, data_keys), redis, keys)
+        transplants = RedisTransplants(state_store(settings, redis, keys, data_keys, thaws=True), redis, keys)
         for key, part in erased.items():
             start = start_of(part)
             assert start is not None

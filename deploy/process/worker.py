@@ -107,7 +107,7 @@ class _Worker:
         clients = await self._retry(lambda: closing.enter_async_context(open_clients(settings)))
         await self._retry(lambda: warn_of_weak_durability(clients.redis))
         redis = f"Redis at {RedisConnection(clients.redis).host}"
-        self.meter.language = clients.dependencies.language
+        self.meter.language, self.meter.cold = clients.dependencies.language, clients.store.cold.meter
         servers = (settings.kafka_settings.server, redis, clients.index.server, SERVER)
         self.health_state.outages.expect(*servers, *model_servers(clients.dependencies))
         log_ends = LogEnds(settings.kafka_settings, settings.names)

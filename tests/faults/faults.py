@@ -18,7 +18,7 @@ from eunoe.deploy.local.servers import ServerProcess
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.identity import split_key
 from eunoe.workers.registry import STAGES
-from tests.faults.house import SESSION_TIMEOUT_S, House, Plan
+from tests.faults.house import COLD, SESSION_TIMEOUT_S, House, Plan
 from tests.faults.load import Load
 from tests.faults.run import Fault
 from tests.faults.workers import Worker, start_apart
@@ -309,6 +309,29 @@ async def _storm(house: House, chance: random.Random, storms: Sequence[Mapping[M
         house.model.settings = replace(quiet, faults=no_faults)
 
 
+# ---- idle conversations
+
+
+async def freeze_and_kill(house: House, load: Load, chance: random.Random) -> None:
+    """Conversations go to the cold store and come back all the time; workers are killed, the store is away twice."""
+    killing = asyncio.create_task(kill_workers(house, load, chance))
+    cold = house.directory / COLD
+    away = cold.with_name("unmounted")
+    try:
+        for _ in range(2):
+            await asyncio.sleep(chance.uniform(2.0, 4.0))
+            cold.rename(away)
+            await asyncio.sleep(chance.uniform(1.0, 3.0))
+            away.rename(cold)
+    finally:
+        await killing
+
+    async def frozen() -> bool:
+        return any(cold.rglob(f"{'[0-9a-f]' * 32}-*"))
+
+    await until(frozen, 60, lambda: "no conversation went to the cold store")
+
+
 # ---- erasures
 
 
@@ -390,6 +413,8 @@ FAULTS: dict[str, Fault] = {
             Plan(answers=PromptAnswers(malformed=0.2), variables=IMPATIENT),
             rebuilt=True,
         ),
+        Fault("freeze", freeze_and_kill, Plan(cold=True)),
+        Fault("freeze-sealed", freeze_and_kill, Plan(cold=True, sealed=True)),
         Fault("erase", erase_parts, Plan(sealed=True), erases=True),
         Fault("broker-restart", restart_broker, Plan(brokers=1), _lacks_kafka),
         Fault("broker-loss", lose_a_broker, Plan(brokers=3), _lacks_kafka),

@@ -15,7 +15,7 @@ from eunoe.deploy.clients.shared import open_publisher, open_store, store_keys
 from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.servers import Server, ServerProcess, qdrant, tansu, valkey
-from eunoe.deploy.settings import KeySettings, Language, Settings
+from eunoe.deploy.settings import ColdSettings, KeySettings, Language, Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.publisher import KafkaPublisher
@@ -29,6 +29,8 @@ from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.prompt_answers import PromptAnswers
 from tests.support.valkeys import ValkeyCluster, ValkeySentinel, valkey_cluster, valkey_sentinel
 
+COLD = "cold"
+"""The folder of the cold store."""
 PARTITIONS = 6
 SESSION_TIMEOUT_S = 6.0
 """After this silence a worker is dead to the broker."""
@@ -64,6 +66,8 @@ class Plan:
     """True: a Redis with a replica behind a sentinel."""
     sealed: bool = False
     """True: a key store, and a ledger of erasures."""
+    cold: bool = False
+    """True: a cold store, into which conversations go as soon as nothing is said for a second."""
 
     @property
     def broker(self) -> str:
@@ -173,9 +177,15 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
         redis_url = f"redis://{HOST}:{redis.server.port}/0" if redis else several.url if several else ""
         settings = _settings(bootstrap, redis_url, index, name, kafka=kafka)
         settings = _with_keys(settings, directory) if plan.sealed else settings
+        settings = _with_cold(settings, directory) if plan.cold else settings
         await create_topics(settings.kafka_settings, settings.names, PARTITIONS, settings.replication)
         store = await closing.enter_async_context(open_store(settings))
         variables = {**environment(settings), **OWN, "EUNOE_PREFIX": name, "EUNOE_PARTITIONS": str(PARTITIONS)}
+        if plan.cold:
+            cold = settings.cold
+            variables["EUNOE_COLD__AFTER_DAYS"] = str(cold.after_days)
+            variables["EUNOE_COLD__SETTLE_SECONDS"] = str(cold.settle_seconds)
+            variables["EUNOE_COLD__SWEEP_SECONDS"] = str(cold.sweep_seconds)
         variables |= {"OPENAI_BASE_URL": model.base_url, **plan.variables}
         house = House(directory, settings, variables, model, nursery, redis, cluster, sentinel, index, kafka, store)
         closing.push_async_callback(house._disconnect)
@@ -184,6 +194,13 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
             house.begin(stage)
         await asyncio.gather(*(house.joined(worker) for worker in house.workers))
         yield house
+
+
+def _with_cold(settings: Settings, directory: Path) -> Settings:
+    folder = directory / COLD
+    folder.mkdir()
+    cold = ColdSettings(store=SecretStr(str(folder)), after_days=1 / 86_400, settle_seconds=1.0, sweep_seconds=0.3)
+    return settings.model_copy(update={"cold": cold})
 
 
 async def _open_kafka(plan: Plan, closing: AsyncExitStack) -> KafkaCluster | None:

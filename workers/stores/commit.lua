@@ -1,5 +1,5 @@
 -- Commits one decision of a stage atomically; returns 0 where the fence refuses it.
--- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of one session, 4 … tables
+-- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of one session, 4 stub, 5 … tables
 -- ARGV: 1 expected applied number, 2 new applied number, 3 token of this commit, 4 outbox or '', 5 its number or '',
 --       6 '1' to record as skipped, 7 session to unpark or '', 8 time to live in ms or '', 9 expected late sessions,
 --       10 number of a late session or '', 11 expected id of this server's process or '', 12 id of the data key or '',
@@ -10,6 +10,10 @@ local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'la
 -- the same commit again: the client repeats it when the answer was lost
 if now[2] == ARGV[3] then
   return 1
+end
+-- the state that was read has gone to the cold store meanwhile
+if redis.call('EXISTS', KEYS[4]) == 1 then
+  return 0
 end
 if (now[1] or '0') ~= ARGV[1] or now[3] or (now[4] or '0') ~= ARGV[9] then
   return 0

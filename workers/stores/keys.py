@@ -55,6 +55,18 @@ class Keys:
         """The hash slot → event of one parked session."""
         return f"{self.ledger(scope)}!parked/{number}"
 
+    def stub(self, key: str) -> str:
+        """What is left of a conversation whose state lies in the cold store: the digest of its snapshot."""
+        return f"{self._tagged(key)}:cold"
+
+    def freezing(self, key: str) -> str:
+        """The stub of a snapshot that is being written: what cleans up leaves it alone."""
+        return f"{self._tagged(key)}:cold/next"
+
+    def staged(self, name: str, token: str) -> str:
+        """The name of a key while it is brought back; no key of a stage contains ``~``."""
+        return f"{name}~{token}"
+
     def positions(self, stage: str, number: int = 0) -> str:
         """The hash partition → handled position of a stage; for another ``number`` it lies in another slot.
 

@@ -18,6 +18,7 @@ from eunoe.schemas.identity import split_key
 from eunoe.schemas.keys import DataKey
 from eunoe.schemas.ports import ActiveConversation, DueTimer
 from eunoe.streams.sealing import sealed_name
+from eunoe.workers.stores.cold import ColdAccess, ColdConversations
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
 from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.keys import Keys, announcements_key
@@ -52,7 +53,8 @@ class RedisStore:
     """`StateStore`, `ConversationList` and `ParkingLot`.
 
     ``request_ttl_s``: the time to live of the ledger of one request, in seconds. ``data_keys``: the keys that documents
-    are sealed with; `None`: they are plain.
+    are sealed with; `None`: they are plain. ``packs``: whether new ones are packed. ``cold``: the store of
+    conversations that are idle.
     """
 
     def __init__(
@@ -63,17 +65,30 @@ class RedisStore:
         request_ttl_s: int = REQUEST_TTL_S,
         data_keys: CachedKeys | None = None,
         packs: bool = True,
+        cold: ColdAccess | None = None,
     ) -> None:
         self._redis = RedisConnection(client)
         self.documents = SealedDocuments(data_keys, f"Redis at {self._redis.host}", packs=packs)
+        self.cold = ColdConversations(self._redis, keys, cold)
         self._keys = keys
         self._request_ttl_ms = request_ttl_s * 1000
         # one random draw for all commits of this process: each draw would release the interpreter lock
         self._tokens = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
 
     async def ledger(self, scope: Scope) -> Ledger:
-        """The ledger of a stage; takes one round trip."""
-        server, words = await self._redis.run(_LEDGER, [self._keys.ledger(scope)], [])
+        """The ledger of a stage; takes one round trip, unless the conversation is cold."""
+        name = self._keys.ledger(scope)
+        while True:
+            server, words, stub = await self._redis.run(_LEDGER, [name, self._keys.stub(scope.key)], [])
+            if not stub:
+                break
+            snapshot = await self.cold.open(scope.key, as_text(stub))
+            if snapshot is not None and not self.cold.thaws:
+                rows = snapshot.hashes.get(self.cold.rest(scope.key, name), {})
+                words = words or [word for row in rows.items() for word in row]
+                break
+        if not stub:
+            self.cold.note_hot(scope.key)
         fields: dict[str, Stored] = dict(zip(map(as_text, words[::2]), words[1::2], strict=True))
         outbox = await self._outbox(scope, fields)
         ledger = _ledger({name: as_text(value) for name, value in fields.items()}, outbox, as_text(server))
@@ -97,9 +112,10 @@ class RedisStore:
             self._keys.ledger(scope),
             self._keys.parked_numbers(scope),
             self._keys.parked(scope, commit.unpark or 0),
+            self._keys.stub(scope.key),
             *(self._keys.table(scope.stage, scope.key, table) for table in tables),
         ]
-        places = {table: place for place, table in enumerate(tables, start=4)}
+        places = {table: place for place, table in enumerate(tables, start=5)}
         ttl = self._request_ttl_ms if scope.request_id else ""
         key = await self.documents.key(scope.key, commit.key)
         fence = (commit.lates, "" if commit.late is None else commit.late, commit.server, "" if key is None else key.id)
@@ -139,18 +155,24 @@ class RedisStore:
             return []
         shelf = table_shelf(stage, key, table)
         names = await self.documents.names(shelf, ids)
-        values: list[Any] = await self._redis.command("HMGET", self._keys.table(stage, key, table), *names)
+        name = self._keys.table(stage, key, table)
+        values: list[Any] = await self._redis.command("HMGET", name, *names)
+        if all(value is None for value in values) and (rows := await self.cold.instead(key, name)) is not None:
+            values = [rows.get(one.encode()) for one in names]
         found = await self.documents.open(shelf, dict(zip(names, values, strict=True)))
         by_id = dict(reversed(found.values()))  # a sealed document counts before a plain one
         return [by_id.get(id_) for id_ in ids]
 
     async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
         """A whole table: id → document."""
-        return await self._all(table_shelf(stage, key, table), self._keys.table(stage, key, table))
-
-    async def _all(self, shelf: Shelf, name: str) -> dict[str, str]:
-        """All documents of a hash: id → text."""
+        name = self._keys.table(stage, key, table)
         stored = await self._redis.command("HGETALL", name)
+        if not stored and (rows := await self.cold.instead(key, name)) is not None:
+            stored = rows
+        return await self._opened(table_shelf(stage, key, table), stored)
+
+    async def _opened(self, shelf: Shelf, stored: Mapping[str | bytes, Stored]) -> dict[str, str]:
+        """All documents of a hash: id → text."""
         found = await self.documents.open(shelf, {as_text(id_): value for id_, value in stored.items()})
         plain = {id_: text for name, (id_, text) in found.items() if name == id_}
         return plain | {id_: text for name, (id_, text) in found.items() if name != id_}
@@ -191,7 +213,8 @@ class RedisStore:
 
     async def parked(self, scope: Scope, number: int) -> dict[str, str]:
         """The parked events of a session: slot → event."""
-        return await self._all(parked_shelf(scope, number), self._keys.parked(scope, number))
+        stored = await self._redis.command("HGETALL", self._keys.parked(scope, number))
+        return await self._opened(parked_shelf(scope, number), stored)
 
     async def parked_numbers(self, scope: Scope) -> list[int]:
         """The first `MAX_LISTED` sessions with parked events, ascending."""

@@ -50,7 +50,8 @@ class RedisTransplants:
         }
         stale = await self._stale(key, tables)
         first, *_ = tables
-        names = list(dict.fromkeys((self._keys.ledger(Scope(first, key)), *documents, *lists, *stale)))
+        fences = (self._keys.ledger(Scope(first, key)), self._keys.stub(key))
+        names = list(dict.fromkeys((*fences, *documents, *lists, *stale)))
         places = {name: place for place, name in enumerate(names, start=1)}
         words: list[str | int | bytes] = [expect.applied, _outbox_number(expect), len(others)]
         for stage, other in others.items():

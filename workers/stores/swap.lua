@@ -1,9 +1,12 @@
 -- Replaces the stored state of one conversation atomically; returns 0 where its ledger has changed.
--- KEYS: 1 ledger of the first stage, then all keys to delete or write
+-- KEYS: 1 ledger of the first stage, 2 stub of a conversation in the cold store, then all keys to delete or write
 -- ARGV: 1 expected applied number, 2 expected number of the unsent outbox or '', 3 count of other ledgers to check, then
 --       for each of these: its index in KEYS, expected applied number, number of the outbox or '', late sessions,
 --       then per key: 'hash' or 'numbers', its index in KEYS, the count of words that follow, and these words: fields
 --       and texts alternating, or numbers
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  return 0
+end
 local now = redis.call('HMGET', KEYS[1], 'applied', 'outbox_number')
 if (now[1] or '0') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then
   return 0

@@ -219,6 +219,7 @@ class _InGeneration:
         await close_letters(self.clients, self.settings, part)
         if not done.records:
             await forget_conversation(self.clients, self.repairer.partitions, part.key)
+        await self.clients.store.cold.clean(part.key)
         return await _remains(self.clients, self.settings, done)
 
     async def count(self, *, whole: bool) -> dict[str, int]:

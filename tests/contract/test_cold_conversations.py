@@ -1,0 +1,281 @@
+"""Idle conversations leave Redis and come back as they were, on a server, on a cluster, and sealed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eunoe.deploy.clients.redis import open_redis_url
+from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope, Timer
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.keys import Destruction
+from eunoe.workers.stores.cold import ColdAccess, SnapshotLost
+from eunoe.workers.stores.cold_stores import MemoryColdStore
+from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.freezer import Freezer
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
+from eunoe.workers.stores.redis_transplants import RedisTransplants
+from tests.contract.conftest import REDIS
+
+pytestmark = pytest.mark.broker
+
+KEY = "acme/c1"
+INTAKE, UPDATE = Scope("intake", KEY), Scope("update", KEY)
+TABLES = {"intake": ["head"], "update": ["memories", "terms", "stats"]}
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+PARTITION = 3
+ROWS = {f"m{number}": f'{{"text":"zebrafish {number}"}}' for number in range(1_200)}
+
+
+@dataclass
+class Away(MemoryColdStore):
+    """A cold store that can be switched off."""
+
+    away: bool = False
+    puts: list[str] = field(default_factory=list)
+
+    async def put(self, name: str, data: bytes) -> None:
+        self._check()
+        self.puts.append(name)
+        await super().put(name, data)
+
+    async def get(self, name: str) -> bytes | None:
+        self._check()
+        return await super().get(name)
+
+    def _check(self) -> None:
+        if self.away:
+            raise Unavailable("the cold store is away", "the cold store")
+
+
+@dataclass
+class Rig:
+    """Stores of one generation over one Redis."""
+
+    client: RedisClient
+    keys: Keys
+    data_keys: CachedKeys | None
+    made: MemoryKeyStore
+    cold: Away = field(default_factory=Away)
+
+    def store(self, *, thaws: bool = True) -> RedisStore:
+        return RedisStore(self.client, self.keys, data_keys=self.data_keys, cold=ColdAccess(self.cold, thaws=thaws))
+
+    def freezer(self, settle_s: float = 0.0) -> Freezer:
+        return Freezer(self.client, self.keys, self.cold, TABLES, after_s=86_400, settle_s=settle_s)
+
+    async def fill(self) -> RedisStore:
+        store = self.store()
+        head = (Put("head", "head", '{"opened":1}'),)
+        assert await store.commit(INTAKE, Commit(expect=0, applied=7, writes=head))
+        writes = (*(Put("memories", id_, text) for id_, text in ROWS.items()), Put("terms", "zebrafish", '{"m":1}'))
+        assert await store.commit(UPDATE, Commit(expect=0, applied=1, writes=writes))
+        await self.schedule(LONG_AGO)
+        return store
+
+    async def schedule(self, active: datetime, number: int = 1, utterance: str | None = None) -> None:
+        timer = Timer(after_utterance_id=utterance, since=active, number=number)
+        await RedisLogPositions(self.client, self.keys).schedule(PARTITION, KEY, timer)
+
+    async def freeze(self) -> int:
+        freezer = self.freezer()
+        await freezer.sweep([PARTITION])
+        return await freezer.sweep([PARTITION])
+
+    async def names(self) -> set[str]:
+        """The keys of the conversation."""
+        found = {name.decode() async for name in self.client.scan_iter(match=self.keys.generation_pattern())}
+        return {name for name in found if f"{{{KEY}}}" in name}
+
+    async def contents(self) -> dict[str, dict[bytes, bytes]]:
+        """Its hashes, whole."""
+        found = [name for name in await self.names() if name != self.keys.freezing(KEY)]
+        return {name: await self.client.hgetall(name) for name in found if await self.client.type(name) == b"hash"}
+
+
+@pytest.fixture(params=[kind for kind in REDIS if kind != "memory"])
+async def rig(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[Rig]:
+    made = MemoryKeyStore()
+    sealed = request.param == "sealed"
+    url = request.getfixturevalue(f"{'redis' if sealed else request.param}_url")
+    async with open_redis_url(url) as client:
+        yield Rig(client, keys, CachedKeys(made) if sealed else None, made)
+        await forget_generation(client, keys)
+
+
+async def test_an_idle_conversation_leaves_a_stub_and_comes_back_as_it_was(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    assert await rig.freeze() == 1
+    assert await rig.names() == {rig.keys.stub(KEY)}
+    assert int(await rig.client.execute_command("MEMORY USAGE", rig.keys.stub(KEY))) <= 200
+    assert await rig.client.hgetall(rig.keys.timer_documents(PARTITION)) == {}
+    assert len(rig.cold.files) == 1
+    assert await rig.store().conversations() == [KEY]
+    store = rig.store()
+    assert (await store.ledger(UPDATE)).applied == 1
+    assert store.cold.meter.thawed == 1
+    assert await rig.contents() == before
+    assert rig.cold.files == {}
+    assert await store.scan("update", KEY, "memories") == ROWS
+    assert len(await rig.client.hgetall(rig.keys.timer_documents(PARTITION))) == 1
+    assert await rig.freeze() == 1  # and again
+
+
+async def test_readers_read_it_where_it_is(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    reader = rig.store(thaws=False)
+    assert (await reader.ledger(UPDATE)).applied == 1
+    assert (await reader.ledger(Scope("tree", KEY))).applied == 0
+    assert await reader.fetch("update", KEY, "memories", ["m5", "none", "m7"]) == [ROWS["m5"], None, ROWS["m7"]]
+    assert await reader.fetch("update", KEY, "terms", ["zebrafish", "lion"]) == ['{"m":1}', None]
+    assert await reader.scan("update", KEY, "memories") == ROWS
+    assert await reader.scan("update", KEY, "stats") == {}
+    assert await reader.scan("update", "acme/other", "memories") == {}
+    assert await rig.names() == {rig.keys.stub(KEY)}
+    assert len((await RedisTransplants(reader, rig.client, rig.keys).export(KEY, TABLES)).tables) == 4
+    assert await rig.names() == {rig.keys.stub(KEY)}
+
+
+async def test_a_process_that_never_read_its_ledger_finds_it_too(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    store = rig.store()
+    assert await store.fetch("update", KEY, "memories", ["m5"]) == [ROWS["m5"]]
+    assert rig.keys.stub(KEY) not in await rig.names()
+
+
+async def test_many_processes_at_once_bring_it_back_once(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    assert await rig.freeze() == 1
+    stores = [rig.store() for _ in range(8)]
+    ledgers = await asyncio.gather(*(store.ledger(UPDATE) for store in stores))
+    assert {ledger.applied for ledger in ledgers} == {1}
+    assert sum(store.cold.meter.thawed for store in stores) == 1
+    assert await rig.contents() == before
+    assert rig.cold.files == {}
+
+
+@pytest.mark.parametrize("obstacle", ["recent", "open", "unsent", "parked", "asked", "committed"])
+async def test_what_is_under_way_stays(rig: Rig, obstacle: str) -> None:
+    store = await rig.fill()
+    freezer = rig.freezer()
+    if obstacle == "recent":
+        await rig.schedule(datetime.now(UTC) - timedelta(hours=23), number=2)
+    elif obstacle == "open":
+        await rig.schedule(LONG_AGO, number=2, utterance="u1")
+    elif obstacle == "parked":
+        await store.park(UPDATE, 3, "tree/1", '"x"')
+    await freezer.sweep([PARTITION])
+    if obstacle == "unsent":
+        outbox = Outbox(number=2, messages=(OutMessage(topic="changes", key=KEY, text="1"),))
+        assert await store.commit(UPDATE, Commit(expect=1, applied=2, outbox=outbox))
+    elif obstacle == "asked":
+        assert await store.commit(INTAKE, Commit(expect=7, applied=9))
+    elif obstacle == "committed":
+        freezer.tables = {**TABLES}
+        assert await store.commit(INTAKE, Commit(expect=7, applied=8, writes=(Drop("head", "none"),)))
+    before = await rig.contents()
+    assert await freezer.sweep([PARTITION]) == 0
+    assert await rig.contents() == before
+    assert rig.cold.files == {}
+
+
+async def test_a_change_while_the_snapshot_is_written_wins(rig: Rig) -> None:
+    store = await rig.fill()
+
+    @dataclass
+    class Slow(Away):
+        async def put(self, name: str, data: bytes) -> None:
+            assert await store.commit(UPDATE, Commit(expect=1, applied=2, writes=(Put("memories", "m0", '"new"'),)))
+            await super().put(name, data)
+
+    rig.cold = Slow()
+    assert not await rig.freezer().freeze(KEY, PARTITION, "")
+    assert rig.cold.files == {}
+    assert await rig.store().fetch("update", KEY, "memories", ["m0"]) == ['"new"']
+
+
+async def test_a_decision_on_state_that_left_is_not_committed(rig: Rig) -> None:
+    sleeper = await rig.fill()
+    assert (await sleeper.ledger(UPDATE)).applied == 1
+    assert await rig.freeze() == 1
+    assert not await sleeper.commit(UPDATE, Commit(expect=1, applied=2, writes=(Put("memories", "m0", '"lost"'),)))
+    request = Scope("respond", KEY, "r1")
+    assert not await sleeper.commit(request, Commit(expect=0, applied=1))
+    transplants = RedisTransplants(sleeper, rig.client, rig.keys)
+    empty = replace(await RedisTransplants(rig.store(thaws=False), rig.client, rig.keys).export(KEY, TABLES), tables={})
+    assert not await transplants.swap(KEY, TABLES, empty, Ledger())
+    assert (await sleeper.ledger(UPDATE)).applied == 1
+    assert await sleeper.commit(UPDATE, Commit(expect=1, applied=2, writes=(Put("memories", "m0", '"kept"'),)))
+    assert await sleeper.fetch("update", KEY, "memories", ["m0"]) == ['"kept"']
+
+
+async def test_a_cold_store_that_is_away_is_waited_for(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    rig.cold.away = True
+    with pytest.raises(Unavailable, match="is away"):
+        await rig.freeze()
+    assert await rig.contents() == before
+    rig.cold.away = False
+    assert await rig.freeze() == 1
+    rig.cold.away = True
+    for store in (rig.store(), rig.store(thaws=False)):
+        with pytest.raises(Unavailable, match="is away"):
+            await store.ledger(UPDATE)
+        with pytest.raises(Unavailable, match="is away"):
+            await store.fetch("update", KEY, "memories", ["m0"])
+    with pytest.raises(Unavailable, match="set EUNOE_COLD__STORE as it was"):
+        await RedisStore(rig.client, rig.keys, data_keys=rig.data_keys).ledger(UPDATE)
+    rig.cold.away = False
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    assert await rig.contents() == before
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed", "another's"])
+async def test_a_lost_snapshot_is_told_with_the_way_out(rig: Rig, damage: str) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    (name,) = rig.cold.files
+    data = rig.cold.files.pop(name)
+    if damage != "gone":
+        changed = bytes(reversed(data))
+        rig.cold.files[name] = {"cut": data[: len(data) // 2], "changed": changed, "another's": b""}[damage]
+    store = rig.store()
+    with pytest.raises(SnapshotLost, match=f"run `eunoe repair {KEY}`"):
+        await store.ledger(UPDATE)
+    await store.cold.give_up(KEY)
+    assert await store.ledger(UPDATE) == replace(Ledger(), server=(await store.ledger(UPDATE)).server)
+
+
+async def test_what_killed_processes_left_is_cleaned_up(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    (name,) = rig.cold.files
+    folder = name.rpartition("/")[0]
+    await rig.cold.put(f"{folder}/{'0' * 32}-00000000", b"killed before the stub was set")
+    await rig.store().cold.clean(KEY)
+    assert list(rig.cold.files) == [name]
+    await rig.cold.put(f"{folder}/{'0' * 32}-00000000", b"killed before the stub was set")
+    await rig.store().ledger(UPDATE)
+    assert await rig.freeze() == 1
+    assert len(rig.cold.files) == 1
+
+
+async def test_a_snapshot_tells_nothing_without_its_key(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    (name,) = rig.cold.files
+    assert "acme" not in name
+    if rig.data_keys is None:
+        return
+    await rig.made.destroy((await rig.made.current(KEY)).id, Destruction.ERASED)
+    later = RedisStore(rig.client, rig.keys, data_keys=CachedKeys(rig.made), cold=ColdAccess(rig.cold, thaws=False))
+    assert await later.scan("update", KEY, "memories") == {}

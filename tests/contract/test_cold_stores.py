@@ -1,0 +1,96 @@
+"""One contract for all cold stores: in memory, in a folder, behind obstore."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from obstore.store import LocalStore
+from obstore.store import MemoryStore as ObstoreMemory
+
+from eunoe.deploy.local.ports import free_port
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores.cold_stores import FolderColdStore, MemoryColdStore, ObjectColdStore, cold_store
+
+
+@pytest.fixture(params=["memory", "folder", "obstore memory", "obstore folder"])
+def cold(request: pytest.FixtureRequest, tmp_path: Path) -> ColdStore:
+    match request.param:
+        case "memory":
+            return MemoryColdStore()
+        case "folder":
+            return FolderColdStore(tmp_path)
+        case "obstore memory":
+            return ObjectColdStore(ObstoreMemory(), "memory")
+        case _:
+            return ObjectColdStore(LocalStore(tmp_path), "folder")
+
+
+async def test_files_are_kept_as_they_are(cold: ColdStore) -> None:
+    data = bytes(range(256)) * 5_000
+    assert await cold.get("a/b/c") is None
+    await cold.put("a/b/c", data)
+    await cold.put("a/b/d", b"")
+    assert (await cold.get("a/b/c"), await cold.get("a/b/d")) == (data, b"")
+    await cold.put("a/b/c", b"new")
+    assert await cold.get("a/b/c") == b"new"
+
+
+async def test_files_are_listed_by_folder_and_deleted(cold: ColdStore) -> None:
+    for name in ("a/v1/x/1", "a/v1/y/2", "a/v10/z/3", "b/v1/x/4"):
+        await cold.put(name, b"")
+    assert await cold.names("a/v1") == ["a/v1/x/1", "a/v1/y/2"]
+    assert await cold.names("a") == ["a/v1/x/1", "a/v1/y/2", "a/v10/z/3"]
+    assert await cold.names("none") == []
+    await cold.remove(["a/v1/x/1", "a/v1/none", "a/v10/z/3"])
+    await cold.remove([])
+    assert await cold.names("a") == ["a/v1/y/2"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "a//b", "", "a b", "ä"])
+async def test_names_that_lead_elsewhere_are_refused(cold: ColdStore, name: str) -> None:
+    for asked in (cold.put(name, b""), cold.get(name), cold.names(name), cold.remove([name])):
+        with pytest.raises(ValueError, match="is no name of a file"):
+            await asked
+
+
+async def test_many_at_once(cold: ColdStore) -> None:
+    await asyncio.gather(*(cold.put(f"a/{number % 5}/{number}", bytes([number])) for number in range(50)))
+    assert [await cold.get(f"a/{number % 5}/{number}") for number in range(50)] == [bytes([n]) for n in range(50)]
+
+
+async def test_a_folder_that_is_away_is_told_and_not_made(tmp_path: Path) -> None:
+    missing = FolderColdStore(tmp_path / "unmounted")
+    with pytest.raises(Unavailable, match="mount it, or make it"):
+        await missing.put("a/b", b"")
+    assert not (tmp_path / "unmounted").exists()
+    with pytest.raises(Unavailable, match="mount it, or make it"):
+        await missing.get("a/b")
+
+
+async def test_nothing_half_written_is_listed(tmp_path: Path) -> None:
+    store = FolderColdStore(tmp_path)
+    await store.put("a/b", b"x")
+    (tmp_path / "a" / "b.partfeed").write_bytes(b"half")
+    assert await store.names("a") == ["a/b"]
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
+
+
+async def test_an_object_store_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}",
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_REGION": "eu-central-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    store = cold_store("s3://bucket/folder")
+    with pytest.raises(Unavailable, match="the cold store s3://bucket/folder: ") as told:
+        await store.get("a/b")
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize("address", ["nonsense://x/y", "s3://"])
+def test_addresses_that_are_none_are_refused(address: str) -> None:
+    with pytest.raises(Refused, match=r"EUNOE_COLD__STORE=.*is no object store"):
+        cold_store(address)

@@ -1,0 +1,223 @@
+"""Conversations whose state lies in the cold store: reads them there, and brings them back.
+
+A conversation is either hot (its keys are in Redis) or cold (a snapshot in the cold store, and a stub in Redis that
+names it). A worker brings it back at the first look at one of its ledgers; readers leave it where it is.
+"""
+
+import math
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from time import monotonic
+from typing import Final
+
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores.connection import RedisConnection, Script, as_text
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.snapshot import Hash, Snapshot, Stub, digest_of
+from eunoe.workers.text.caches import CacheBySize
+
+_THAW = Script.load("thaw")
+
+MAX_HOT: Final = 10_000
+CACHED_BYTES: Final = 32 * 2**20
+"""Bytes of the snapshots that a reader keeps, unpacked."""
+STAGED_MS: Final = 600_000
+"""Time to live of keys that are being brought back: a process that is killed meanwhile leaves nothing."""
+_FIELDS: Final = 500
+"""Fields that one command writes at most …"""
+_BYTES: Final = 2**20
+"""… and bytes, about."""
+
+
+@dataclass(slots=True)
+class ColdMeter:
+    """Counts of a process."""
+
+    frozen: int = 0
+    """Conversations taken out of Redis."""
+    thawed: int = 0
+    """Conversations brought back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdAccess:
+    """The cold store as a process uses it."""
+
+    store: ColdStore
+    thaws: bool = False
+    """Whether a look at a cold conversation brings it back; otherwise its snapshot is read in its place."""
+    hot_s: float = 0.0
+    """Seconds for which a conversation counts as hot after a look at it; less than the freezer waits for."""
+
+
+class SnapshotLost(Unavailable):
+    """The snapshot of a cold conversation is not there, or damaged."""
+
+
+class ColdConversations:
+    """The cold conversations of one generation.
+
+    ``access`` `None`: no cold store is configured, and cold conversations are waited for.
+    """
+
+    def __init__(self, redis: RedisConnection, keys: Keys, access: ColdAccess | None) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._store = None if access is None else access.store
+        self.thaws = access is not None and access.thaws
+        self._hot_s = 0.0 if access is None else access.hot_s
+        self._hot: OrderedDict[str, float] = OrderedDict()
+        self._read: CacheBySize[str, Snapshot] = CacheBySize(CACHED_BYTES, "cold conversations")
+        self.meter = ColdMeter()
+
+    def note_hot(self, key: str) -> None:
+        """Note that a conversation was just seen to be hot."""
+        if not self._hot_s:
+            return
+        self._hot[key] = monotonic()
+        self._hot.move_to_end(key)
+        if len(self._hot) > MAX_HOT:
+            self._hot.popitem(last=False)
+
+    async def instead(self, key: str, name: str) -> Hash | None:
+        """The fields of a hash of a cold conversation; `None` where it is hot, and Redis right.
+
+        ``name``: its key in Redis. Raises `Unavailable`.
+        """
+        if self._store is None or monotonic() - self._hot.get(key, -math.inf) < self._hot_s:
+            return None
+        stub = await self._redis.command("GET", self._keys.stub(key))
+        if stub is None:
+            return None
+        found = await self.open(key, as_text(stub))
+        return {} if found is None else found.hashes.get(self.rest(key, name), {})
+
+    async def open(self, key: str, stub: str) -> Snapshot | None:
+        """The state of a cold conversation, which is hot from now on where looks bring it back.
+
+        `None` where another process has brought it back meanwhile. Raises `Unavailable`.
+        """
+        if self._store is None:
+            raise Unavailable(
+                f"the state of {key} lies in a cold store: set EUNOE_COLD__STORE as it was", self._redis.host
+            )
+        found = self._read.get(stub) if not self.thaws else None
+        if found is None:
+            packed = await self._store.get(object_name(self._keys, key, Stub.parse(stub)))
+            if packed is None:
+                await self._missing(key, stub)
+                return None
+            found = _checked(key, stub, packed)
+            if not self.thaws:
+                self._read.put(stub, found, sum(_size(rows) for rows in found.hashes.values()))
+        if self.thaws:
+            await self._thaw(stub, found)
+        return found
+
+    async def _missing(self, key: str, stub: str) -> None:
+        """Raise `Unavailable` for a snapshot that is not there, unless the conversation was brought back meanwhile."""
+        now = await self._redis.command("GET", self._keys.stub(key))
+        if now is not None and as_text(now) == stub:
+            raise SnapshotLost(
+                f"the cold store lacks the snapshot {stub} of {key}: put it back, or run"
+                f" `eunoe repair {key}` to derive the conversation again",
+                "the cold store",
+            )
+
+    async def _thaw(self, stub: str, snapshot: Snapshot) -> None:
+        """Write the state to staged keys, then move them all to their places at once; delete the snapshot last."""
+        key, token = snapshot.key, secrets.token_hex(8)
+        pairs: list[str] = []
+        for name, rows in snapshot.hashes.items():
+            final = self.name(key, name)
+            staged = self._keys.staged(final, token)
+            pairs += [staged, final]
+            for words in _in_pieces(rows):
+                await self._redis.command("HSET", staged, *words)
+            await self._redis.command("PEXPIRE", staged, STAGED_MS)
+        done = int(await self._redis.run(_THAW, [self._keys.stub(key), *pairs], [stub]))
+        if done < 0:
+            raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", self._redis.host)
+        if not done:
+            await self._redis.command("UNLINK", *pairs[::2])
+            return
+        self.meter.thawed += 1
+        if snapshot.timer:
+            await self._redis.command("HSETNX", self._keys.timer_documents(snapshot.partition), key, snapshot.timer)
+        if self._store is not None:
+            await self._store.remove([object_name(self._keys, key, Stub.parse(stub))])
+
+    async def give_up(self, key: str) -> None:
+        """Forget a conversation's state whose snapshot is lost: it is to be derived again. Raises `Unavailable`."""
+        await self._redis.command("DEL", self._keys.stub(key))
+
+    async def clean(self, key: str) -> None:
+        """Delete the snapshots of a conversation that processes which were killed have left. Raises `Unavailable`."""
+        if self._store is None:
+            return
+        found = await self._store.names(folder_of(self._keys, key))
+        # in this order: a snapshot is announced before it is written
+        stubs = await self._redis.command("MGET", self._keys.stub(key), self._keys.freezing(key))
+        used = {object_name(self._keys, key, Stub.parse(as_text(stub))) for stub in stubs if stub is not None}
+        await self._store.remove([name for name in found if name not in used])
+
+    def rest(self, key: str, name: str) -> str:
+        """The name within the conversation of a key of Redis."""
+        return name.removeprefix(self.name(key, ""))
+
+    def name(self, key: str, rest: str) -> str:
+        """The key of Redis of a name within a conversation."""
+        return self._keys.stub(key).removesuffix("cold") + rest
+
+
+def _in_pieces(rows: Hash) -> Iterator[list[bytes]]:
+    """Fields and values alternating, in lists of bounded size."""
+    words: list[bytes] = []
+    size = 0
+    for field, value in rows.items():
+        words += [field, value]
+        size += len(field) + len(value)
+        if len(words) >= 2 * _FIELDS or size >= _BYTES:
+            yield words
+            words, size = [], 0
+    if words:
+        yield words
+
+
+def _checked(key: str, stub: str, packed: bytes) -> Snapshot:
+    """The snapshot, if it is the one that the stub names; raises `Unavailable`."""
+    try:
+        found = Snapshot.unpack(packed) if digest_of(packed) == Stub.parse(stub).digest else None
+        if found is not None and found.key == key:
+            return found
+        reason = "it is not the one that was written"
+    except ValueError as fault:
+        reason = str(fault)
+    raise SnapshotLost(
+        f"the snapshot {stub} of {key} in the cold store is damaged ({reason}): put the right one back, or run"
+        f" `eunoe repair {key}` to derive the conversation again",
+        "the cold store",
+    )
+
+
+def _size(rows: Hash) -> int:
+    return sum(len(field) + len(value) + 150 for field, value in rows.items())
+
+
+def generation_folder(keys: Keys) -> str:
+    """The folder of all snapshots of a generation."""
+    return f"{keys.prefix}/{keys.generation}"
+
+
+def folder_of(keys: Keys, key: str) -> str:
+    """The folder of a conversation's snapshots; its name tells nothing of the conversation."""
+    return f"{generation_folder(keys)}/{sha256(key.encode()).hexdigest()[:40]}"
+
+
+def object_name(keys: Keys, key: str, stub: Stub) -> str:
+    """The name of a snapshot; no two have the same."""
+    return f"{folder_of(keys, key)}/{stub.file}"

@@ -1,0 +1,211 @@
+"""Cold stores: a folder, an object store, and one in memory."""
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.ports import ColdStore
+
+T = TypeVar("T")
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_UNFINISHED: Final = ".part"
+_PRIVATE: Final = 0o700
+TIMEOUT_S: Final = 20
+"""Seconds that a request to an object store may take, its retries included."""
+
+
+def _check(name: str) -> str:
+    """The name; raises ``ValueError`` for one that could lead out of the store."""
+    if not _NAME.fullmatch(name) or ".." in name.split("/"):
+        raise ValueError(f"{name!r:.120} is no name of a file: letters, digits, '.', '_' and '-' between slashes")
+    return name
+
+
+@dataclass(slots=True)
+class MemoryColdStore:
+    """`ColdStore` in memory."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Keep a file."""
+        self.files[_check(name)] = data
+
+    async def get(self, name: str) -> bytes | None:
+        """The bytes of a file, if there is one."""
+        return self.files.get(_check(name))
+
+    async def names(self, folder: str) -> list[str]:
+        """The names of all files below a folder."""
+        begin = f"{_check(folder)}/"
+        return sorted(name for name in self.files if name.startswith(begin))
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Delete files."""
+        for name in names:
+            self.files.pop(_check(name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderColdStore:
+    """`ColdStore` in a folder, which all processes must see; files are on disk before `put` returns."""
+
+    root: Path
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Write a file: beside its place first, then moved there."""
+        await self._off_loop(self._put, self.root / _check(name), data)
+
+    async def get(self, name: str) -> bytes | None:
+        """The bytes of a file, if there is one."""
+        return await self._off_loop(self._read, self.root / _check(name))
+
+    async def names(self, folder: str) -> list[str]:
+        """The names of all files below a folder."""
+        return await self._off_loop(self._names, self.root / _check(folder))
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Delete files, and folders that they leave empty."""
+        for name in names:
+            await self._off_loop(self._remove, self.root / _check(name))
+
+    async def _off_loop(self, work: Callable[..., T], *args: object) -> T:
+        """Run work on files in a thread; raises `Unavailable` where the folder cannot be used."""
+        try:
+            return await asyncio.to_thread(work, *args)
+        except OSError as fault:
+            where = f"the cold store {self.root}"
+            raise Unavailable(f"{where}: {fault.strerror or fault}", where) from fault
+
+    def _check_there(self) -> None:
+        if not self.root.is_dir():  # as where a disk is not mounted: nothing may be written in its place
+            raise OSError(f"{self.root} is no folder: mount it, or make it")
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            self._check_there()
+            return None
+
+    def _put(self, path: Path, data: bytes) -> None:
+        self._check_there()
+        for folder in reversed(path.parents[: len(path.relative_to(self.root).parts) - 1]):
+            folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        part = path.with_name(f"{path.name}{_UNFINISHED}{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+    def _names(self, folder: Path) -> list[str]:
+        files = (path for path in folder.rglob("*") if path.is_file() and _UNFINISHED not in path.name)
+        return sorted(path.relative_to(self.root).as_posix() for path in files)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        for folder in path.parents:
+            if folder == self.root:
+                break
+            try:
+                folder.rmdir()
+            except OSError:  # not empty, or another process has removed it
+                break
+
+
+def _sync_folder(folder: Path) -> None:
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectColdStore:
+    """`ColdStore` in S3, Google Cloud Storage, Azure and what speaks their protocols, by the library obstore."""
+
+    store: Any
+    """A store of obstore."""
+    where: str
+    """Its address, without credentials."""
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Write an object."""
+        await self._asked(self.store.put_async(_check(name), data))
+
+    async def get(self, name: str) -> bytes | None:
+        """The bytes of an object, if there is one."""
+        try:
+            found = await self._asked(self.store.get_async(_check(name)))
+        except FileNotFoundError:
+            return None
+        return bytes(await self._asked(found.bytes_async()))
+
+    async def names(self, folder: str) -> list[str]:
+        """The names of all objects below a folder."""
+        found = self.store.list(f"{_check(folder)}/")
+        return sorted(one["path"] for one in await self._asked(found.collect_async()))
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Delete objects."""
+        for name in names:
+            try:
+                await self._asked(self.store.delete_async(_check(name)))
+            except FileNotFoundError:
+                continue
+
+    async def _asked(self, request: Any) -> Any:  # noqa: ANN401 - each request has its own answer
+        from obstore.exceptions import BaseError, NotFoundError  # noqa: PLC0415 - the library is an option
+
+        try:
+            return await request
+        except NotFoundError as fault:
+            raise FileNotFoundError(str(fault)) from fault
+        except BaseError as fault:
+            where = f"the cold store {self.where}"
+            reason = " ".join(str(fault).partition("Debug source:")[0].split())
+            raise Unavailable(f"{where}: {reason:.300}", where) from fault
+
+
+def cold_store(address: str) -> ColdStore:
+    """The cold store at a path, or at a URL that obstore knows: s3://BUCKET/FOLDER, gs://, az://.
+
+    Credentials of an object store come from the environment, as its own tools read them. Raises `Refused` for an
+    address that is none, and without the library.
+    """
+    scheme = urlsplit(address).scheme
+    if "://" not in address:
+        return FolderColdStore(Path(address))
+    shown = f"{scheme}://{urlsplit(address).hostname or ''}{urlsplit(address).path}"
+    try:
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - the library is an option
+        from obstore.store import from_url  # noqa: PLC0415
+    except ImportError:
+        raise Refused(f"EUNOE_COLD__STORE={shown} needs the library obstore: pip install 'eunoe[cold]'") from None
+    limit = timedelta(seconds=TIMEOUT_S)
+    try:
+        store = from_url(
+            address,
+            # http only where the operator's own endpoint says so
+            client_options={"timeout": limit, "allow_http": True},
+            retry_config={"max_retries": 3, "retry_timeout": limit},
+        )
+    except (BaseError, ValueError, TypeError) as fault:
+        reason = " ".join(str(fault).split())
+        raise Refused(f"EUNOE_COLD__STORE={shown} is no object store: {reason:.200}") from fault
+    return ObjectColdStore(store, shown)

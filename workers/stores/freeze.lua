@@ -1,0 +1,26 @@
+-- Takes the state of an idle conversation out of this server, once a snapshot of it was written; returns 0 and changes
+-- nothing where it is not as it was read.
+-- KEYS: 1 stub, 2 announced stub, then for each stage its ledger and the numbers of its parked sessions, then all tables
+-- ARGV: 1 text of the stub, 2 number of stages, then for each the expected applied number, token and late sessions
+-- the same again: the client repeats it when the answer was lost
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return 1
+end
+if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('GET', KEYS[2]) ~= ARGV[1] then
+  return 0
+end
+for stage = 1, tonumber(ARGV[2]) do
+  local at = 3 * stage
+  local now = redis.call('HMGET', KEYS[2 * stage + 1], 'applied', 'token', 'lates', 'outbox_number')
+  if (now[1] or '') ~= ARGV[at] or (now[2] or '') ~= ARGV[at + 1] or (now[3] or '') ~= ARGV[at + 2] or now[4] then
+    return 0
+  end
+  if redis.call('EXISTS', KEYS[2 * stage + 2]) == 1 then
+    return 0
+  end
+end
+for place = 2, #KEYS do
+  redis.call('UNLINK', KEYS[place])
+end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1

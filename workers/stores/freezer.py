@@ -1,0 +1,181 @@
+"""Takes idle conversations out of Redis, into the cold store."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any, Final
+
+import orjson
+
+from eunoe.schemas.decisions import Scope, Timer
+from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, object_name
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_text
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.snapshot import Snapshot, Stub
+
+_FREEZE = Script.load("freeze")
+_DROP_TIMER = Script.load("drop_timer")
+
+SCANNED: Final = 5_000
+"""Timers that one sweep looks at in each partition, about."""
+AT_ONCE: Final = 8
+"""Conversations that are frozen at the same time."""
+MAX_WATCHED: Final = 20_000
+"""Idle conversations that wait for their second look."""
+ANNOUNCED_MS: Final = 600_000
+"""Milliseconds for which a snapshot may be written before it counts as left over."""
+_LEDGER_FIELDS: Final = (b"applied", b"token", b"lates")
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """An idle conversation at the first look."""
+
+    partition: int
+    timer: str
+    applied: bytes
+    """The position of the last event that intake applied, asks included."""
+    since: float
+    """Time of the look."""
+
+
+@dataclass(slots=True)
+class Freezer:
+    """Freezes conversations without events for ``after_s`` seconds of the log's time.
+
+    An idle conversation is looked at twice, ``settle_s`` seconds apart: no event of any kind may come between. So every
+    process has forgotten by then that it saw the conversation hot, and asks under way are answered.
+    """
+
+    client: RedisClient
+    keys: Keys
+    store: ColdStore
+    tables: Mapping[str, Sequence[str]]
+    """Stage → its tables."""
+    after_s: float
+    settle_s: float
+    meter: ColdMeter = field(default_factory=ColdMeter)
+    _watched: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
+    _cursors: dict[int, int] = field(default_factory=dict)
+    _redis: RedisConnection = field(init=False)
+    _cold: ColdConversations = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Connect."""
+        self._redis = RedisConnection(self.client)
+        self._cold = ColdConversations(self._redis, self.keys, ColdAccess(self.store))
+
+    async def sweep(self, partitions: Iterable[int]) -> int:
+        """Look for idle conversations of these partitions, freeze those that stayed so; returns how many.
+
+        Raises `Unavailable`.
+        """
+        owned = set(partitions)
+        for key, watched in list(self._watched.items()):
+            if watched.partition not in owned:
+                del self._watched[key]
+        done = await self._freeze_settled()
+        for partition in sorted(owned):
+            await self._look(partition)
+        return done
+
+    async def _look(self, partition: int) -> None:
+        """Watch idle conversations from the next part of a partition's timers."""
+        oldest = datetime.now(UTC) - timedelta(seconds=self.after_s)
+        documents, looked = self.keys.timer_documents(partition), 0
+        while looked < SCANNED and len(self._watched) < MAX_WATCHED:
+            cursor, rows = await self._redis.command(
+                "HSCAN", documents, self._cursors.get(partition, 0), "COUNT", SCANNED
+            )
+            self._cursors[partition] = int(cursor)
+            for key, document in _pairs(rows):
+                looked += 1
+                if key not in self._watched and _idle_since(document) <= oldest:
+                    await self._watch(key, partition, document)
+            if not int(cursor):
+                break
+
+    async def _watch(self, key: str, partition: int, document: str) -> None:
+        applied = await self._redis.command("HGET", self.keys.ledger(Scope("intake", key)), "applied")
+        if applied is None:  # erased, or cold already: then a process was killed before it dropped the timer
+            if await self._redis.command("EXISTS", self.keys.stub(key)):
+                await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, document])
+            return
+        self._watched[key] = _Watched(partition, document, _bytes(applied), monotonic())
+
+    async def _freeze_settled(self) -> int:
+        due = [key for key, one in self._watched.items() if monotonic() - one.since >= self.settle_s]
+        done, gate = 0, asyncio.Semaphore(AT_ONCE)
+
+        async def freeze(key: str, watched: _Watched) -> bool:
+            async with gate:
+                return await self.freeze(key, watched.partition, watched.timer, watched.applied)
+
+        for start in range(0, len(due), AT_ONCE):
+            some = [(key, self._watched.pop(key)) for key in due[start : start + AT_ONCE]]
+            done += sum(await asyncio.gather(*(freeze(key, watched) for key, watched in some)))
+        return done
+
+    async def freeze(self, key: str, partition: int, timer: str, applied: bytes | None = None) -> bool:
+        """Write a conversation's snapshot, then take its state out of Redis; returns whether that was done.
+
+        It is not while a decision is unsent or a session parked, nor where something has changed since: ``applied`` is
+        what intake had applied at the first look. Raises `Unavailable`.
+        """
+        ledgers = {stage: self.keys.ledger(Scope(stage, key)) for stage in self.tables}
+        tables = {
+            f"{stage}/{table}": self.keys.table(stage, key, table)
+            for stage, listed in self.tables.items()
+            for table in listed
+        }
+        names = {**ledgers, **tables}
+        found = await asyncio.gather(*(self._redis.command("HGETALL", name) for name in names.values()))
+        hashes = {name: _hash(rows) for name, rows in zip(names, found, strict=True)}
+        if any(b"outbox_number" in hashes[stage] for stage in ledgers) or b"applied" not in hashes["intake"]:
+            return False
+        if applied is not None and hashes["intake"][b"applied"] != applied:
+            return False
+        prefix = self.keys.stub(key).removesuffix("cold")
+        kept = {names[name].removeprefix(prefix): rows for name, rows in hashes.items() if rows}
+        packed = await asyncio.to_thread(Snapshot(key, kept, partition, timer).pack)
+        stub, announced = Stub.of(packed), self.keys.freezing(key)
+        await self._redis.command("SET", announced, str(stub), "PX", ANNOUNCED_MS)
+        await self.store.put(object_name(self.keys, key, stub), packed)
+        fences = [hashes[stage].get(part, b"") for stage in ledgers for part in _LEDGER_FIELDS]
+        places = [
+            place for stage, name in ledgers.items() for place in (name, self.keys.parked_numbers(Scope(stage, key)))
+        ]
+        words: list[str | int | bytes] = [str(stub), len(ledgers), *fences]
+        if not await self._redis.run(_FREEZE, [self.keys.stub(key), announced, *places, *tables.values()], words):
+            await self.store.remove([object_name(self.keys, key, stub)])
+            return False
+        self.meter.frozen += 1
+        await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, timer])
+        await self._cold.clean(key)
+        return True
+
+
+def _idle_since(document: str) -> datetime:
+    """The log time of a conversation's last utterance by its timer; later than all where a session is open."""
+    fields = orjson.loads(document)
+    if fields.get("after_utterance_id") is not None:
+        return datetime.max.replace(tzinfo=UTC)
+    timer = Timer.from_json(document)
+    return timer.active or timer.since
+
+
+def _pairs(rows: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - as the protocol's version gives it
+    items = rows.items() if isinstance(rows, Mapping) else zip(rows[::2], rows[1::2], strict=True)
+    return [(as_text(key), as_text(value)) for key, value in items]
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _hash(rows: Mapping[str | bytes, str | bytes]) -> dict[bytes, bytes]:
+    return {_bytes(field): _bytes(value) for field, value in rows.items()}

@@ -1,0 +1,108 @@
+"""The snapshot of an idle conversation: all its stored hashes as they stand in Redis, packed and sealed as they are."""
+
+import re
+import secrets
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+import orjson
+import zstandard
+
+Hash = Mapping[bytes, bytes]
+"""Fields and values."""
+
+FORMAT: Final = 1
+_LEVEL: Final = 3
+_SIZE: Final = struct.Struct(">I")
+_DIGEST_CHARS: Final = 32
+_STUB: Final = re.compile(r"(?P<digest>[0-9a-f]{32})-(?P<token>[0-9a-f]{8}):(?P<size>[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a conversation between two events."""
+
+    key: str
+    hashes: Mapping[str, Hash]
+    """Name within the conversation (``update``: a ledger, ``update/memories``: a table) → its fields."""
+    partition: int = 0
+    """The partition of the log that the conversation lies in."""
+    timer: str = ""
+    """The document of its cancelled timer, which names the time of its last event; '' where there is none."""
+
+    def pack(self) -> bytes:
+        """The bytes to keep: a head in JSON, then the fields and values, each after its length (4 bytes)."""
+        head = {
+            "format": FORMAT,
+            "key": self.key,
+            "partition": self.partition,
+            "timer": self.timer,
+            "hashes": [[name, len(rows)] for name, rows in self.hashes.items()],
+        }
+        pieces = [orjson.dumps(head)]
+        pieces += [piece for rows in self.hashes.values() for row in rows.items() for piece in row]
+        sized = b"".join(part for piece in pieces for part in (_SIZE.pack(len(piece)), piece))
+        return zstandard.ZstdCompressor(level=_LEVEL).compress(sized)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Snapshot":
+        """The snapshot of these bytes; raises ``ValueError`` for bytes that are none, or of a later format."""
+        try:
+            pieces = _pieces(zstandard.ZstdDecompressor().decompress(packed))
+            head = orjson.loads(next(pieces))
+            if head["format"] > FORMAT:
+                raise ValueError(f"format {head['format']} is of a later version")
+            hashes = {
+                name: {bytes(next(pieces)): bytes(next(pieces)) for _ in range(count)} for name, count in head["hashes"]
+            }
+        except (zstandard.ZstdError, struct.error, orjson.JSONDecodeError, StopIteration, RuntimeError) as fault:
+            raise ValueError(f"no snapshot: {fault}") from fault
+        return cls(head["key"], hashes, head["partition"], head["timer"])
+
+
+def _pieces(sized: bytes) -> Iterator[memoryview]:
+    view, at = memoryview(sized), 0
+    while at < len(view):
+        (size,) = _SIZE.unpack_from(view, at)
+        yield view[at + _SIZE.size : at + _SIZE.size + size]
+        at += _SIZE.size + size
+
+
+def digest_of(packed: bytes) -> str:
+    """The digest by which a snapshot is named, and checked when it comes back."""
+    return sha256(packed).hexdigest()[:_DIGEST_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """What is left in Redis of a conversation whose state lies in the cold store."""
+
+    digest: str
+    token: str
+    """Tells this snapshot from every other, also from one of the same state."""
+    size: int
+    """Bytes of the snapshot."""
+
+    @classmethod
+    def of(cls, packed: bytes) -> "Stub":
+        """A new stub for a snapshot."""
+        return cls(digest_of(packed), secrets.token_hex(4), len(packed))
+
+    @property
+    def file(self) -> str:
+        """The name of the snapshot in the folder of its conversation."""
+        return f"{self.digest}-{self.token}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.size}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Stub":
+        """The stub of its text; raises ``ValueError`` for any other text."""
+        found = _STUB.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r:.80} is no stub of a conversation")
+        return cls(found["digest"], found["token"], int(found["size"]))
