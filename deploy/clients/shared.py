@@ -40,7 +40,7 @@ def state_store(
     Raises `Refused` for an unusable cold store.
     """
     found = open_cold_store(settings)
-    cold = None if found is None else ColdAccess(found, thaws=thaws, hot_s=settings.cold.settle_seconds / 2)
+    cold = None if found is None else ColdAccess(found, thaws=thaws)
     return RedisStore(redis, keys, data_keys=data_keys, packs=settings.redis_pack, cold=cold)
 
 

@@ -5,6 +5,7 @@ from functools import partial
 
 from eunoe.deploy.clients.models import Environment, uses_endpoint
 from eunoe.deploy.doctor.broker import check_broker
+from eunoe.deploy.doctor.cold import check_cold
 from eunoe.deploy.doctor.data_keys import check_keys
 from eunoe.deploy.doctor.embedder import check_embedder
 from eunoe.deploy.doctor.findings import Check, Findings
@@ -15,7 +16,7 @@ from eunoe.deploy.settings import Settings, reveal
 
 SERVER_LIMIT_S = 15.0
 BRIEF_LIMIT_S = 30.0
-PARTS = ("broker", "redis", "qdrant", "keys", "model", "embedder")
+PARTS = ("broker", "redis", "qdrant", "keys", "cold", "model", "embedder")
 
 
 def all_checks(settings: Settings, environment: Environment, *, thorough: bool, model_limit_s: float) -> list[Check]:
@@ -25,6 +26,7 @@ def all_checks(settings: Settings, environment: Environment, *, thorough: bool, 
         _server("redis", reveal(settings.redis_url), partial(check_redis, settings)),
         _server("qdrant", settings.qdrant_url, partial(check_qdrant, settings)),
         Check("keys", partial(check_keys, settings), SERVER_LIMIT_S),
+        Check("cold", partial(check_cold, settings), SERVER_LIMIT_S),
         Check("model", partial(check_model, settings, environment, thorough=thorough), model_limit_s),
         Check("embedder", partial(check_embedder, settings, environment), SERVER_LIMIT_S * 2),
     ]

@@ -92,9 +92,10 @@ class Rig:
         return {name for name in found if f"{{{KEY}}}" in name}
 
     async def contents(self) -> dict[str, dict[bytes, bytes]]:
-        """Its hashes, whole."""
-        found = [name for name in await self.names() if name != self.keys.freezing(KEY)]
-        return {name: await self.client.hgetall(name) for name in found if await self.client.type(name) == b"hash"}
+        """Its hashes, whole, but for the token of its return."""
+        names = [name for name in await self.names() if await self.client.type(name) == b"hash"]
+        found = {name: await self.client.hgetall(name) for name in names}
+        return {name: {field: rows[field] for field in rows if field != b"thawed"} for name, rows in found.items()}
 
 
 @pytest.fixture(params=[kind for kind in REDIS if kind != "memory"])
@@ -215,6 +216,20 @@ async def test_a_decision_on_state_that_left_is_not_committed(rig: Rig) -> None:
     assert (await sleeper.ledger(UPDATE)).applied == 1
     assert await sleeper.commit(UPDATE, Commit(expect=1, applied=2, writes=(Put("memories", "m0", '"kept"'),)))
     assert await sleeper.fetch("update", KEY, "memories", ["m0"]) == ['"kept"']
+
+
+async def test_a_decision_on_state_that_left_and_came_back_is_not_committed(rig: Rig) -> None:
+    sleeper, other = await rig.fill(), rig.store()
+    read = await sleeper.ledger(UPDATE)
+    assert await rig.freeze() == 1
+    assert await sleeper.fetch("update", KEY, "memories", ["m0"]) == [None]  # it was seen hot a moment ago
+    assert (await other.ledger(UPDATE)).applied == 1
+    write = (Put("memories", "m0", '"of what was not there"'),)
+    assert not await sleeper.commit(UPDATE, Commit(expect=1, applied=2, writes=write, server=read.server))
+    request = Scope("respond", KEY, "r1")
+    assert not await sleeper.commit(request, Commit(expect=0, applied=1, server=read.server))
+    again = await sleeper.ledger(UPDATE)
+    assert await sleeper.commit(UPDATE, Commit(expect=1, applied=2, writes=write, server=again.server))
 
 
 async def test_a_cold_store_that_is_away_is_waited_for(rig: Rig) -> None:

@@ -24,7 +24,7 @@ async def test_what_is_remembered_under_faults_is_what_is_remembered_without() -
     async with Nursery() as other, Nursery() as nursery:
         reference = await run_fault(REFERENCE, TRIAL, other, TRIAL.seed)
         outcomes = {"none": reference}
-        for name in ("kill9", "redis-restart", "erase"):
+        for name in ("kill9", "redis-restart", "freeze-sealed", "erase"):
             outcomes[name] = await run_fault(FAULTS[name], TRIAL, nursery, TRIAL.seed)
     rows = [_row(name, outcome, reference) for name, outcome in outcomes.items()]
     assert [(row.fault, row.told) for row in rows if not row.good] == []

@@ -34,6 +34,8 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "retention of what is no number": (["retention", "set", "soon"], "'days': Input should be a valid integer"),
     "retention without a policy": (["retention", "run", "--tenant", "nobody"], "nobody"),
     "remove no policy": (["retention", "remove", "--tenant", "nobody"], "nobody"),
+    "freeze an unknown one": (["cold", "freeze", "nobody"], "nobody"),
+    "thaw an unknown one": (["cold", "thaw", "nobody"], "nobody"),
     "serve in no time": (["erase", "serve", "--poll", "0"], "--poll"),
     "skip what is no place": (["skip", "conversations"], "conversations"),
     "skip in an unknown topic": (["skip", "gossip/0@0", "--yes"], "no stage reads a topic 'gossip'"),

@@ -77,7 +77,10 @@ class Committer:
         if not committed:
             ledger = await self._ledger(scope)
             if _as_read(ledger, commit):
-                raise WentBack(f"{scope.stage}: the state store was started again during a decision on {scope.key}")
+                raise WentBack(
+                    f"{scope.stage}: the state store was started again during a decision on {scope.key}, or the"
+                    " conversation went to the cold store and came back"
+                )
             self.sender.meter.fenced += 1
             raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
         self.sender.meter.commits += 1

@@ -4,7 +4,6 @@ A conversation is either hot (its keys are in Redis) or cold (a snapshot in the 
 names it). A worker brings it back at the first look at one of its ledgers; readers leave it where it is.
 """
 
-import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from hashlib import sha256
 from time import monotonic
 from typing import Final
 
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.connection import RedisConnection, Script, as_text
@@ -22,6 +22,8 @@ from eunoe.workers.text.caches import CacheBySize
 
 _THAW = Script.load("thaw")
 
+HOT_S: Final = 5.0
+"""Seconds for which a conversation counts as hot after a look at it."""
 MAX_HOT: Final = 10_000
 CACHED_BYTES: Final = 32 * 2**20
 """Bytes of the snapshots that a reader keeps, unpacked."""
@@ -50,8 +52,6 @@ class ColdAccess:
     store: ColdStore
     thaws: bool = False
     """Whether a look at a cold conversation brings it back; otherwise its snapshot is read in its place."""
-    hot_s: float = 0.0
-    """Seconds for which a conversation counts as hot after a look at it; less than the freezer waits for."""
 
 
 class SnapshotLost(Unavailable):
@@ -69,14 +69,16 @@ class ColdConversations:
         self._keys = keys
         self._store = None if access is None else access.store
         self.thaws = access is not None and access.thaws
-        self._hot_s = 0.0 if access is None else access.hot_s
         self._hot: OrderedDict[str, float] = OrderedDict()
         self._read: CacheBySize[str, Snapshot] = CacheBySize(CACHED_BYTES, "cold conversations")
         self.meter = ColdMeter()
 
     def note_hot(self, key: str) -> None:
-        """Note that a conversation was just seen to be hot."""
-        if not self._hot_s:
+        """Note that a conversation was just seen to be hot: what a worker misses in it soon after is not there.
+
+        Should it be frozen all the same, a commit on what was read is refused.
+        """
+        if not self.thaws:
             return
         self._hot[key] = monotonic()
         self._hot.move_to_end(key)
@@ -88,7 +90,7 @@ class ColdConversations:
 
         ``name``: its key in Redis. Raises `Unavailable`.
         """
-        if self._store is None or monotonic() - self._hot.get(key, -math.inf) < self._hot_s:
+        if self._store is None or monotonic() - self._hot.get(key, -HOT_S) < HOT_S:
             return None
         stub = await self._redis.command("GET", self._keys.stub(key))
         if stub is None:
@@ -139,7 +141,8 @@ class ColdConversations:
             for words in _in_pieces(rows):
                 await self._redis.command("HSET", staged, *words)
             await self._redis.command("PEXPIRE", staged, STAGED_MS)
-        done = int(await self._redis.run(_THAW, [self._keys.stub(key), *pairs], [stub]))
+        intake = self._keys.ledger(Scope("intake", key))
+        done = int(await self._redis.run(_THAW, [self._keys.stub(key), intake, *pairs], [stub, token]))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", self._redis.host)
         if not done:

@@ -178,8 +178,11 @@ class ObjectColdStore:
             raise FileNotFoundError(str(fault)) from fault
         except BaseError as fault:
             where = f"the cold store {self.where}"
-            reason = " ".join(str(fault).partition("Debug source:")[0].split())
-            raise Unavailable(f"{where}: {reason:.300}", where) from fault
+            raise Unavailable(f"{where}: {_reason(fault):.300}", where) from fault
+
+
+def _reason(fault: Exception) -> str:
+    return " ".join(str(fault).partition("Debug source:")[0].split())
 
 
 def cold_store(address: str) -> ColdStore:
@@ -206,6 +209,6 @@ def cold_store(address: str) -> ColdStore:
             retry_config={"max_retries": 3, "retry_timeout": limit},
         )
     except (BaseError, ValueError, TypeError) as fault:
-        reason = " ".join(str(fault).split())
+        reason = _reason(fault)
         raise Refused(f"EUNOE_COLD__STORE={shown} is no object store: {reason:.200}") from fault
     return ObjectColdStore(store, shown)

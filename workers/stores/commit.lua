@@ -1,8 +1,9 @@
 -- Commits one decision of a stage atomically; returns 0 where the fence refuses it.
--- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of one session, 4 stub, 5 … tables
+-- KEYS: 1 ledger, 2 numbers of parked sessions, 3 parked events of one session, 4 stub, 5 ledger of intake, 6 … tables
 -- ARGV: 1 expected applied number, 2 new applied number, 3 token of this commit, 4 outbox or '', 5 its number or '',
 --       6 '1' to record as skipped, 7 session to unpark or '', 8 time to live in ms or '', 9 expected late sessions,
 --       10 number of a late session or '', 11 expected id of this server's process or '', 12 id of the data key or '',
+--       13 expected token of its last return from the cold store, '' for none, '*' for any,
 --       then per write: kind, index of the table in KEYS, id, text
 -- Numbers are compared as text: a log position may not fit a Lua number.
 local ledger = KEYS[1]
@@ -11,8 +12,9 @@ local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'la
 if now[2] == ARGV[3] then
   return 1
 end
--- the state that was read has gone to the cold store meanwhile
-if redis.call('EXISTS', KEYS[4]) == 1 then
+-- the state has gone to the cold store since it was read, or gone there and come back
+local thawed = redis.call('HGET', KEYS[5], 'thawed') or ''
+if redis.call('EXISTS', KEYS[4]) == 1 or (ARGV[13] ~= '*' and thawed ~= ARGV[13]) then
   return 0
 end
 if (now[1] or '0') ~= ARGV[1] or now[3] or (now[4] or '0') ~= ARGV[9] then
@@ -29,7 +31,7 @@ local skipped = 'skipped/' .. (late and ARGV[10] or ARGV[2])
 if late and redis.call('HEXISTS', ledger, skipped) == 0 then
   return 0
 end
-for at = 13, #ARGV, 4 do
+for at = 14, #ARGV, 4 do
   local kind, tbl = ARGV[at], KEYS[tonumber(ARGV[at + 1])]
   if kind == 'put' then
     redis.call('HSET', tbl, ARGV[at + 2], ARGV[at + 3])

@@ -44,6 +44,8 @@ _PARK = Script.load("park")
 _SCHEDULE = Script.load("schedule")
 _DUE = Script.load("due")
 
+ANY = "*"
+"""In place of an expected token: a commit that names nothing it was read from."""
 SKIPPED = "skipped/"
 """The begin of a ledger's fields that name skipped sessions."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,7 +81,8 @@ class RedisStore:
         """The ledger of a stage; takes one round trip, unless the conversation is cold."""
         name = self._keys.ledger(scope)
         while True:
-            server, words, stub = await self._redis.run(_LEDGER, [name, self._keys.stub(scope.key)], [])
+            keys = [name, self._keys.stub(scope.key), self._keys.ledger(Scope("intake", scope.key))]
+            server, words, stub, thawed = await self._redis.run(_LEDGER, keys, [])
             if not stub:
                 break
             snapshot = await self.cold.open(scope.key, as_text(stub))
@@ -91,9 +94,16 @@ class RedisStore:
             self.cold.note_hot(scope.key)
         fields: dict[str, Stored] = dict(zip(map(as_text, words[::2]), words[1::2], strict=True))
         outbox = await self._outbox(scope, fields)
-        ledger = _ledger({name: as_text(value) for name, value in fields.items()}, outbox, as_text(server))
+        texts = {name: as_text(value) for name, value in fields.items()}
+        ledger = _ledger(texts, outbox, _shown_by(as_text(server), as_text(thawed)))
         await self.documents.note(scope.key, ledger.key)
         return ledger
+
+    async def bring_back(self, key: str) -> bool:
+        """Bring a cold conversation back; returns whether this call did it. Raises `Unavailable`."""
+        before = self.cold.meter.thawed
+        await self.ledger(Scope("intake", key))
+        return self.cold.meter.thawed > before
 
     async def _outbox(self, scope: Scope, fields: dict[str, Stored]) -> Outbox | None:
         """Take the outbox out of a ledger's fields; of one whose key was destroyed only the number is left."""
@@ -113,12 +123,15 @@ class RedisStore:
             self._keys.parked_numbers(scope),
             self._keys.parked(scope, commit.unpark or 0),
             self._keys.stub(scope.key),
+            self._keys.ledger(Scope("intake", scope.key)),
             *(self._keys.table(scope.stage, scope.key, table) for table in tables),
         ]
-        places = {table: place for place, table in enumerate(tables, start=5)}
+        places = {table: place for place, table in enumerate(tables, start=6)}
         ttl = self._request_ttl_ms if scope.request_id else ""
         key = await self.documents.key(scope.key, commit.key)
-        fence = (commit.lates, "" if commit.late is None else commit.late, commit.server, "" if key is None else key.id)
+        server, _, thawed = commit.server.partition("/") if commit.server else ("", "", ANY)
+        late, sealed = "" if commit.late is None else commit.late, "" if key is None else key.id
+        fence = (commit.lates, late, server, sealed, thawed)
         outbox: Stored = ""
         if commit.outbox is not None:
             text = commit.outbox.model_dump_json()
@@ -352,6 +365,11 @@ def _ledger(fields: dict[str, str], outbox: Outbox | None, server: str) -> Ledge
         server=server,
         key=fields.get("key", ""),
     )
+
+
+def _shown_by(server: str, thawed: str) -> str:
+    """`Ledger.server`: the process, and the token of the conversation's last return from the cold store."""
+    return f"{server}/{thawed}"
 
 
 def _commit_words(commit: Commit, token: str, outbox_text: Stored) -> list[str | int | bytes]:

@@ -1,0 +1,88 @@
+"""The conversations in the cold store: counts, and moving one there or back by hand."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.clients.shared import open_cold_store, open_redis, state_store, store_keys
+from eunoe.deploy.settings import Settings, reveal
+from eunoe.schemas.errors import Refused
+from eunoe.streams.settings import partition_of
+from eunoe.workers.registry import STAGES
+from eunoe.workers.stores.connection import RedisClient, as_text
+from eunoe.workers.stores.freezer import Freezer
+from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.snapshot import Stub
+
+_SCAN_COUNT: Final = 1_000
+NO_STORE: Final = "no cold store is set (EUNOE_COLD__STORE): all conversations stay in Redis"
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStatus:
+    """The cold conversations of a generation."""
+
+    generation: str
+    store: str | None
+    """The address, without what may be secret in it; `None`: none is set."""
+    conversations: int
+    cold: int
+    """How many of them are cold."""
+    snapshot_bytes: int
+
+
+async def cold_status(settings: Settings) -> ColdStatus:
+    """Count the conversations in Redis and in the cold store; scans all keys. Raises `Unavailable`."""
+    keys = store_keys(settings)
+    known: set[str] = set()
+    stubs: list[str] = []
+    async with open_redis(settings) as redis:
+        async for name in redis.scan_iter(match=keys.generation_pattern(), count=_SCAN_COUNT):
+            key = keys.conversation_of(as_text(name))
+            if key is None:
+                continue
+            known.add(key)
+            if as_text(name) == keys.stub(key) and (stub := await redis.get(name)) is not None:
+                stubs.append(as_text(stub))
+    sizes = [Stub.parse(stub).size for stub in stubs]
+    address = (reveal(settings.cold.store) or "").partition("?")[0] or None
+    return ColdStatus(settings.names.generation, address, len(known), len(sizes), sum(sizes))
+
+
+async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
+    """Take a conversation to the cold store at once; returns False where it is there already.
+
+    Raises `Refused` without a cold store, for an unknown conversation and for one that is not at rest.
+    """
+    cold = open_cold_store(settings)
+    if cold is None:
+        raise Refused(NO_STORE)
+    keys = store_keys(settings)
+    async with open_redis(settings) as redis:
+        if await _is_cold(redis, keys, key):
+            return False
+        partition = partition_of(key.encode(), partitions)
+        timer = await redis.hget(keys.timer_documents(partition), key)
+        tables = {name: spec.tables.all for name, spec in STAGES.items()}
+        freezer = Freezer(redis, keys, cold, tables, after_s=0.0, settle_s=0.0)
+        if not await freezer.freeze(key, partition, as_text(timer or "")):
+            raise Refused(f"{key} is not at rest: something of it is being decided, sent or waited for; try again")
+    return True
+
+
+async def thaw_now(settings: Settings, key: str) -> bool:
+    """Bring a conversation back to Redis; returns False where it is there already. Raises `Refused`, `Unavailable`."""
+    keys = store_keys(settings)
+    async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
+        if not await _is_cold(redis, keys, key):
+            return False
+        return await state_store(settings, redis, keys, data_keys, thaws=True).bring_back(key)
+
+
+async def _is_cold(redis: RedisClient, keys: Keys, key: str) -> bool:
+    """Whether a conversation is in the cold store; raises `Refused` where nothing is known of it."""
+    if await redis.exists(keys.stub(key)):
+        return True
+    if not await redis.exists(keys.table("intake", key, "head")):
+        raise Refused(f"no conversation {key}")
+    return False
