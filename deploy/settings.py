@@ -149,7 +149,7 @@ class KeySettings(Value):
 class ColdSettings(Value):
     """The store of conversations that are idle: their state leaves Redis, and comes back with their next event."""
 
-    store: Annotated[SecretStr | None, Tier.SET] = None
+    store: Annotated[str | None, Tier.SET] = None
     """A folder that all processes see, or s3://BUCKET/FOLDER, gs://, az:// (pip install 'eunoe[cold]'); unset or empty:
     all stay in Redis. Unset, `eunoe up` has a folder of its own."""
     after_days: Annotated[float, Tier.TUNE] = Field(default=30.0, gt=0)

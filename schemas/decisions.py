@@ -261,7 +261,7 @@ class Ledger:
     lates: int = 0
     """Number of late sessions decided. They do not change ``applied``, so the fence counts them too."""
     server: str = field(default="", compare=False)
-    """What showed it: the server's process, and the state's last return from a cold store; '' where not known."""
+    """Id of the server's process that showed it, and of the state's last return from a cold store; '' if unknown."""
     key: str = field(default="", compare=False)
     """Id of the data key that the stage's state is sealed with; '' where it is plain."""
 

@@ -17,8 +17,7 @@ from eunoe.streams.topics import Topic
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show which conversations are in the cold store; take one there, or bring it back."
-    " Idle conversations go there by themselves (EUNOE_COLD__AFTER_DAYS), and come back with their next event.",
+    help="Show how many conversations are in the cold store; move one there, or back.",
 )
 
 Conversation = Annotated[str, typer.Argument(help="The conversation.")]
@@ -27,7 +26,10 @@ Tenant = Annotated[str, typer.Option(help="Its tenant.")]
 
 @app.command()
 def status(as_json: Json = False) -> None:
-    """Count the conversations in Redis and in the cold store."""
+    """Count the conversations in Redis and in the cold store.
+
+    Idle ones go there by themselves (EUNOE_COLD__AFTER_DAYS), and come back with their next event.
+    """
     found = asyncio.run(_status())
     if as_json:
         print_json(asdict(found))
@@ -38,7 +40,7 @@ def status(as_json: Json = False) -> None:
 
 @app.command()
 def freeze(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
-    """Take a conversation to the cold store now, idle or not.
+    """Move a conversation to the cold store now, idle or not.
 
     Exit codes:
 
@@ -52,7 +54,7 @@ def freeze(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
 
 @app.command()
 def thaw(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
-    """Bring a conversation back to Redis now.
+    """Move a conversation back to Redis now.
 
     Exit codes:
 

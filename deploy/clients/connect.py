@@ -54,7 +54,7 @@ def on_stack(settings: Settings, urls: StackUrls) -> Settings:
         keys = keys.model_copy(update={"store": SecretStr(urls.keys), "kek": None, "kek_file": kek_file})
     cold = settings.cold
     if cold.store is None and urls.cold is not None:
-        cold = cold.model_copy(update={"store": SecretStr(urls.cold)})
+        cold = cold.model_copy(update={"store": urls.cold})
     return settings.model_copy(
         update={
             "cold": cold,
@@ -92,7 +92,7 @@ def environment(settings: Settings) -> dict[str, str]:
         **log,
         **erasures,
         **_keys(settings.keys),
-        **({} if (cold := reveal(settings.cold.store)) is None else {"EUNOE_COLD__STORE": cold}),
+        **({} if settings.cold.store is None else {"EUNOE_COLD__STORE": settings.cold.store}),
         "EUNOE_KAFKA": settings.kafka or "",
         "EUNOE_REDIS_URL": reveal(settings.redis_url) or "",
         "EUNOE_QDRANT_URL": settings.qdrant_url or "",

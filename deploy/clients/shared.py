@@ -46,8 +46,7 @@ def state_store(
 
 def open_cold_store(settings: Settings) -> ColdStore | None:
     """The store of idle conversations; `None` where none is set. Raises `Refused` for an unusable address."""
-    address = reveal(settings.cold.store)
-    return cold_store(address) if address else None
+    return cold_store(settings.cold.store) if settings.cold.store else None
 
 
 async def remove_snapshots(settings: Settings) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import open_cold_store, open_redis, state_store, store_keys
-from eunoe.deploy.settings import Settings, reveal
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.settings import partition_of
 from eunoe.workers.registry import STAGES
@@ -24,10 +24,10 @@ class ColdStatus:
 
     generation: str
     store: str | None
-    """The address, without what may be secret in it; `None`: none is set."""
+    """The address; `None`: none is set."""
     conversations: int
     cold: int
-    """How many of them are cold."""
+    """Those of them whose state is in the cold store."""
     snapshot_bytes: int
 
 
@@ -45,12 +45,11 @@ async def cold_status(settings: Settings) -> ColdStatus:
             if as_text(name) == keys.stub(key) and (stub := await redis.get(name)) is not None:
                 stubs.append(as_text(stub))
     sizes = [Stub.parse(stub).size for stub in stubs]
-    address = (reveal(settings.cold.store) or "").partition("?")[0] or None
-    return ColdStatus(settings.names.generation, address, len(known), len(sizes), sum(sizes))
+    return ColdStatus(settings.names.generation, settings.cold.store or None, len(known), len(sizes), sum(sizes))
 
 
 async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
-    """Take a conversation to the cold store at once; returns False where it is there already.
+    """Move a conversation to the cold store at once; returns False where it is there already.
 
     Raises `Refused` without a cold store, for an unknown conversation and for one that is not at rest.
     """
@@ -71,7 +70,7 @@ async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
 
 
 async def thaw_now(settings: Settings, key: str) -> bool:
-    """Bring a conversation back to Redis; returns False where it is there already. Raises `Refused`, `Unavailable`."""
+    """Move a conversation back to Redis; returns False where it is there already. Raises `Refused`, `Unavailable`."""
     keys = store_keys(settings)
     async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
         if not await _is_cold(redis, keys, key):

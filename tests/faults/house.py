@@ -199,7 +199,7 @@ async def open_house(plan: Plan, directory: Path, name: str, nursery: Nursery) -
 def _with_cold(settings: Settings, directory: Path) -> Settings:
     folder = directory / COLD
     folder.mkdir()
-    cold = ColdSettings(store=SecretStr(str(folder)), after_days=1 / 86_400, settle_seconds=1.0, sweep_seconds=0.3)
+    cold = ColdSettings(store=str(folder), after_days=1 / 86_400, settle_seconds=1.0, sweep_seconds=0.3)
     return settings.model_copy(update={"cold": cold})
 
 

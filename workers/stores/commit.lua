@@ -31,16 +31,28 @@ local skipped = 'skipped/' .. (late and ARGV[10] or ARGV[2])
 if late and redis.call('HEXISTS', ledger, skipped) == 0 then
   return 0
 end
+-- documents of one table that follow each other are written by one command; it takes so many words at most
+local most, rows, target = 2000, {}, nil
+local function write_rows()
+  if target then
+    redis.call('HSET', target, unpack(rows))
+    rows, target = {}, nil
+  end
+end
 for at = 14, #ARGV, 4 do
   local kind, tbl = ARGV[at], KEYS[tonumber(ARGV[at + 1])]
+  if kind ~= 'put' or tbl ~= target or #rows >= most then
+    write_rows()
+  end
   if kind == 'put' then
-    redis.call('HSET', tbl, ARGV[at + 2], ARGV[at + 3])
+    target, rows[#rows + 1], rows[#rows + 2] = tbl, ARGV[at + 2], ARGV[at + 3]
   elseif kind == 'drop' then
     redis.call('HDEL', tbl, ARGV[at + 2])
   else
     redis.call('DEL', tbl)
   end
 end
+write_rows()
 redis.call('HSET', ledger, 'applied', ARGV[2], 'token', ARGV[3])
 if ARGV[12] ~= '' then
   redis.call('HSET', ledger, 'key', ARGV[12])

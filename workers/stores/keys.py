@@ -56,7 +56,7 @@ class Keys:
         return f"{self.ledger(scope)}!parked/{number}"
 
     def stub(self, key: str) -> str:
-        """What is left of a conversation whose state lies in the cold store: the digest of its snapshot."""
+        """The rest of a conversation whose state lies in the cold store: the name of its snapshot."""
         return f"{self._tagged(key)}:cold"
 
     def freezing(self, key: str) -> str:

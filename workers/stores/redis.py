@@ -143,9 +143,12 @@ class RedisStore:
     def _write_words(
         self, scope: Scope, writes: Sequence[Write], places: Mapping[str, int], key: DataKey | None
     ) -> list[str | int | bytes]:
-        """Four words per write: kind, the table's index among the keys, id, text; clears come first."""
+        """Four words per write: kind, the table's index among the keys, id, text.
+
+        Clears come first, then table by table, those of a table in their order.
+        """
         words: list[str | int | bytes] = []
-        for write in sorted(writes, key=lambda write: not isinstance(write, Clear)):
+        for write in sorted(writes, key=lambda write: (not isinstance(write, Clear), write.table)):
             place, shelf = places[write.table], table_shelf(scope.stage, scope.key, write.table)
             match write:
                 case Clear():

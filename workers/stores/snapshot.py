@@ -78,7 +78,7 @@ def digest_of(packed: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """What is left in Redis of a conversation whose state lies in the cold store."""
+    """The rest in Redis of a conversation whose state lies in the cold store."""
 
     digest: str
     token: str
