@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from eunoe.workers.models.vectors import levels, quantized, unit_of_levels, unit_rows
 from eunoe.workers.stores.packing import PACKER, is_packed
 from eunoe.workers.stores.shortening import lengthened, shortened
-from eunoe.workers.tree.loading import decode_vector, encode_sum, encode_vector
+from eunoe.workers.tree.loading import decode_vectors, encode_sum, encode_vector
 from tests.support.train_dictionary import documents
 
 ENCODED = st.one_of(
     st.text(),
-    st.uuids().map(str),
+    st.uuids().map(lambda found: f'"{found}"'),
+    st.binary(min_size=60, max_size=300).map(lambda raw: f'"{b64encode(raw).decode()}"'),
+    st.binary(min_size=60, max_size=300).map(lambda raw: f'"{urlsafe_b64encode(raw).decode()}"'),
+    st.uuids().map(lambda found: json.dumps(urlsafe_b64encode(f'"{found}" and more, \xfd"'.encode() * 2).decode())),
     st.uuids().map(lambda found: str(found).upper()),
     st.binary(min_size=40, max_size=300).map(lambda raw: b64encode(raw).decode()),
     st.binary(min_size=40, max_size=300).map(lambda raw: urlsafe_b64encode(raw).decode()),
@@ -46,7 +49,7 @@ def test_every_text_comes_back(text: str, id_: str) -> None:
 @given(st.uuids(), st.uuids())
 def test_ids_take_their_own_bytes(own: UUID, other: UUID) -> None:
     text = f'{{"memory_id":"{own}","by":"{other}"}}'.encode()
-    assert len(shortened(text, str(own).encode())) == len(text) - 36 - 36 + 1 + (1 if own == other else 17)
+    assert len(shortened(text, str(own).encode())) == len(text) - 38 - 38 + 1 + (1 if own == other else 17)
 
 
 def test_vectors_take_their_own_bytes() -> None:
@@ -82,20 +85,21 @@ def test_threads_do_not_share_contexts() -> None:
 
 def test_vectors_are_stored_as_they_are_used() -> None:
     rows = quantized(unit_rows(np.random.default_rng(2).standard_normal((20, 256))))
-    for row in rows:
-        assert np.array_equal(decode_vector(encode_vector(row).model_dump_json()), row)
+    stored = [encode_vector(row).model_dump_json() for row in rows]
+    assert np.array_equal(decode_vectors(stored), rows)
+    assert np.array_equal(decode_vectors(stored[3:4]), rows[3:4])
     assert np.array_equal(quantized(rows), rows)
     assert np.array_equal(unit_of_levels(levels(rows)), rows)
 
 
 def test_sums_keep_their_length() -> None:
     total = np.random.default_rng(3).standard_normal(256).astype(np.float32) * 17
-    found = decode_vector(encode_sum(total).model_dump_json())
+    found = decode_vectors([encode_sum(total).model_dump_json()])[0]
     assert np.abs(found - total).max() <= np.abs(total).max() / 254 + 1e-5
-    assert not decode_vector(encode_sum(np.zeros(256, np.float32)).model_dump_json()).any()
+    assert not decode_vectors([encode_sum(np.zeros(256, np.float32)).model_dump_json()])[0].any()
 
 
 def test_vectors_of_an_earlier_version_are_read() -> None:
     row = np.arange(4, dtype="<f4")
     text = json.dumps({"dense": urlsafe_b64encode(row.tobytes()).decode()})
-    assert decode_vector(text).tolist() == row.tolist()
+    assert decode_vectors([text])[0].tolist() == row.tolist()

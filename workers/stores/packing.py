@@ -17,7 +17,7 @@ MARK: Final = b"\x02"
 PACKED_FROM: Final = 24
 """Bytes of a text from which on it is packed; no shorter one shrinks."""
 LEVEL: Final = 6
-"""Level of zstd: the next ones gain less than 1 %."""
+"""Level of zstd: 3 takes 0.5 microseconds less and 3 % more bytes, higher ones gain nothing."""
 
 
 class Packer:

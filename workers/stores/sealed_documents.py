@@ -37,6 +37,8 @@ class Shelf:
     """Stage and table, or another name within the conversation."""
     worded: bool = False
     """Whether ids are words of users."""
+    brief: bool = False
+    """Whether documents stay for a moment only: they are not packed."""
 
 
 def table_shelf(stage: str, key: str, table: str) -> Shelf:
@@ -46,12 +48,12 @@ def table_shelf(stage: str, key: str, table: str) -> Shelf:
 
 def parked_shelf(scope: Scope, number: int) -> Shelf:
     """The place of the parked events of a session."""
-    return Shelf(scope.key, f"{scope.stage}!parked/{number}")
+    return Shelf(scope.key, f"{scope.stage}!parked/{number}", brief=True)
 
 
 def outbox_shelf(scope: Scope) -> Shelf:
     """The place of a stage's outbox."""
-    return Shelf(scope.key, f"{scope.stage}@{scope.request_id}")
+    return Shelf(scope.key, f"{scope.stage}@{scope.request_id}", brief=True)
 
 
 class SealedDocuments:
@@ -87,14 +89,14 @@ class SealedDocuments:
     def seal(self, key: DataKey | None, shelf: Shelf, id_: str, text: str) -> tuple[str, Stored]:
         """The id and the document as they are stored."""
         if key is None:
-            return id_, self._packed(text, id_)
+            return id_, self._packed(shelf, text, id_)
         name = sealed_name(key, id_) if shelf.worded else id_
-        packed = self._packed(orjson.dumps([id_, text]).decode() if shelf.worded else text, name)
+        packed = self._packed(shelf, orjson.dumps([id_, text]).decode() if shelf.worded else text, name)
         plain = packed if isinstance(packed, bytes) else packed.encode()
         return name, _head(key) + seal(key, plain, (shelf.conversation, shelf.name, name), deflate=False)
 
-    def _packed(self, text: str, id_: str) -> Stored:
-        return PACKER.pack(text, id_) if self._packs else text
+    def _packed(self, shelf: Shelf, text: str, id_: str) -> Stored:
+        return PACKER.pack(text, id_) if self._packs and not shelf.brief else text
 
     async def names(self, shelf: Shelf, ids: Sequence[str]) -> Sequence[str]:
         """The ids under which documents of a shelf may be stored: sealed ones first, then plain ones."""

@@ -72,7 +72,8 @@ class TreeReader:
     async def rows(self, table: str, ids: Sequence[str]) -> dict[str, Vector]:
         """Id → vector from a table of vectors, for the stored ones."""
         rows = await self.store.fetch(NAME, self.key, table, ids) if ids else []
-        return {id_: decode_vector(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+        stored = {id_: row for id_, row in zip(ids, rows, strict=True) if row is not None}
+        return dict(zip(stored, decode_vectors(list(stored.values())), strict=True))
 
     async def leaves(self, entries: Sequence[str]) -> dict[str, str]:
         """Entry id → node id, for entries that have a leaf."""
@@ -86,18 +87,21 @@ class TreeReader:
         return sorted(LeafRef.from_json(row).node_id for row in refs.values())
 
 
-def decode_vector(text: str) -> Vector:
-    """The vector in a document."""
-    stored = StoredVector.from_json(text)
-    if stored.dense is not None:
-        row: Vector = np.frombuffer(stored.dense, "<f4").astype(np.float32)
-        return row
-    found = np.frombuffer(stored.levels, np.int8)
-    if stored.largest is None:
-        unit: Vector = unit_of_levels(found[None])[0]
-        return unit
-    scaled: Vector = found.astype(np.float32) * np.float32(stored.largest / LEVELS)
-    return scaled
+def decode_vectors(texts: Sequence[str]) -> list[Vector]:
+    """The vectors in documents."""
+    found = [StoredVector.from_json(text) for text in texts]
+    vectors: list[Vector] = [np.empty(0, np.float32)] * len(found)
+    units = [place for place, one in enumerate(found) if one.dense is None and one.largest is None]
+    if units:
+        rows = np.frombuffer(b"".join([found[place].levels for place in units]), np.int8).reshape(len(units), -1)
+        for place, row in zip(units, unit_of_levels(rows), strict=True):
+            vectors[place] = row
+    for place, one in enumerate(found):
+        if one.dense is not None:
+            vectors[place] = np.frombuffer(one.dense, "<f4").astype(np.float32)
+        elif one.largest is not None:
+            vectors[place] = np.frombuffer(one.levels, np.int8).astype(np.float32) * np.float32(one.largest / LEVELS)
+    return vectors
 
 
 def encode_vector(row: Vector) -> StoredVector:
