@@ -258,7 +258,7 @@ _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def write_day(at: datetime) -> str:
     """The day of a time with its weekday, in any locale: ``Sun 2026-03-01``."""
-    return f"{_WEEKDAYS[at.weekday()]} {at:%Y-%m-%d}"
+    return f"{_WEEKDAYS[at.weekday()]} {at.date().isoformat()}"
 
 
 def numbered(lines: Sequence[Line], first: int = 0) -> str:

@@ -1,7 +1,7 @@
 """Keeps the profile of one endpoint and model in this process, and saves what it learns."""
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.models.dialect import Dialect
@@ -9,6 +9,10 @@ from eunoe.workers.models.profile import DEFAULT_RATIO, Profile, Profiles, read_
 
 log = logging.getLogger(__name__)
 _INFLATED = 1.2
+_LEARNING: Final = 32
+"""Counted prompts of a process after which the ratios are known …"""
+_LOOKED_AT: Final = 16
+"""… and only each so many further ones is counted: a count takes a twentieth of a session's processor time."""
 _MAX_RATIO = 8.0
 
 
@@ -20,6 +24,7 @@ class ProfileKeeper:
         self._store = store
         self._now = Profile()
         self._loaded = store is None
+        self._counted = 0
 
     @property
     def now(self) -> Profile:
@@ -57,7 +62,9 @@ class ProfileKeeper:
 
     async def count(self, text: str, tokens: int) -> None:
         """Keep the endpoint's count of the tokens of a prompt."""
-        await self._replace(self._now.with_count(text, tokens))
+        self._counted += 1
+        if self._counted <= _LEARNING or self._counted % _LOOKED_AT == 0:
+            await self._replace(self._now.with_count(text, tokens))
 
     async def underestimated(self, text: str) -> None:
         """Raise the ratio of a text's script: a prompt that should have fitted was too long."""

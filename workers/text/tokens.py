@@ -13,7 +13,7 @@ _CJK = re.compile(f"[{_CJK_CLASS}]")
 """Ideographs, kana and Hangul syllables."""
 _TOKEN = re.compile(rf"[{_CJK_CLASS}]|[^\W{_CJK_CLASS}]+|[^\w\s]")
 _WORD = re.compile(r"\w+|[^\w\s]")
-_ASCII_LONG = re.compile(r"\w{14,}")
+_ASCII_WORD = re.compile(r"\w+|[^\w\s\x1c-\x1f]", re.ASCII)  # with the separators that Unicode counts as spaces
 
 _USUAL_CHARS, _REST_CHARS = 13, 6
 """Characters of an ASCII word that is one token, and of each further token of a longer one."""
@@ -26,8 +26,8 @@ _WHOLE, _CJK_PART = 5, 4
 def count_tokens(text: str) -> int:
     """The number of tokens in ``text``: words, parts of long words, punctuation marks, four for five CJK characters."""
     if text.isascii():
-        extra = sum(_extra(found.end() - found.start()) for found in _ASCII_LONG.finditer(text))
-        return len(_WORD.findall(text)) + extra
+        sizes = list(map(len, _ASCII_WORD.findall(text)))
+        return len(sizes) + sum([_extra(size) for size in sizes if size > _USUAL_CHARS])
     return -(-sum(map(_weight, _TOKEN.findall(text))) // _WHOLE)
 
 
