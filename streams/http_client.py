@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncGenerator
 from typing import Any, Self
+from urllib.parse import urlencode
 
+import orjson
 from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.errors import Unavailable
@@ -15,6 +17,7 @@ from eunoe.schemas.events import (
     Strategy,
     Utterance,
 )
+from eunoe.schemas.profile import PROFILE_TOKENS, PersonProfile
 from eunoe.streams.conversation import (
     MAX_TEXT_BYTES,
     AskOptions,
@@ -112,6 +115,18 @@ class HttpMemoryClient(ConversationClient):
         body = _given(query=query, speaker=speaker, strategy=strategy, budget_tokens=budget_tokens)
         request = GatewayRequest("POST", f"{self._path}/recall", body, waits=True)
         return Recalled.from_json(await self._gateway.request(request, timeout))
+
+    async def profile(
+        self, *, person: str | None = None, budget_tokens: int = PROFILE_TOKENS, timeout: float = 30.0
+    ) -> PersonProfile:
+        """The memory that holds now of a person, or of all, packed for a prompt of at most ``budget_tokens``.
+
+        No model is asked; its ``text`` has the lines. Raises `GatewayProblem` (404) for an unknown conversation,
+        `Unavailable`.
+        """
+        query = urlencode(_given(person=person, budget_tokens=budget_tokens))
+        found = await self._gateway.request(GatewayRequest("GET", f"{self._path}/profile?{query}"), timeout)
+        return PersonProfile.model_validate(orjson.loads(found)["profile"])
 
     def remembered(self, *, after: str | None = None, timeout: float = 30.0) -> AsyncGenerator[FeedEvent]:
         """The sessions of the conversation as they become memory: behind the place ``after``, else from now on.

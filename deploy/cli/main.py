@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "import": "Import chats and memories of other products at their true dates; asks stay fast meanwhile.",
     "ask": "Ask about a conversation; print the reply and the memory behind it.",
     "explain": "Explain a reply: its lines, the memories behind them, what made or ended these, what it did not cite.",
-    "show": "Show the memory of a conversation: segments, memories, graph or tree.",
+    "show": "Show the memory of a conversation: segments, memories, a profile, graph or tree.",
     "state": "Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.",
     "doctor": "Check the servers and the model's endpoint: what each can do, what is wrong, what to set.",
     "dead-letters": "List and show dead-lettered records, retry them, mark them resolved.",

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,6 +31,7 @@ from eunoe.deploy.inspect.drawing import (
 from eunoe.deploy.inspect.view import (
     ConversationView,
     GraphView,
+    MemoriesView,
     view_conversation,
     view_graph,
     view_history,
@@ -42,9 +44,11 @@ from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.profile import PROFILE_TOKENS, PersonProfile
 from eunoe.workers.tree.nodes import TreeNode
 from eunoe.workers.tree.outline import outline
-from eunoe.workers.update.reads import HistoryEntry
+from eunoe.workers.update.person import read_profile
+from eunoe.workers.update.reads import HistoryEntry, updated_session
 
 V = TypeVar("V")
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
@@ -61,6 +65,13 @@ def show(
     at: Annotated[
         str | None, typer.Option(help="With --memories: as known at this log time, a day or an RFC 3339 time.")
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show what holds now, by kind, the latest first, packed for a prompt.")
+    ] = False,
+    person: Annotated[str | None, typer.Option(help="With --profile: of this speaker only.")] = None,
+    budget: Annotated[
+        int, typer.Option(min=1, max=16_000, help="With --profile: tokens that it may take.")
+    ] = PROFILE_TOKENS,
     history: Annotated[
         str | None, typer.Option(help="Show the changes of one memory, given its id or a prefix of it.")
     ] = None,
@@ -78,7 +89,7 @@ def show(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the memory of a conversation: segments, memories, graph or tree.
+    """Show the memory of a conversation: segments, memories, a profile, graph or tree.
 
     Without an option: the topic segments of each session.
     """
@@ -89,6 +100,10 @@ def show(
         snapshot = _read(lambda store: read_snapshot(store, key), conversation, tenant)
         _write_page(html, conversation, snapshot)
         return
+    if profile:
+        wanted = partial(read_profile, key=key, at=datetime.now(UTC), person=person, budget_tokens=budget)
+        _show_profile(_read(lambda store: _known(store, key, wanted), conversation, tenant), as_json)
+        return
     if history is not None:
         entries = _read(lambda store: view_history(store, key, history), conversation, tenant)
         _show_history(entries, as_json)
@@ -96,9 +111,7 @@ def show(
     if memories:
         time = None if at is None else parse_time(at)
         view = _read(lambda store: view_memories(store, key, time, all_=all_), conversation, tenant)
-        if time is not None and time < view.known_since:
-            note(f"nothing was known at {at}: the first session ended at {write_time(view.known_since)} (log time)")
-        _show_memories(f"{conversation}{f' at {at}' if at else ''}", view.memories, as_json)
+        _show_known(view, f"{conversation}{f' at {at}' if at else ''}", time, as_json)
         return
     if tree:
         nodes = _read(lambda store: view_tree(store, key), conversation, tenant)
@@ -145,6 +158,28 @@ def parse_time(text: str) -> datetime:
         return _TIME.validate_python(f"{text}T23:59:59.999999Z" if len(text) == len("2026-01-31") else text)
     except ValidationError:
         raise Refused(f"--at {text!r}: expected a day like 2026-03-01 or a time like 2026-03-01T09:30:00Z") from None
+
+
+async def _known(store: StateStore, key: str, read: Callable[[StateStore], Awaitable[V]]) -> V | None:
+    """A reading of a conversation; `None` where nothing is known of it."""
+    return await read(store) if await updated_session(store, key) else None
+
+
+def _show_profile(profile: PersonProfile, as_json: bool) -> None:
+    if as_json:
+        print_json(profile.model_dump(mode="json") | {"text": profile.text})
+        return
+    console.print(profile.text or "nothing holds", highlight=False, markup=False, soft_wrap=True)
+    more = [f"{profile.left_out} more hold" * bool(profile.left_out), f"{profile.past} are over" * bool(profile.past)]
+    known = f"as of session {profile.session}, {profile.tokens} of {profile.budget_tokens} tokens"
+    note("; ".join(filter(None, [known, *more])))
+
+
+def _show_known(view: MemoriesView, title: str, time: datetime | None, as_json: bool) -> None:
+    if time is not None and time < view.known_since:
+        since = write_time(view.known_since)
+        note(f"nothing was known at {write_time(time)}: the first session ended at {since} (log time)")
+    _show_memories(title, view.memories, as_json)
 
 
 def _show_memories(title: str, memories: Sequence[Memory], as_json: bool) -> None:

@@ -8,6 +8,7 @@ from eunoe.deploy.observability.process_records import ProcessStatus
 from eunoe.schemas.base import Identifier, Time, Value
 from eunoe.schemas.events import DeadLetter, Line
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
+from eunoe.schemas.profile import PersonProfile
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.stores.generations import GenerationState
 from eunoe.workers.tree.nodes import TreeNode
@@ -147,6 +148,14 @@ class MemoryPage(Value):
     memories: tuple[MemoryItem, ...]
     next: int | None = None
     """`after_session` of the next page; `None` on the last one."""
+
+
+class ProfileView(Value):
+    """The profile of a person."""
+
+    profile: PersonProfile
+    text: str
+    """The same as lines for a prompt, under a heading for each kind; '' where nothing is known."""
 
 
 class HistoryItem(Value):

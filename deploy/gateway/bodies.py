@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJs
 
 from eunoe.schemas.base import Identifier, Name, Text, Time, Value
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy
+from eunoe.schemas.profile import PROFILE_TOKENS
 from eunoe.streams.conversation import MAX_TEXT_BYTES
 
 MAX_BUDGET_TOKENS: Final = 16_000
@@ -174,6 +175,17 @@ class MemoriesQuery(SessionPageQuery):
     at: Time | None = None
     """The memories as known at this time of the log."""
     status: Literal["current", "superseded", "retired", "all"] = "current"
+
+
+class ProfileQuery(Value):
+    """The person and the size of a profile."""
+
+    person: Name | None = None
+    """A speaker of the conversation; unset: all."""
+    budget_tokens: Annotated[int, Field(ge=1, le=MAX_BUDGET_TOKENS)] = PROFILE_TOKENS
+    """Tokens that its text may take."""
+    at: Time | None = None
+    """Plans and other memories that name an earlier end are left out; unset: now."""
 
 
 class ReplyQuery(Value):

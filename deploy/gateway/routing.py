@@ -104,6 +104,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         query=bodies.MemoriesQuery, result=answers.MemoryPage,
     ),
     Route(
+        method="GET", path=f"{_C}/profile", scope=KeyScope.MEMORY_READ, handle=memory.show_profile,
+        query=bodies.ProfileQuery, result=answers.ProfileView,
+    ),
+    Route(
         method="GET", path=f"{_C}/memories/{{memory}}/history", scope=KeyScope.MEMORY_READ,
         handle=memory.show_history, result=answers.MemoryHistory,
     ),

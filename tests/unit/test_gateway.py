@@ -308,6 +308,23 @@ async def test_memories_now_as_of_a_time_and_their_history(gateway):
     assert all(history[0]["kind"] == "added" for history in histories)
 
 
+async def test_a_profile_holds_what_the_current_memories_say(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        memories = (await client.get(f"{C}/memories")).json()["memories"]
+        whole = (await client.get(f"{C}/profile")).json()
+        speaker = memories[0]["memory"]["speaker"]
+        own = (await client.get(f"{C}/profile", params={"person": speaker})).json()["profile"]
+        small = (await client.get(f"{C}/profile", params={"budget_tokens": 1})).json()
+        assert (await client.get("/v1/conversations/nobody/profile")).status_code == 404
+        assert (await client.get(f"{C}/profile", params={"budget_tokens": 0})).status_code == 422
+    items = whole["profile"]["items"]
+    assert {one["memory_id"] for one in items} == {one["memory"]["memory_id"] for one in memories}
+    assert all(one["text"] in whole["text"] and one["sources"] for one in items)
+    assert {one["speaker"] for one in own["items"]} == {speaker}
+    assert (small["text"], small["profile"]["left_out"]) == ("", len(memories))
+
+
 async def test_history_is_that_of_a_full_scan(gateway):
     async with gateway.client() as client:
         for round_ in range(3):

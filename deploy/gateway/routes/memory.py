@@ -20,6 +20,7 @@ from eunoe.deploy.gateway.answers import (
     MemoryItem,
     MemoryPage,
     OpenSessionItem,
+    ProfileView,
     SessionPage,
     SessionView,
     StageState,
@@ -33,6 +34,7 @@ from eunoe.deploy.gateway.bodies import (
     MAX_MEMBERS,
     MemoriesQuery,
     PageQuery,
+    ProfileQuery,
     SessionPageQuery,
     TimelineQuery,
     TreeQuery,
@@ -67,6 +69,7 @@ from eunoe.workers.intake.head import Head, OpenSession
 from eunoe.workers.link.reads import Component, read_components, read_edges, read_neighbours
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.tree.loading import TreeReader
+from eunoe.workers.update.person import read_profile
 from eunoe.workers.update.reads import read_memories
 
 FIRST_PAUSE_S: Final = 0.05
@@ -269,6 +272,16 @@ async def list_memories(call: Call) -> Response:
     shown = (one for one in memories if query.status in ("all", one.status))
     items = tuple(MemoryItem(status=memory.status, memory=memory) for memory in shown)
     return answer(MemoryPage(memories=items, next=page.next))
+
+
+async def show_profile(call: Call) -> Response:
+    """The memories that hold now of a person, packed for a prompt: by kind, the latest first, with sources."""
+    query = call.query(ProfileQuery)
+    live = await call.live()
+    await _known(call, live)
+    at = query.at or datetime.now(UTC)
+    found = await read_profile(live.store, call.key, at=at, person=query.person, budget_tokens=query.budget_tokens)
+    return answer(ProfileView(profile=found, text=found.text))
 
 
 async def show_history(call: Call) -> Response:

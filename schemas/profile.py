@@ -1,0 +1,88 @@
+"""The profile of a person: what holds of them now, packed for a prompt."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from eunoe.schemas.base import Identifier, Name, Text, Time, Value
+
+PROFILE_TOKENS = 500
+"""The budget of a profile unless another one is asked for."""
+
+
+class MemoryKind(StrEnum):
+    """The kind of what a memory says, in the order of a profile."""
+
+    STATE = "state"
+    """Something that is so until it changes: lives, works, owns."""
+    PREFERENCE = "preference"
+    """Something liked or disliked."""
+    PLAN = "plan"
+    """Something that is to come."""
+    EVENT = "event"
+    """Something that happened."""
+
+
+class ProfileItem(Value):
+    """A memory that holds."""
+
+    kind: MemoryKind
+    text: Text
+    at: Time
+    """Event time of the memory."""
+    until: Time | None = None
+    """The end of what it says, where its text names one."""
+    speaker: Name
+    memory_id: Identifier
+    session: int = Field(ge=1)
+    """The session it was born in."""
+    sources: tuple[Identifier, ...] = Field(min_length=1)
+    """The ids of the utterances that it rests on."""
+
+
+class PersonProfile(Value):
+    """The memories that hold now of a person, or of all in a conversation; read without a model."""
+
+    version: Literal[1] = 1
+    """Of this form."""
+    session: int = Field(ge=0)
+    """The last session that it knows: two profiles of the same session and time are equal."""
+    at: Time
+    """The time at which it holds; plans that ended before are left out."""
+    person: Name | None = None
+    """`None`: all speakers."""
+    budget_tokens: int = Field(ge=1)
+    tokens: int = Field(ge=0)
+    """Of `text`, by the count of all budgets."""
+    items: tuple[ProfileItem, ...] = ()
+    """By kind, each the latest first."""
+    left_out: int = Field(default=0, ge=0)
+    """Memories that hold, too, and found no room."""
+    past: int = Field(default=0, ge=0)
+    """Memories whose named end has passed."""
+
+    @property
+    def text(self) -> str:
+        """The lines for a prompt, under a heading for each kind."""
+        lines: list[str] = []
+        for kind in MemoryKind:
+            found = [item for item in self.items if item.kind is kind]
+            if found:
+                lines.append(HEADINGS[kind])
+                lines += [line_of(item) for item in found]
+        return "\n".join(lines)
+
+
+HEADINGS = {
+    MemoryKind.STATE: "Now:",
+    MemoryKind.PREFERENCE: "Likes and dislikes:",
+    MemoryKind.PLAN: "Plans:",
+    MemoryKind.EVENT: "What happened last:",
+}
+
+
+def line_of(item: ProfileItem) -> str:
+    """The line of an item, with its day: ``- Ann lives in Cork. (2026-03-01)``."""
+    until = "" if item.until is None else f", until {item.until.date().isoformat()}"
+    return f"- {' '.join(item.text.split())} ({item.at.date().isoformat()}{until})"

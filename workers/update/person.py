@@ -1,0 +1,103 @@
+"""Packs what holds of a person into a profile, without a model."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import Final
+
+from eunoe.schemas.memory import Memory
+from eunoe.schemas.ports import StateStore
+from eunoe.schemas.profile import HEADINGS, PROFILE_TOKENS, MemoryKind, PersonProfile, ProfileItem, line_of
+from eunoe.workers.text.kinds import end_of, kind_of
+from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.update.memories import CURRENT, NAME, CurrentRef
+from eunoe.workers.update.reads import read_memories, updated_session
+
+MAX_READ: Final = 400
+"""Memories that are read for a profile, the latest: a few times as many as any budget holds."""
+_TURNS: Final = {MemoryKind.STATE: 4, MemoryKind.PREFERENCE: 2, MemoryKind.PLAN: 2, MemoryKind.EVENT: 2}
+"""Items of a kind in each round of the packing, while it has any."""
+
+
+def profile_item(memory: Memory) -> ProfileItem:
+    """The item of a memory, with the kind and the end that its text tells."""
+    kind = kind_of(memory.text)
+    return ProfileItem(
+        kind=kind,
+        text=memory.text,
+        at=memory.at,
+        until=end_of(memory.text, kind, memory.at),
+        speaker=memory.speaker,
+        memory_id=memory.memory_id,
+        session=memory.session,
+        sources=tuple(dict.fromkeys(line.utterance_id for line in memory.evidence)),
+    )
+
+
+def pack_profile(
+    memories: Iterable[Memory],
+    *,
+    session: int,
+    at: datetime,
+    person: str | None = None,
+    budget_tokens: int = PROFILE_TOKENS,
+    unread: int = 0,
+) -> PersonProfile:
+    """The profile of a person at a time, from the current memories of a conversation.
+
+    In rounds each kind gives its latest items, states most, until the next one does not fit. ``unread``: number of
+    further memories that hold, counted as left out.
+    """
+    items = [profile_item(one) for one in memories if one.ending is None and person in (None, one.speaker)]
+    holding = [item for item in items if item.until is None or item.until >= at]
+    chosen: list[ProfileItem] = []
+    tokens, opened = 0, set[MemoryKind]()
+    for item in _in_rounds(holding):
+        cost = count_tokens(line_of(item)) + (0 if item.kind in opened else count_tokens(HEADINGS[item.kind]))
+        if tokens + cost > budget_tokens:
+            continue
+        tokens += cost
+        opened.add(item.kind)
+        chosen.append(item)
+    return PersonProfile(
+        session=session,
+        at=at,
+        person=person,
+        budget_tokens=budget_tokens,
+        tokens=tokens,
+        items=tuple(item for kind in MemoryKind for item in _latest_first(chosen) if item.kind is kind),
+        left_out=len(holding) - len(chosen) + unread,
+        past=len(items) - len(holding),
+    )
+
+
+def _latest_first(items: Iterable[ProfileItem]) -> list[ProfileItem]:
+    return sorted(items, key=lambda item: (item.at, item.session, item.memory_id), reverse=True)
+
+
+def _in_rounds(items: Sequence[ProfileItem]) -> list[ProfileItem]:
+    """The items in the order in which they get room."""
+    of_kind = {kind: [item for item in _latest_first(items) if item.kind is kind] for kind in MemoryKind}
+    shares = [
+        [found[at : at + _TURNS[kind]] for at in range(0, len(found), _TURNS[kind])] for kind, found in of_kind.items()
+    ]
+    return [item for round_ in zip_longest(*shares, fillvalue=[]) for share in round_ for item in share]
+
+
+async def read_profile(
+    store: StateStore, key: str, *, at: datetime, person: str | None = None, budget_tokens: int = PROFILE_TOKENS
+) -> PersonProfile:
+    """The profile of a person in a conversation; reads its latest `MAX_READ` current memories. Raises `Unavailable`."""
+    session = await updated_session(store, key)
+    held = {id_: CurrentRef.from_json(row) for id_, row in (await store.scan(NAME, key, CURRENT)).items()}
+    wanted = [id_ for id_, ref in held.items() if person in (None, ref.speaker)]
+    latest = sorted(wanted, key=lambda id_: (held[id_].session, held[id_].index, id_), reverse=True)
+    memories = await read_memories(store, key, latest[:MAX_READ])
+    return pack_profile(
+        memories,
+        session=session,
+        at=at,
+        person=person,
+        budget_tokens=budget_tokens,
+        unread=max(0, len(latest) - MAX_READ),
+    )
