@@ -170,9 +170,10 @@ def _show_profile(profile: PersonProfile, as_json: bool) -> None:
         print_json(profile.model_dump(mode="json") | {"text": profile.text})
         return
     console.print(profile.text or "nothing holds", highlight=False, markup=False, soft_wrap=True)
-    more = [f"{profile.left_out} more hold" * bool(profile.left_out), f"{profile.past} are over" * bool(profile.past)]
-    known = f"as of session {profile.session}, {profile.tokens} of {profile.budget_tokens} tokens"
-    note("; ".join(filter(None, [known, *more])))
+    note(
+        f"as of session {profile.session}, {profile.tokens} of {profile.budget_tokens} tokens;"
+        f" left out: {profile.left_out} that hold, {profile.past} whose end has passed"
+    )
 
 
 def _show_known(view: MemoriesView, title: str, time: datetime | None, as_json: bool) -> None:

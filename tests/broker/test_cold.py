@@ -1,0 +1,106 @@
+"""Idle conversations on real servers: they go by themselves, come back, and nothing of them stays after an erasure."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.clients.shared import open_redis, store_keys
+from eunoe.deploy.generations.cold import cold_status
+from eunoe.deploy.settings import ColdSettings
+from eunoe.workers.derive.digest import read_digest
+from eunoe.workers.registry import MEMORY_STAGES, STAGES
+from eunoe.workers.stores.redis import RedisStore
+from tests.broker.test_erase import end, said, sessions
+from tests.support.command import until
+from tests.support.pipeline import Pipeline
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
+
+SPECS = {name: STAGES[name] for name in MEMORY_STAGES}
+
+
+def with_cold_store(pipeline: Pipeline, after_days: float) -> Pipeline:
+    folder = pipeline.cwd / "cold"
+    folder.mkdir()
+    cold = ColdSettings(store=str(folder), after_days=after_days, settle_seconds=1.0, sweep_seconds=0.2)
+    own = {
+        "EUNOE_COLD__STORE": str(folder),
+        "EUNOE_COLD__AFTER_DAYS": str(after_days),
+        "EUNOE_COLD__SETTLE_SECONDS": "1",
+        "EUNOE_COLD__SWEEP_SECONDS": "0.2",
+    }
+    return Pipeline(pipeline.cwd, pipeline.base.model_copy(update={"cold": cold}), {**pipeline.variables, **own})
+
+
+def snapshots(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def digests(pipeline: Pipeline, generation: str, *names: str) -> list[str]:
+    settings = pipeline.settings.model_copy(update={"generation": generation})
+    async with open_redis(settings) as redis:
+        store = RedisStore(redis, store_keys(settings))  # without a cold store: all must be there
+        return [(await read_digest(store, f"default/{name}", SPECS)).sha256 for name in names]
+
+
+async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeline) -> None:
+    own = with_cold_store(pipeline, 1 / 86_400)
+    names = ("one", "two", "three")
+
+    async def all_cold() -> bool:
+        return (await cold_status(own.settings)).cold == len(names)
+
+    async with own.up():
+        await own.produce(*(line for name in names for line in sessions(name)))
+        await until(all_cold)
+        assert len(snapshots(own.cwd / "cold")) == len(names)
+        view = await own.shown("two")  # a look leaves it where it is
+        assert (view.remembered, await all_cold()) == (2, True)
+        await own.produce(*(line for name in names for line in (said(name, 4), end(name, 3))))
+        for name in names:
+            await own.remembered(3, name)
+        await until(all_cold)
+        asked = await own.eunoe("ask", "one", "Where did Ann move?", "--json")
+        assert (asked.code, "Zanzibar" in asked.out) == (0, True)
+        await until(all_cold)
+    for name in names:
+        assert (await own.eunoe("cold", "thaw", name)).out == f"{name}: in Redis\n"
+    assert snapshots(own.cwd / "cold") == []
+    built = await own.eunoe("rebuild", "--into", "v2")
+    assert built.code == 0, built.err
+    assert await digests(own, "v2", *names) == await digests(own, "v1", *names)
+
+
+async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped(pipeline: Pipeline) -> None:
+    own = with_cold_store(pipeline, 30.0)
+    folder = own.cwd / "cold"
+    ledger = {"EUNOE_ERASURES": str(own.cwd / "ledger.sqlite")}
+    async with own.up(**ledger):
+        await own.produce(*sessions("mine"), *sessions("other"))
+        for name in ("mine", "other"):
+            await own.remembered(2, name)
+            assert (await own.eunoe("cold", "freeze", name)).out == f"{name}: in the cold store\n"
+        assert (await own.eunoe("cold", "freeze", "mine")).out == "mine: in the cold store already\n"
+        status = json.loads((await own.eunoe("cold", "status", "--json")).out)
+        assert (status["conversations"], status["cold"]) == (2, 2)
+        assert status["snapshot_bytes"] == sum(path.stat().st_size for path in snapshots(folder))
+        before = [path.read_bytes() for path in snapshots(folder)]
+        erased = await own.eunoe("erase", "run", "mine", "--utterance", "u0", **ledger)
+        assert erased.code == 0, erased.err
+        assert len(snapshots(folder)) == 1
+        assert snapshots(folder)[0].read_bytes() in before
+        assert (await own.eunoe("cold", "thaw", "mine")).out == "mine: in Redis already\n"
+        (lost,) = snapshots(folder)
+        lost.unlink()
+        away = await own.eunoe("show", "other")
+        assert (away.code, "run `eunoe repair default/other`" in away.err) == (69, True)
+        repaired = await own.eunoe("repair", "other", **ledger)
+        assert repaired.code == 0, repaired.err
+        assert (await own.shown("other")).remembered == 2
+    assert (await own.eunoe("rebuild", "--into", "v2", **ledger)).code == 0
+    assert (await own.eunoe("cold", "freeze", "other", EUNOE_GENERATION="v2")).code == 0
+    assert len(snapshots(folder)) == 1
+    dropped = await own.eunoe("drop", "v2", "--yes")
+    assert dropped.code == 0, dropped.err
+    assert snapshots(folder) == []
