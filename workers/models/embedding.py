@@ -5,6 +5,7 @@ import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ from eunoe.schemas.ports import Vectors
 from eunoe.streams.tracing import step
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.models.vectors import stack, unit_rows
+from eunoe.workers.text.caches import CacheBySize
 
 _TOKENS_AT_ONCE = 16_384
 """Token rows gathered at once: 16 MB, however long a text is."""
@@ -28,6 +30,12 @@ _UNKNOWN = 0
 _TABLE = "embedding.weight"
 _LITTLE_CHARS = 2_000
 """Up to so many characters run on the event loop: they take 0.5 ms, and a thread would double that."""
+_KEPT_BYTES = 6 * 2**20
+"""Vectors of the last 5,000 texts or so: two of three come again, as each stage embeds what it was given."""
+_ENTRY_BYTES = 250
+"""Of an entry beside its vector."""
+_DIGEST_BYTES = 16
+"""Of the digest of a text: the texts themselves are not kept."""
 
 
 class WordLlamaEmbedder:
@@ -48,6 +56,7 @@ class WordLlamaEmbedder:
         self._tokenizer.model._resize_cache(0)  # noqa: SLF001 - there is no other way
         self._table = _map_table(folder / "weights" / "l2_supercat_256.safetensors")
         self._name = f"wordllama-{version('wordllama')}-l2_supercat"
+        self._kept: CacheBySize[bytes, NDArray[np.float32]] = CacheBySize(_KEPT_BYTES, "vectors of texts")
         self._batcher: Batcher[NDArray[np.float32]] = Batcher(lambda texts: list(self.embed_now(texts)), "wordllama")
 
     @property
@@ -62,8 +71,19 @@ class WordLlamaEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of shape (n, 256); a text without a known token gets the first axis."""
+        keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest() for text in texts]
+        rows = [self._kept.get(key) for key in keys]
+        missing = [place for place, row in enumerate(rows) if row is None]
+        if missing:
+            made = await self._embed([texts[place] for place in missing])
+            for place, row in zip(missing, made, strict=True):
+                own = rows[place] = row.copy()  # not a part of the batch, which it would keep
+                self._kept.put(keys[place], own, own.nbytes + _ENTRY_BYTES)
+        return stack([row for row in rows if row is not None], self.dimensions)
+
+    async def _embed(self, texts: list[str]) -> Vectors:
         if sum(map(len, texts)) <= _LITTLE_CHARS:
-            return self.embed_now(list(texts))
+            return self.embed_now(texts)
         with step("embeddings wordllama", {"gen_ai.operation.name": "embeddings", "eunoe.texts": len(texts)}):
             return stack(await self._batcher.submit(texts), self.dimensions)
 
