@@ -128,10 +128,17 @@ class Tier(StrEnum):
 
 
 def field_at(document: object, path: str) -> object:
-    """The field at a path of a document whose parts are mappings or values; `None` where there is none."""
-    for name in path.split("."):
-        document = document.get(name) if isinstance(document, dict) else getattr(document, name, None)
-    return document
+    """The field at a path of a document whose parts are mappings or values; `None` where there is none.
+
+    Of a list, that of its first part that has one.
+    """
+    name, _, rest = path.partition(".")
+    found = document.get(name) if isinstance(document, dict) else getattr(document, name, None)
+    if not rest or found is None:
+        return found
+    if isinstance(found, list | tuple):
+        return next((value for part in found if (value := field_at(part, rest)) is not None), None)
+    return field_at(found, rest)
 
 
 class Contract(Value):

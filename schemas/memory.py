@@ -3,6 +3,7 @@
 Most docstrings of the classes, their fields and members are published in `deploy/contracts`.
 """
 
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
 
@@ -52,6 +53,19 @@ class MemoryOrigin(StrEnum):
     """Two memories merged into one sentence, because each held what the other lacked."""
 
 
+class MemoryKind(StrEnum):
+    """The kind of a memory: what it tells of somebody."""
+
+    STATE = "state"
+    """Something that is so, or that began or ended: a home, a job, a bond, a possession, health, a belief."""
+    EVENT = "event"
+    """Something that happened."""
+    PREFERENCE = "preference"
+    """A liking or a dislike."""
+    PLAN = "plan"
+    """Something that is intended."""
+
+
 class MemoryDraft(Value):
     """A memory sentence with the utterances that it cites."""
 
@@ -61,6 +75,10 @@ class MemoryDraft(Value):
     """One sentence in the third person that names the speaker."""
     evidence: tuple[Line, ...] = Field(min_length=1)
     """The cited utterances in order; none of them is a reply of the responder."""
+    kind: MemoryKind | None = absent()
+    """`None` in what was written before kinds were decided."""
+    expires_at: Time | None = absent()
+    """Event time from which it no longer holds, where the text names an end; `None` where it names none."""
 
     @property
     def at(self) -> Time:
@@ -120,6 +138,14 @@ class Memory(Value):
     """`None` means that it is current."""
     reinforced: tuple[Reinforcement, ...] = ()
     suspected: tuple[Suspicion, ...] = ()
+    kind: MemoryKind | None = absent()
+    """`None` in what was written before kinds were decided."""
+    expires_at: Time | None = absent()
+    """Event time from which it no longer holds, where the text names an end; `None` where it names none."""
+
+    def has_expired(self, at: datetime | None) -> bool:
+        """Whether its end has passed at an event time; never where it names none, or for `None`."""
+        return at is not None and self.expires_at is not None and self.expires_at <= at
 
     @property
     def status(self) -> MemoryStatus:
@@ -135,8 +161,8 @@ class Memory(Value):
 class MemoriesFormed(SessionEvent):
     """The summary of a session; may hold nothing."""
 
-    LATEST = 2
-    ADDED: ClassVar = {"own_turns": 2}
+    LATEST = 3
+    ADDED: ClassVar = {"own_turns": 2, "drafts.kind": 3, "drafts.expires_at": 3}
 
     type: Literal["memories_formed"] = "memories_formed"
     drafts: tuple[MemoryDraft, ...] = ()
@@ -187,6 +213,9 @@ class Change(Value):
 
 class MemoriesChanged(SessionEvent):
     """The changes of a session in the order of application; may be empty."""
+
+    LATEST = 2
+    ADDED: ClassVar = {"changes.memory.kind": 2, "changes.memory.expires_at": 2}
 
     type: Literal["memories_changed"] = "memories_changed"
     changes: tuple[Change, ...] = ()

@@ -1,27 +1,15 @@
 """The profile of a person: what holds of them now, packed for a prompt."""
 
-from enum import StrEnum
-from typing import Literal
+from datetime import timedelta
+from typing import Final, Literal
 
 from pydantic import Field
 
 from eunoe.schemas.base import Identifier, Name, Text, Time, Value
+from eunoe.schemas.memory import MemoryKind
 
 PROFILE_TOKENS = 500
 """The budget of a profile unless another one is asked for."""
-
-
-class MemoryKind(StrEnum):
-    """The kind of what a memory says, in the order of a profile."""
-
-    STATE = "state"
-    """Something that is so until it changes: lives, works, owns."""
-    PREFERENCE = "preference"
-    """Something liked or disliked."""
-    PLAN = "plan"
-    """Something that is to come."""
-    EVENT = "event"
-    """Something that happened."""
 
 
 class ProfileItem(Value):
@@ -31,8 +19,8 @@ class ProfileItem(Value):
     text: Text
     at: Time
     """Event time of the memory."""
-    until: Time | None = None
-    """The end of what it says, where its text names one."""
+    expires_at: Time | None = None
+    """Event time from which it no longer holds, where its text names an end."""
     speaker: Name
     memory_id: Identifier
     session: int = Field(ge=1)
@@ -66,7 +54,7 @@ class PersonProfile(Value):
     def text(self) -> str:
         """The lines for a prompt, under a heading for each kind."""
         lines: list[str] = []
-        for kind in MemoryKind:
+        for kind in HEADINGS:
             found = [item for item in self.items if item.kind is kind]
             if found:
                 lines.append(HEADINGS[kind])
@@ -74,15 +62,17 @@ class PersonProfile(Value):
         return "\n".join(lines)
 
 
-HEADINGS = {
+HEADINGS: Final = {
     MemoryKind.STATE: "Now:",
     MemoryKind.PREFERENCE: "Likes and dislikes:",
     MemoryKind.PLAN: "Plans:",
     MemoryKind.EVENT: "What happened last:",
 }
+"""Kind → its heading, in the order of a profile."""
 
 
 def line_of(item: ProfileItem) -> str:
     """The line of an item, with its day: ``- Ann lives in Cork. (2026-03-01)``."""
-    until = "" if item.until is None else f", until {item.until.date().isoformat()}"
+    last = None if item.expires_at is None else (item.expires_at - timedelta(microseconds=1)).date()
+    until = "" if last is None else f", until {last.isoformat()}"
     return f"- {' '.join(item.text.split())} ({item.at.date().isoformat()}{until})"

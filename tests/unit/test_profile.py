@@ -1,20 +1,17 @@
-"""Kinds and ends of memories by rules, and the profile that is packed from them."""
+"""The profile that is packed from current memories: by kind, the latest first, within a budget."""
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus
-from eunoe.schemas.profile import MemoryKind, PersonProfile
-from eunoe.workers.text.kinds import end_of, kind_of
+from eunoe.schemas.profile import PersonProfile
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.person import pack_profile
 
 SAID = datetime(2026, 3, 4, 18, 30, tzinfo=UTC)  # a Wednesday
-STATE, PREFERENCE, PLAN, EVENT = MemoryKind
 
 
 def memory(text: str, index: int = 0, speaker: str = "Ann", at: datetime = SAID, ended: bool = False) -> Memory:
@@ -32,65 +29,6 @@ def memory(text: str, index: int = 0, speaker: str = "Ann", at: datetime = SAID,
         made_by=Provenance(code="update/1", model="rules/2"),
         ending=ending if ended else None,
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("Ann lives in Cork.", STATE),
-        ("Ann has a room in a shared flat.", STATE),
-        ("Ann's sister works at the harbour.", STATE),
-        ("Ann has been working as a nurse for ten years.", STATE),
-        ('Ann said: "From August I\'m at the workshop."', STATE),
-        ("Ann moved to Cork in May.", EVENT),
-        ("Ann has sold the bicycle.", EVENT),
-        ("Ann went to Oslo because she wants to see the fjords.", EVENT),
-        ("Ann loves sourdough bread.", PREFERENCE),
-        ("Ann's favourite colour is green.", PREFERENCE),
-        ("Ann can't stand the noise.", PREFERENCE),
-        ("Ann will start a new job on Monday.", PLAN),
-        ("Ann is going to paint the kitchen.", PLAN),
-        ("Ann is planning a trip to the coast.", PLAN),
-        ("Ann wants to learn Portuguese.", PLAN),
-        ("Ann got stuff like canned food.", EVENT),
-        ("A parcel.", EVENT),
-    ],
-)
-def test_the_kind_is_that_of_the_main_verb(text: str, kind: MemoryKind) -> None:
-    assert kind_of(text) is kind
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "end"),
-    [
-        ("Ann stays in Cork until Friday.", STATE, "2026-03-06"),
-        ("Ann is away until the end of the month.", STATE, "2026-03-31"),
-        ("Ann works nights for the next two weeks.", STATE, "2026-03-18"),
-        ("Ann keeps the car until 12 June.", STATE, "2026-06-12"),
-        ("Ann keeps the car until February 2.", STATE, "2027-02-02"),
-        ("Ann keeps the car until May 2030.", STATE, "2030-05-31"),
-        ("Ann will call the dentist tomorrow.", PLAN, "2026-03-05"),
-        ("Ann will call the dentist next Wednesday.", PLAN, "2026-03-11"),
-        ("Ann is going to paint the kitchen this weekend.", PLAN, "2026-03-08"),
-        ("Ann will go to Oslo in July.", PLAN, "2026-07-31"),
-        ("Ann will go to Oslo next year.", PLAN, "2027-12-31"),
-        ("Ann will go to Oslo some day.", PLAN, None),
-        ("Ann lives in Cork since Friday.", STATE, None),
-        ("Ann was in Oslo until Friday.", EVENT, "2026-03-06"),
-        ("Ann keeps the car until 31 June.", STATE, None),
-        ("Ann kept it until May 2020.", EVENT, None),
-    ],
-)
-def test_an_end_is_the_one_that_the_text_names(text: str, kind: MemoryKind, end: str | None) -> None:
-    found = end_of(text, kind, SAID)
-    assert (None if found is None else found.date().isoformat()) == end
-
-
-@given(st.text(max_size=200), st.sampled_from(list(MemoryKind)), st.datetimes(timezones=st.just(UTC)))
-def test_no_end_lies_before_the_day_of_the_saying(text: str, kind: MemoryKind, said: datetime) -> None:
-    kind_of(text)
-    found = end_of(f"Ann stays until {text} tomorrow by Friday", kind, said)
-    assert found is None or found.date() >= said.date()
 
 
 def test_a_profile_holds_what_holds_by_kind_and_the_latest_first() -> None:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import Contract, absent
 from eunoe.schemas.events import Ask, DeadLetterReason, Utterance, Wants
+from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
 
 
@@ -80,3 +81,19 @@ def test_a_field_inside_a_value_counts_too():
     assert [read_contract(json.loads(one.to_json())) for one in said] == said
     again = Utterance(**{**fields, "ask": Ask(request_id="r", record=False, wants=Wants.MEMORY)})
     assert again == said[2]
+
+
+def test_a_field_of_one_item_of_a_list_counts_too():
+    line = {"utterance_id": "u", "speaker": "Ann", "text": "I ski.", "at": "2026-01-01T00:00:00Z"}
+    plain = {"speaker": "Ann", "text": "Ann skis.", "evidence": [line]}
+    fields = {
+        "conversation_id": "c",
+        "session": 1,
+        "known_from": "2026-01-01T00:00:00Z",
+        "made_by": {"code": "a", "model": "b"},
+    }
+    drafts = [[], [plain], [plain, {**plain, "kind": "state"}], [{**plain, "expires_at": "2026-01-02T00:00:00Z"}]]
+    formed = [MemoriesFormed.model_validate({**fields, "drafts": some}) for some in drafts]
+    assert [one.schema_version for one in formed] == [1, 1, 3, 3]
+    assert "kind" not in formed[1].to_json().decode()
+    assert [read_contract(json.loads(one.to_json())) for one in formed] == formed

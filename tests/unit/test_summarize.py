@@ -164,7 +164,7 @@ async def test_facts_and_changes_are_told_and_cite_their_utterance():
         ("Ann", "Ann recovered from the flu yesterday (3 March 2026)."),
     ]
     assert [draft.evidence for draft in summary.drafts] == [(TALK[1],), (TALK[4],)]
-    assert summary.made_by == Provenance(code="summarize/1", model=EXTRACTION)
+    assert summary.made_by == Provenance(code="summarize/2", model=EXTRACTION)
 
 
 async def test_greetings_thanks_questions_and_replies_from_memory_give_nothing():
@@ -315,7 +315,7 @@ async def test_a_good_answer_takes_one_call_and_cites_whole_lines():
     model = Scripted([GOOD])
     summary = await ask(model)
     assert summary.drafts == (MemoryDraft(speaker="Ann", text=GOOD["text"], evidence=(TALK[4],)),)
-    assert summary.made_by == Provenance(code="summarize/1", model="scripted", prompt=NAME, items=1)
+    assert summary.made_by == Provenance(code="summarize/2", model="scripted", prompt=NAME, items=1)
     (prompt,) = model.prompts
     assert f"[4] Ben (Wed 2026-03-04): {FROM_MEMORY} You live" in prompt.user
 
@@ -347,7 +347,7 @@ async def test_after_two_faults_the_offline_twin_decides_and_says_so(name: str):
     summary = await ask(model)
     assert summary.drafts == (await offline(TALK)).drafts
     assert summary.made_by == Provenance(
-        code="summarize/1", model=EXTRACTION, prompt=NAME, fallback=True, items=1, fell_back=1
+        code="summarize/2", model=EXTRACTION, prompt=NAME, fallback=True, items=1, fell_back=1
     )
     assert len(model.left) == 1
 

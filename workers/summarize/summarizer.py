@@ -7,7 +7,7 @@ from typing import Protocol
 from eunoe.schemas.events import Line, Provenance, Span
 from eunoe.schemas.memory import MemoryDraft
 
-CODE = "summarize/1"
+CODE = "summarize/2"
 """Version of this stage's algorithms, recorded in provenance."""
 
 

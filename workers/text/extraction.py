@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from eunoe.schemas.memory import MemoryDraft
+from eunoe.schemas.memory import MemoryDraft, MemoryKind
 from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip
+from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.fragments import has_markup, is_fragment, without_lead
+from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
@@ -47,4 +49,6 @@ def draft_of(statement: Statement) -> MemoryDraft:
         dated = with_days(said, line.at.date(), "[]") if statement.english else said
         room = MAX_TEXT_CHARS - len(line.speaker) - len(' said: ""')
         text = f'{line.speaker} said: "{clip(dated, room).replace(chr(34), chr(39))}"'
-    return MemoryDraft(speaker=line.speaker, text=clip(text), evidence=(line,))
+    kind = kind_of(said) if statement.english else MemoryKind.STATE
+    expires_at = expiry_of(said, line.at, kind) if statement.english else None
+    return MemoryDraft(speaker=line.speaker, text=clip(text), evidence=(line,), kind=kind, expires_at=expires_at)

@@ -16,6 +16,7 @@ SAME_TEXT = "the same words"
 REDUNDANT = "an insight says it again"
 MERGED = "an insight says it together with its details"
 UPDATED = "an insight says what has become of it"
+RENEWED = "it is said again, and ends at another time"
 RESTATES = "says the same as a memory that has ended"
 REACHED = "a memory that is linked to it has been replaced"
 
@@ -35,7 +36,7 @@ def apply_proposals(life: Lifecycle, proposals: Iterable[Proposal]) -> None:
 
     A redundant one merges what it names and so rests on its evidence too; an updating one says what has become of it.
     Only current memories of the same speaker are superseded. An insight that repeats a current memory word for word
-    reinforces it; that memory then takes its place.
+    reinforces it; that memory then takes its place. One that ends at another time supersedes it.
     """
     for proposal in proposals:
         kind, memory = proposal.insight.kind, proposal.memory
@@ -44,6 +45,9 @@ def apply_proposals(life: Lifecycle, proposals: Iterable[Proposal]) -> None:
         if kind is InsightKind.REDUNDANT and said is None:
             memory = with_evidence(memory, [old for id_ in named if (old := life.get(id_)) is not None])
         life.add(memory, f"insight: {kind}")
+        if said is not None and (known := life.get(said)) is not None and renews(memory, known):
+            life.supersede(said, Cause(memory.at, RENEWED, memory.memory_id))
+            named, said = [id_ for id_ in named if id_ != said], None
         if said is not None:
             life.supersede(memory.memory_id, Cause(memory.at, REDUNDANT, said))
             life.reinforce(said, Cause(memory.at, REDUNDANT, memory.memory_id))
@@ -106,9 +110,21 @@ def same_text(pair: OperationPair) -> bool:
 def verdicts_of(
     pairs: Sequence[OperationPair], judged: Mapping[tuple[str, str], OperationVerdict]
 ) -> dict[tuple[str, str], OperationVerdict]:
-    """The judged verdicts by pair ids; pairs with the same words are always PASS."""
+    """The judged verdicts by pair ids; pairs with the same words are always PASS.
+
+    What passes with another end than the old memory replaces it.
+    """
     repeated = {pair.ids: OperationVerdict(Operation.PASS, SAME_TEXT) for pair in pairs if same_text(pair)}
-    return {**judged, **repeated}
+    found = {**judged, **repeated}
+    for pair in pairs:
+        if pair.ids in found and found[pair.ids].operation is Operation.PASS and renews(pair.new, pair.old):
+            found[pair.ids] = OperationVerdict(Operation.REPLACE, RENEWED)
+    return found
+
+
+def renews(new: Memory, old: Memory) -> bool:
+    """Whether a memory that says the same as an older one ends at another time, or that one has ended already."""
+    return old.has_expired(new.at) or (new.expires_at is not None and new.expires_at != old.expires_at)
 
 
 def apply_summary(

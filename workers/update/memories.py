@@ -11,6 +11,8 @@ from eunoe.schemas.memory import Change, ChangeKind, InsightsProposed, MemoriesF
 from eunoe.schemas.ports import Vectors
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.caches import cached_by_length
+from eunoe.workers.text.expiry import expiry_of
+from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.terms import document_vector
 from eunoe.workers.update.settings import UpdateSettings
 
@@ -108,6 +110,8 @@ def summary_memories(formed: MemoriesFormed, first: int = 0) -> list[Memory]:
             at=draft.at,
             known_from=formed.known_from,
             made_by=formed.made_by,
+            kind=draft.kind,
+            expires_at=draft.expires_at,
         )
         for index, draft in enumerate(formed.drafts)
     ]
@@ -118,6 +122,7 @@ def insights_of(proposals: Iterable[InsightsProposed], known_from: datetime) -> 
     found: list[tuple[Memory, InsightsProposed]] = []
     for event in proposals:
         for place, insight in enumerate(event.insights):
+            at, kind = max(line.at for line in insight.evidence), kind_of(insight.text)
             memory = Memory(
                 memory_id=insight_id(event.key, event.session, event.turn, place),
                 session=event.session,
@@ -125,17 +130,19 @@ def insights_of(proposals: Iterable[InsightsProposed], known_from: datetime) -> 
                 speaker=insight.speaker,
                 text=insight.text,
                 evidence=insight.evidence,
-                at=max(line.at for line in insight.evidence),
+                at=at,
                 known_from=known_from,
                 origin=MemoryOrigin.INSIGHT,
                 made_by=event.made_by,
+                kind=kind,
+                expires_at=expiry_of(insight.text, at, kind),
             )
             found.append((memory, event))
     return found
 
 
 def merged(old: Memory, new: Memory, text: str, place: tuple[str, int, int], made_by: Provenance) -> Memory:
-    """The memory that replaces both.
+    """The memory that replaces both; kind and end are those of the new one.
 
     ``place``: conversation key, number of the merge, index in the session.
     """

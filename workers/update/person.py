@@ -5,10 +5,11 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Final
 
-from eunoe.schemas.memory import Memory
+from eunoe.schemas.memory import Memory, MemoryKind
 from eunoe.schemas.ports import StateStore
-from eunoe.schemas.profile import HEADINGS, PROFILE_TOKENS, MemoryKind, PersonProfile, ProfileItem, line_of
-from eunoe.workers.text.kinds import end_of, kind_of
+from eunoe.schemas.profile import HEADINGS, PROFILE_TOKENS, PersonProfile, ProfileItem, line_of
+from eunoe.workers.text.expiry import expiry_of
+from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.memories import CURRENT, NAME, CurrentRef
 from eunoe.workers.update.reads import read_memories, updated_session
@@ -20,13 +21,14 @@ _TURNS: Final = {MemoryKind.STATE: 4, MemoryKind.PREFERENCE: 2, MemoryKind.PLAN:
 
 
 def profile_item(memory: Memory) -> ProfileItem:
-    """The item of a memory, with the kind and the end that its text tells."""
-    kind = kind_of(memory.text)
+    """The item of a memory; kind and end of one that was stored without are told from its text."""
+    kind = memory.kind or kind_of(memory.text)
+    expires_at = memory.expires_at if memory.kind else expiry_of(memory.text, memory.at, kind)
     return ProfileItem(
         kind=kind,
         text=memory.text,
         at=memory.at,
-        until=end_of(memory.text, kind, memory.at),
+        expires_at=expires_at,
         speaker=memory.speaker,
         memory_id=memory.memory_id,
         session=memory.session,
@@ -49,7 +51,7 @@ def pack_profile(
     further memories that hold, counted as left out.
     """
     items = [profile_item(one) for one in memories if one.ending is None and person in (None, one.speaker)]
-    holding = [item for item in items if item.until is None or item.until >= at]
+    holding = [item for item in items if item.expires_at is None or item.expires_at > at]
     chosen: list[ProfileItem] = []
     tokens, opened = 0, set[MemoryKind]()
     for item in _in_rounds(holding):
@@ -65,7 +67,7 @@ def pack_profile(
         person=person,
         budget_tokens=budget_tokens,
         tokens=tokens,
-        items=tuple(item for kind in MemoryKind for item in _latest_first(chosen) if item.kind is kind),
+        items=tuple(item for kind in HEADINGS for item in _latest_first(chosen) if item.kind is kind),
         left_out=len(holding) - len(chosen) + unread,
         past=len(items) - len(holding),
     )
@@ -77,7 +79,7 @@ def _latest_first(items: Iterable[ProfileItem]) -> list[ProfileItem]:
 
 def _in_rounds(items: Sequence[ProfileItem]) -> list[ProfileItem]:
     """The items in the order in which they get room."""
-    of_kind = {kind: [item for item in _latest_first(items) if item.kind is kind] for kind in MemoryKind}
+    of_kind = {kind: [item for item in _latest_first(items) if item.kind is kind] for kind in HEADINGS}
     shares = [
         [found[at : at + _TURNS[kind]] for at in range(0, len(found), _TURNS[kind])] for kind, found in of_kind.items()
     ]
