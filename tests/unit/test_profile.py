@@ -38,7 +38,7 @@ def test_a_profile_holds_what_holds_by_kind_and_the_latest_first() -> None:
         memory("Ann lives in Oslo.", 2, ended=True),
         memory("Ann has two cats.", 3, at=later),
         memory("Ann will call the dentist tomorrow.", 4),
-        memory("Ann will move to Rome in May.", 5),
+        memory("Ann will visit Rome in May.", 5),
         memory("Ann loves tea.", 6),
         memory("Ann sold the car.", 7),
         memory("Ben has a dog.", 8, speaker="Ben"),
@@ -54,7 +54,7 @@ def test_a_profile_holds_what_holds_by_kind_and_the_latest_first() -> None:
         "Likes and dislikes:",
         "- Ann loves tea. (2026-03-04)",
         "Plans:",
-        "- Ann will move to Rome in May. (2026-03-04, until 2026-05-31)",
+        "- Ann will visit Rome in May. (2026-03-04, until 2026-05-31)",
         "What happened last:",
         "- Ann sold the car. (2026-03-04)",
     ]
