@@ -27,7 +27,7 @@ NOISE = bytes(range(256)) * 3
         ("".join(f"\\u{ord(char):04x}" for char in WORD).encode(), "escaped"),
         *((b64encode(b"." * n + WORD.encode() + b"..."), "base64") for n in range(6)),
         (zlib.compress(b"said: " + WORD.encode() + b" and more"), "UTF-8"),
-        (gzip.compress(json.dumps({"text": WORD}).encode()), "UTF-8"),
+        (gzip.compress(json.dumps({"text": WORD}).encode(), mtime=0), "UTF-8"),
         # a literal run, a reference to it, another literal run
         (b"\xc3\x11\x21\x0d" + b"a" * 13 + b"\xff", None),
     ],
