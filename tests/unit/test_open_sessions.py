@@ -102,7 +102,7 @@ async def test_a_chat_by_itself_is_written_as_in_the_first_version():
     await pipeline.produce(asked(1, "a", MOVED), ended("a"), asked(2, "b", ADOPTED), ended("b"))
     versions = {
         (record.topic, json.loads(record.value)["schema_version"])
-        for topic in (Topic.SESSIONS, Topic.SEGMENTS, Topic.MEMORIES, Topic.REPLY_REQUESTS)
+        for topic in (Topic.SESSIONS, Topic.SEGMENTS, Topic.REPLY_REQUESTS)
         for record in pipeline.log.records(topic)
     }
     assert {version for _, version in versions} == {1}
