@@ -24,6 +24,8 @@ _ENTRY = re.compile(r"^\[e\d+\] (.*)$", re.MULTILINE)
 _OK = "OK"
 """To the probe of an endpoint that did not answer, which asks for no form."""
 _BAD = "Certainly! Here is what I found in the conversation."
+_KINDS = ("state", "event", "preference", "plan", "")
+_ENDS = ("", "", "2025-05-01", "2099-12-31", "soon")
 _OPERATIONS = ("APPEND",) * 6 + ("PASS", "REPLACE", "DELETE", "FUSE")
 _RELATIONS = ("None",) * 4 + ("Changed", "Cause", "Reason", "HinderedBy", "React", "Want", "SameTopic", "SameTopic")
 
@@ -83,8 +85,15 @@ def _segments(asked: _Asked) -> Any:
 def _memories(asked: _Asked) -> Any:
     lines = [line for line in asked.lines("The lines ") if FROM_MEMORY not in line[2]]
     chosen = asked.chance.sample(lines, min(len(lines), asked.chance.randint(1, 3)))
+    draw = asked.chance.choice
     told = [
-        {"text": f"{speaker} said: {text[:120]} ({asked.tag})", "own": number, "lines": [number]}
+        {
+            "kind": draw(_KINDS),
+            "text": f"{speaker} said: {text[:120]} ({asked.tag})",
+            "until": draw(_ENDS),
+            "own": number,
+            "lines": [number],
+        }
         for number, speaker, text in sorted(chosen)
     ]
     return {"memories": told}

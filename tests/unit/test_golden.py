@@ -27,23 +27,23 @@ from tests.support.model_server.server import ChatRequest
 from tests.support.prompt_answers import PromptAnswers
 
 REQUESTS = {
-    "blend/3": "72606eb4f7adf074",
-    "blend/3+corrected": "822a389da7cc0c3d",
-    "link/2": "34301ea360acc682",
+    "blend/3": "16688bd202eb8433",
+    "blend/3+corrected": "2b5735722756c910",
+    "link/2": "624f9dd4450f9a43",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "e696a650d118fc99",
-    "reply/3": "8d3513447719e2e9",
-    "reply/3+corrected": "d356b5bc1a2302e0",
+    "reply-refined/3": "053506299b32a963",
+    "reply-refined/3+corrected": "50a14c51e2244e18",
+    "reply/3": "e6171d9afe2e5df1",
+    "reply/3+corrected": "44c3bdfdafa46d9b",
     "segment/2": "b764cf5276d051b1",
-    "summarize/2": "345ce76ee929e6cd",
-    "tree/3": "687745a8c29b56f6",
-    "tree/3+corrected": "6a8a265bd71d99d4",
-    "update/2": "5b2e616501b21666",
+    "summarize/3": "42e581f63b684d7c",
+    "tree/3": "17d10dd8b6742df0",
+    "update/2": "9d39ad1c868fc3fa",
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "94e7e80244523ca7", "be0f3824cd2d455f"
+WITH_A_MODEL, WITHOUT = "b2797c1d7b916efc", "be0f3824cd2d455f"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3

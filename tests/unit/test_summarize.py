@@ -12,7 +12,7 @@ from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.decisions import Work
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line, Provenance, SessionSegmented, Span
-from eunoe.schemas.memory import MemoriesFormed, MemoryDraft
+from eunoe.schemas.memory import MemoriesFormed, MemoryDraft, MemoryKind
 from eunoe.schemas.ports import Prompt
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.prompt_lines import FROM_MEMORY
@@ -25,6 +25,7 @@ from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
 from eunoe.workers.text.days import with_days, write_day
 from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
+from eunoe.workers.text.expiry import end_of_day
 from eunoe.workers.text.extraction import EXTRACTION
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import statements_in
@@ -314,10 +315,37 @@ async def ask(model: Scripted, lines: Sequence[Line] = TALK, settings: Summarize
 async def test_a_good_answer_takes_one_call_and_cites_whole_lines():
     model = Scripted([GOOD])
     summary = await ask(model)
-    assert summary.drafts == (MemoryDraft(speaker="Ann", text=GOOD["text"], evidence=(TALK[4],)),)
+    text = GOOD["text"]
+    assert summary.drafts == (MemoryDraft(speaker="Ann", text=text, evidence=(TALK[4],), kind=MemoryKind.STATE),)
     assert summary.made_by == Provenance(code="summarize/2", model="scripted", prompt=NAME, items=1)
     (prompt,) = model.prompts
     assert f"[4] Ben (Wed 2026-03-04): {FROM_MEMORY} You live" in prompt.user
+
+
+SAID_UNTIL = "Ann is in Rome until 8 March 2026."
+PLANS = "Ann plans to see Rome."
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "last"),
+    [
+        ({"kind": "state", "until": "2026-03-08"}, MemoryKind.STATE, date(2026, 3, 8)),
+        ({"kind": "A plan.", "until": " 2026-03-04 "}, MemoryKind.PLAN, date(2026, 3, 4)),
+        ({"kind": "Preference", "until": None}, MemoryKind.PREFERENCE, None),
+        ({"kind": "state", "until": "2026-03-03"}, MemoryKind.STATE, None),
+        ({"kind": "state", "until": "next Friday"}, MemoryKind.STATE, None),
+        ({"kind": "state", "until": "9999-12-31"}, MemoryKind.STATE, None),
+        ({"kind": "event", "until": "2026-03-08"}, MemoryKind.EVENT, None),
+        ({"kind": "mood", "text": PLANS}, MemoryKind.PLAN, None),
+        ({"kind": None, "text": PLANS}, MemoryKind.PLAN, None),
+        ({"text": SAID_UNTIL}, MemoryKind.STATE, date(2026, 3, 8)),
+        ({"kind": "state", "until": "", "text": SAID_UNTIL}, MemoryKind.STATE, None),
+    ],
+)
+async def test_kind_and_end_of_an_answer_are_checked(row: dict, kind: MemoryKind, last: date | None):
+    (draft,) = (await ask(Scripted([GOOD | row]))).drafts
+    assert draft.kind is kind
+    assert draft.expires_at == (end_of_day(last) if last else None)
 
 
 FAULTS = {

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator
 
 from eunoe.schemas.base import Value
 
+_KINDS = re.compile(r"state|event|preference|plan")
 _DIGITS = re.compile(r"-?\d{1,9}")
 
 
@@ -44,6 +45,12 @@ def _capitals(value: object) -> object:
     return value.strip().upper() if isinstance(value, str) else value
 
 
+def _memory_kind(value: object) -> object:
+    """One of the four kinds in any case, also ``"a plan"``; an empty text for all else: the rules decide then."""
+    named = _KINDS.search(value.casefold()) if isinstance(value, str) else None
+    return named.group() if named else ""
+
+
 def _camel(value: object) -> object:
     """``same_topic``, ``Same topic`` and ``SAMETOPIC`` as ``SameTopic``."""
     bare = re.sub(r"[^a-z]", "", value.casefold()) if isinstance(value, str) else ""
@@ -58,6 +65,7 @@ RelationWord = Annotated[
     BeforeValidator(_camel),
     BeforeValidator(_word),
 ]
+MemoryKindWord = Annotated[Literal["state", "event", "preference", "plan", ""], BeforeValidator(_memory_kind)]
 KindWord = Annotated[Literal["New", "Redundant", "Updated"], BeforeValidator(_camel)]
 OperationWord = Annotated[Literal["PASS", "REPLACE", "APPEND", "DELETE", "FUSE"], BeforeValidator(_capitals)]
 
@@ -88,7 +96,11 @@ class MemoryRow(Value):
 
     speaker: Number = 0
     """The number of the participant who told it."""
+    kind: MemoryKindWord = ""
+    """What it tells."""
     text: Words
+    until: Words = ""
+    """The last day on which it holds, where the lines name one."""
     own: Number = 0
     """The number of a line that this participant said."""
     lines: Numbers = ()
@@ -209,7 +221,12 @@ class FormSpec:
 
 FORMS: Final = (
     FormSpec("Starts", 1, StartsForm, '{"starts": [{"row": 1, "topic": "…"}, {"row": 5, "topic": "…"}]}'),
-    FormSpec("Memories", 1, MemoriesForm, '{"memories": [{"speaker": 1, "text": "…", "own": 3, "lines": [2, 3]}]}'),
+    FormSpec(
+        "Memories",
+        2,
+        MemoriesForm,
+        '{"memories": [{"speaker": 1, "kind": "state", "text": "…", "until": "", "own": 3, "lines": [2, 3]}]}',
+    ),
     FormSpec("Operations", 1, OperationsForm, '{"pairs": [{"n": 1, "why": "…", "op": "APPEND", "merged": ""}]}'),
     FormSpec("Relations", 1, RelationsForm, '{"pairs": [{"n": 1, "why": "…", "relation": "None"}]}'),
     FormSpec("Summaries", 1, SummariesForm, '{"nodes": [{"n": 1, "text": "…"}]}'),

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 
 from eunoe.schemas.events import Line
-from eunoe.schemas.memory import MemoryDraft
+from eunoe.schemas.memory import MemoryDraft, MemoryKind
 from eunoe.workers.models.answer_forms import MemoriesForm, MemoryRow
 from eunoe.workers.models.prompt_lines import speakers_in
 from eunoe.workers.summarize.prompt import MAX_CITES
 from eunoe.workers.text.drafts import clip
+from eunoe.workers.text.expiry import end_of_day, expiry_of
+from eunoe.workers.text.kinds import kind_of
 
 _MAX_NAMED = 5
+_DAY_CHARS = len("2026-03-08")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,27 @@ def drafts_of(answer: MemoriesForm, window: Window, most: int) -> list[MemoryDra
         evidence = tuple(line for line in window.cited(row) if line.is_evidence)
         if evidence:
             speaker = _speaker(row, window, evidence)
-            drafts.append(MemoryDraft(speaker=speaker, text=_named(row.text, speaker), evidence=evidence))
+            drafts.append(_draft(row, speaker, evidence))
     return drafts
+
+
+def _draft(row: MemoryRow, speaker: str, evidence: tuple[Line, ...]) -> MemoryDraft:
+    """The memory of a row; where the row names no kind, the rules decide the kind, and the end if it names none."""
+    text, at = _named(row.text, speaker), max(line.at for line in evidence)
+    kind = MemoryKind(row.kind) if row.kind else kind_of(text)
+    ends = _end_of(row.until, kind, at)
+    if ends is None and not row.kind:
+        ends = expiry_of(text, at, kind)
+    return MemoryDraft(speaker=speaker, text=text, evidence=evidence, kind=kind, expires_at=ends)
+
+
+def _end_of(until: str, kind: MemoryKind, at: datetime) -> datetime | None:
+    """The end of the last day that a row names; `None` for no day, for one before the memory's, and of an event."""
+    try:
+        ends = end_of_day(date.fromisoformat(until.strip()[:_DAY_CHARS]))
+    except (ValueError, OverflowError):
+        return None
+    return ends if ends > at and kind is not MemoryKind.EVENT else None
 
 
 def _fault(row: MemoryRow, window: Window) -> str | None:
