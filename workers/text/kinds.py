@@ -54,13 +54,18 @@ def kind_of(text: str) -> MemoryKind:
     quoted = _SAID.match(text)
     words = " ".join((quoted["words"] if quoted else text).split())
     said = without_middle(next((words[start:end] for start, end in sentence_spans(words)), words))
-    if _PLAN.search(said):
+    past = is_told_in_past(said)
+    if _tells(_PLAN, said, past):
         return MemoryKind.PLAN
-    if _PREFERENCE.search(said):
+    if _tells(_PREFERENCE, said, past):
         return MemoryKind.PREFERENCE
-    if is_change(said):
-        return MemoryKind.STATE
-    return MemoryKind.EVENT if is_told_in_past(said) else MemoryKind.STATE
+    return MemoryKind.EVENT if past and not is_change(said) else MemoryKind.STATE
+
+
+def _tells(pattern: re.Pattern[str], said: str, past: bool) -> bool:
+    """Whether a pattern is found, and before the verb of what is told in the past."""
+    found = pattern.search(said)
+    return found is not None and not (past and is_told_in_past(said[: found.start()]))
 
 
 def is_told_in_past(text: str) -> bool:
