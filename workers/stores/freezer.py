@@ -20,7 +20,7 @@ from eunoe.workers.stores.snapshot import Snapshot, Stub
 _FREEZE = Script.load("freeze")
 _DROP_TIMER = Script.load("drop_timer")
 
-SCANNED: Final = 5_000
+SCANNED: Final = 2_000
 """Timers that one sweep looks at in each partition, about."""
 AT_ONCE: Final = 8
 """Conversations that are frozen at the same time."""
