@@ -97,7 +97,7 @@ class MemoryRow(Value):
     speaker: Number = 0
     """The number of the participant who told it."""
     kind: MemoryKindWord = ""
-    """What it tells."""
+    """The kind of what it tells."""
     text: Words
     until: Words = ""
     """The last day on which it holds, where the lines name one."""
