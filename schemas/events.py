@@ -440,7 +440,7 @@ class RecalledRow(Value):
     is_memory: bool = False
     """Whether the text is a memory; if not, it is an utterance."""
     holds: bool = True
-    """False for a memory that was superseded or retired."""
+    """False for a memory that was superseded or retired, and for what ended before the ask."""
 
 
 class Recalled(ConversationEvent):

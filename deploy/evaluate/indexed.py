@@ -96,11 +96,13 @@ class IndexedConversation:
     async def context(self, strategy: Strategy, question: str, budget: int, asker: str = "") -> Context:
         """The context that the responder would see, for a question and a budget in tokens.
 
-        ``asker``: the speaker who asks; empty where the data does not say.
+        It is asked at the time of the last utterance. ``asker``: the speaker who asks; empty where the data does not
+        say.
         """
         if strategy is Strategy.INSIGHT and self.blended is not None:
             return await self.blended.context(strategy, question, budget, asker)
-        return await self.sources[strategy].recall(Query(self.key, question, self.speakers, budget, asker))
+        query = Query(self.key, question, self.speakers, budget, asker, at=self.loaded.utterances[-1].at)
+        return await self.sources[strategy].recall(query)
 
     async def recall(self, strategy: Strategy, question: str, budget: int, asker: str = "") -> PackedMemory:
         """The same context as a baseline returns it."""

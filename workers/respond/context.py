@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import TypeVar
 
 from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Source, Strategy
@@ -11,6 +12,7 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
 from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.text.passages import GAP, cut_passages, excerpt_spans
+from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.tokens import count_tokens
 
 T = TypeVar("T")
@@ -19,6 +21,8 @@ MIN_ROWS = 4
 """Lines below which a context or a dialogue is not halved."""
 REPLY_MARK = " (a reply from memory)"
 """Behind the speaker of an earlier reply of the responder."""
+PARTLY = "a part of it "
+"""Words before the end of what is not all that an utterance says."""
 NOTED = "Noted in this session"
 """Heading of the insights of the open session."""
 
@@ -38,7 +42,7 @@ class Row:
     is_memory: bool = False
     """Whether the text is a memory instead of an utterance."""
     is_current: bool = True
-    """Whether it is not a memory that was superseded or retired."""
+    """Whether it is neither a memory that was superseded or retired, nor something that ended before the ask."""
     in_timeline: bool = False
     """Whether it stands in a timeline."""
     is_noted: bool = False
@@ -46,6 +50,9 @@ class Row:
     excerpts: tuple[str, ...] = ()
     """The connected parts of a long utterance that the text shows; empty where it shows all of it. Only these are
     quoted: what stands between two of them is left out."""
+
+    past: str = ""
+    """The end of what it says, in words, where that is before the ask; a timeline says it of its rows itself."""
 
     @property
     def quotable(self) -> "tuple[Row, ...]":
@@ -122,10 +129,28 @@ def excerpt_row(line: Line, spans: Sequence[tuple[int, int]]) -> Row:
     return replace(row, text=" ".join([*before, text, *behind]), excerpts=parts)
 
 
-def memory_row(number: int, memory: Memory) -> Row:
-    """The row of a memory."""
+def memory_row(number: int, memory: Memory, at: datetime | None = None) -> Row:
+    """The row of a memory; ``at``: event time of the ask."""
     cites = tuple(line.utterance_id for line in memory.evidence)
-    return Row(number, memory.speaker, memory.text, memory.at, cites, is_memory=True, is_current=memory.ending is None)
+    expired = memory.has_expired(at)
+    current, past = memory.ending is None and not expired, held_until(memory.expires_at) if expired else ""
+    return Row(number, memory.speaker, memory.text, memory.at, cites, is_memory=True, is_current=current, past=past)
+
+
+def held_until(expires_at: datetime | None) -> str:
+    """The words for an end: ``held until 8 May 2023``, the last day; empty for none."""
+    return "" if expires_at is None else f"held until {write_day(expires_at - timedelta(microseconds=1))}"
+
+
+def past_words(text: str, ended: datetime, *, partly: bool) -> str:
+    """The words for an end of what an utterance says: of it all, or ``partly``, or of one of its several sentences."""
+    several = sum(1 for _ in islice(sentence_spans(fold(text)), 2)) > 1
+    return f"{PARTLY if partly or several else ''}{held_until(ended)}"
+
+
+def mark_past(row: Row, past: str) -> Row:
+    """The row with such words; it is not current where they are of it all."""
+    return replace(row, past=past, is_current=row.is_current and (not past or past.startswith(PARTLY)))
 
 
 def heading_of(row: Row) -> str:
@@ -149,10 +174,14 @@ def fold(text: str) -> str:
 
 
 def write_row(row: Row) -> str:
-    """``12 Ann: I moved to Lyon.``, or for a memory ``12 Ann moved to Lyon.``; an earlier reply is marked as one."""
+    """``12 Ann: I moved to Lyon.``, or for a memory ``12 Ann moved to Lyon.``
+
+    An earlier reply is marked as one; what is past says until when it held.
+    """
+    past = f" ({row.past})" if row.past else ""
     if row.is_memory:
-        return f"{row.number} {fold(row.text)}"
-    return f"{row.number} {row.speaker}{REPLY_MARK if row.reply_id is not None else ''}: {fold(row.text)}"
+        return f"{row.number} {fold(row.text)}{past}"
+    return f"{row.number} {row.speaker}{REPLY_MARK if row.reply_id is not None else ''}: {fold(row.text)}{past}"
 
 
 def make_context(

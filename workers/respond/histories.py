@@ -1,11 +1,12 @@
 """Histories of supersession, and the utterances that support only ended memories."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.relations import Relation
-from eunoe.workers.respond.context import write_day
+from eunoe.workers.respond.context import held_until, past_words, write_day
 
 MAX_LENGTH = 8
 """Maximum of memories in one history."""
@@ -73,7 +74,29 @@ def history_source(chain: Sequence[Memory]) -> Source:
     )
 
 
-def note(memory: Memory) -> str:
-    """The day of a memory, and the day on which it ended."""
+def note(memory: Memory, at: datetime | None = None) -> str:
+    """The day of a memory, and the day on which it ended; ``at``: event time of the ask."""
+    if memory.has_expired(at if memory.ending is None else memory.ending.at):
+        return f"{write_day(memory.at)}, {held_until(memory.expires_at)}"
     until = f", held until {write_day(memory.ending.at)}" if memory.ending is not None else ""
     return f"{write_day(memory.at)}{until}"
+
+
+def past_notes(memories: Iterable[Memory], replaced: Collection[str], at: datetime | None) -> Mapping[str, str]:
+    """Utterance id → the end of what memories took from it, where that is before the ask; see `past_words`.
+
+    Memories that are outdated or ``replaced`` say nothing of it. ``at``: event time of the ask.
+    """
+    ends: dict[str, datetime] = {}
+    texts: dict[str, str] = {}
+    goes_on: set[str] = set()
+    for memory in memories:
+        if outdated(memory) or memory.memory_id in replaced:
+            continue
+        if memory.expires_at is None or not memory.has_expired(at):
+            goes_on.update(line.utterance_id for line in memory.evidence)
+            continue
+        for line in memory.evidence:
+            ends[line.utterance_id] = max(memory.expires_at, ends.get(line.utterance_id, memory.expires_at))
+            texts[line.utterance_id] = line.text
+    return {id_: past_words(texts[id_], end, partly=id_ in goes_on) for id_, end in ends.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Insight, LeftOut, LeftOutReason, Source, Strategy
@@ -53,7 +54,7 @@ class MemorySearch:
 
 @dataclass(frozen=True, slots=True)
 class CurrentSource:
-    """The best current memories; ended ones are never shown."""
+    """The best current memories, and behind them, as past, those that have expired; no superseded or retired ones."""
 
     search: MemorySearch
     limit: int
@@ -61,8 +62,8 @@ class CurrentSource:
     async def recall(self, query: Query) -> Context:
         """The memories that fit the budget, in log order, under day headings."""
         hits = await self.search.find(query)
-        found = current_only(hits)[: self.limit]
-        shown = [show_memory(memory, score, Strategy.CURRENT) for memory, score in found]
+        found = current_only(hits, query.at)[: self.limit]
+        shown = [show_memory(memory, score, Strategy.CURRENT, query.at) for memory, score in found]
         return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=_hidden(hits, found))
 
 
@@ -82,11 +83,11 @@ class InsightSource:
         replaced = {id_ for insight in query.insights for id_ in insight.replaces}
         blended = await self.search.read(query.key, query.looked_up)
         hits = {memory.memory_id: (memory, score) for memory, score in [*blended, *await self.search.find(query)]}
-        found = current_only(list(hits.values()))[: self.limit]
+        found = current_only(list(hits.values()), query.at)[: self.limit]
         refined = [pair for pair in found if pair[0].memory_id not in replaced]
         hidden = _hidden(list(hits.values()), found)
         shown = [show_insight(insight, query.session, place) for place, insight in enumerate(insights)]
-        shown = shown[::-1] + [show_memory(memory, score, Strategy.INSIGHT) for memory, score in refined]
+        shown = shown[::-1] + [show_memory(memory, score, Strategy.INSIGHT, query.at) for memory, score in refined]
         return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=hidden)
 
 
@@ -104,9 +105,10 @@ def _hidden(hits: Sequence[tuple[Memory, float]], shown: Sequence[tuple[Memory, 
     ]
 
 
-def current_only(found: Sequence[tuple[Memory, float]]) -> list[tuple[Memory, float]]:
-    """The current memories among those found."""
-    return [pair for pair in found if pair[0].status is MemoryStatus.CURRENT]
+def current_only(found: Sequence[tuple[Memory, float]], at: datetime | None = None) -> list[tuple[Memory, float]]:
+    """The current memories among those found; behind them those that have expired ``at`` the time of the ask."""
+    current = (pair for pair in found if pair[0].status is MemoryStatus.CURRENT)
+    return sorted(current, key=lambda pair: pair[0].has_expired(at))
 
 
 def unique_insights(insights: Sequence[Insight]) -> list[Insight]:
@@ -115,9 +117,9 @@ def unique_insights(insights: Sequence[Insight]) -> list[Insight]:
     return [insight for insight in insights if latest[insight.speaker, insight.text.casefold()] is insight]
 
 
-def show_memory(memory: Memory, score: float, kind: Strategy) -> ShownMemory:
-    """The memory with its row and source."""
-    row = memory_row(0, memory)
+def show_memory(memory: Memory, score: float, kind: Strategy, at: datetime | None = None) -> ShownMemory:
+    """The memory with its row and source; ``at``: event time of the ask."""
+    row = memory_row(0, memory, at)
     source = Source(
         kind=kind,
         id=memory.memory_id,

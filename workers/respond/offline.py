@@ -124,6 +124,6 @@ def _quote(row: Row, speak_as: str) -> str:
     text = fold(row.text)
     clipped = text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…"
     if row.is_memory:
-        return f"{clipped} ({write_day(row.at)})"
+        return f"{clipped} ({', '.join(filter(None, [write_day(row.at), row.past]))})"
     who = "I" if row.speaker == speak_as else row.speaker
-    return f"On {write_day(row.at)} {who} said: “{clipped}”"
+    return f"On {write_day(row.at)} {who} said: “{clipped}”{f' ({row.past})' if row.past else ''}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
@@ -36,6 +37,8 @@ class Query:
     """Texts to search by beside it: utterances before it, and the question asked of memory."""
     looked_up: tuple[str, ...] = ()
     """Ids of memories that were found for that question."""
+    at: datetime | None = None
+    """Event time of the ask: what ended before is shown as past. `None` means that nothing has ended."""
     vector: NDArray[np.float32] | None = field(default=None, compare=False)
     """The vector of the texts without names, if already computed."""
 

@@ -65,6 +65,7 @@ class RespondStage:
                 event.request.budget_tokens or self._settings.budget_tokens, self._settings.max_budget_tokens
             ),
             asker=event.question.speaker,
+            at=event.question.at,
             session=event.session,
             insights=event.insights,
             around=texts_around(

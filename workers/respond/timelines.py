@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import zip_longest
 
 from eunoe.schemas.decisions import Collection
@@ -25,6 +26,8 @@ class ShownTimeline:
     timeline: Timeline
     memories: tuple[Memory, ...]
     score: float
+    at: datetime | None = None
+    """Event time of the ask."""
 
 
 TimelineLayout = Callable[[Sequence[ShownTimeline]], Context]
@@ -51,18 +54,22 @@ class TimelineSource:
         scores = {hit.id: hit.score for hit in hits}
         retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
         timelines = await read_timelines(self.store, query.key, retrieved, self.settings)
-        ranked = await show_timelines(self.store, query.key, timelines, scores)
+        ranked = await show_timelines(self.store, query.key, timelines, scores, query.at)
         return pack(ranked, query.budget_tokens, self.lay_out, shorter)
 
 
 async def show_timelines(
-    store: StateStore, key: str, timelines: Sequence[Timeline], scores: Mapping[str, float]
+    store: StateStore,
+    key: str,
+    timelines: Sequence[Timeline],
+    scores: Mapping[str, float],
+    at: datetime | None = None,
 ) -> list[ShownTimeline]:
-    """Timelines with their memories; those with a missing memory are left out."""
+    """Timelines with their memories; those with a missing memory are left out. ``at``: event time of the ask."""
     ids = list(dict.fromkeys(id_ for timeline in timelines for id_ in timeline.memories))
     memories = {memory.memory_id: memory for memory in await read_memories(store, key, ids)}
     return [
-        ShownTimeline(timeline, tuple(memories[id_] for id_ in timeline.memories), scores[timeline.retrieved])
+        ShownTimeline(timeline, tuple(memories[id_] for id_ in timeline.memories), scores[timeline.retrieved], at)
         for timeline in timelines
         if all(id_ in memories for id_ in timeline.memories)
     ]
@@ -77,7 +84,7 @@ def shorter(shown: ShownTimeline) -> ShownTimeline | None:
     cut = slice(1, None) if place >= len(ids) - 1 - place else slice(None, -1)
     relations = shown.timeline.relations[cut]
     timeline = shown.timeline.model_copy(update={"memories": ids[cut], "relations": relations, "truncated": True})
-    return ShownTimeline(timeline, shown.memories[cut], shown.score)
+    return ShownTimeline(timeline, shown.memories[cut], shown.score, shown.at)
 
 
 def lay_out_timelines(shown: Sequence[ShownTimeline]) -> Context:
@@ -88,18 +95,19 @@ def lay_out_timelines(shown: Sequence[ShownTimeline]) -> Context:
     for one in ordered:
         printed.append(HEADING)
         for memory, relation in zip_longest(one.memories, one.timeline.relations):
-            printed.append(_written(memory, rows))
+            printed.append(_written(memory, rows, one.at))
             if relation is not None:
                 printed.append(relation.value)
     return make_context(printed, [timeline_source(one) for one in ordered], list(rows.values()))
 
 
-def _written(memory: Memory, rows: dict[str, Row]) -> str:
+def _written(memory: Memory, rows: dict[str, Row], at: datetime | None) -> str:
     if memory.memory_id in rows:
         return f"{rows[memory.memory_id].number}"
-    row = replace(memory_row(len(rows) + 1, memory), in_timeline=True)
+    row = replace(memory_row(len(rows) + 1, memory, at), in_timeline=True)
     rows[memory.memory_id] = row
-    return f"{write_row(row)} ({write_day(memory.at)})"
+    days = ", ".join(filter(None, [write_day(memory.at), row.past]))
+    return f"{write_row(replace(row, past=''))} ({days})"
 
 
 def timeline_source(shown: ShownTimeline) -> Source:

@@ -76,7 +76,7 @@ class TreeSource:
             for hit in hits
         }
         entries = await self._entries(query.key, dict.fromkeys(id_ for ids in below.values() for id_ in ids))
-        shown = [_shown(hit, [entries[id_] for id_ in below[hit.node_id] if id_ in entries]) for hit in hits]
+        shown = [_shown(hit, [entries[id_] for id_ in below[hit.node_id] if id_ in entries], query.at) for hit in hits]
         return [node for node in shown if node.entries]
 
     async def _entries(self, key: str, ids: Iterable[str]) -> Mapping[str, Entry]:
@@ -86,17 +86,17 @@ class TreeSource:
         return {memory.memory_id: memory for memory in await read_memories(self.store, key, wanted)}
 
 
-def _shown(hit: TreeHit, entries: Sequence[Entry]) -> ShownNode:
+def _shown(hit: TreeHit, entries: Sequence[Entry], asked: datetime | None) -> ShownNode:
     if hit.entry is None and entries:
         cites = tuple(dict.fromkeys(id_ for entry in entries for id_ in _utterances(entry)))
         at = max(_time_of(entry) for entry in entries)
         row = Row(0, "", hit.text, at, cites, is_memory=True)
         return ShownNode(hit, tuple(entries), (row,))
-    return ShownNode(hit, tuple(entries), tuple(row for entry in entries for row in _rows(entry)))
+    return ShownNode(hit, tuple(entries), tuple(row for entry in entries for row in _rows(entry, asked)))
 
 
-def _rows(entry: Entry) -> list[Row]:
-    return [memory_row(0, entry)] if isinstance(entry, Memory) else [line_row(0, line) for line in entry.lines]
+def _rows(entry: Entry, asked: datetime | None) -> list[Row]:
+    return [memory_row(0, entry, asked)] if isinstance(entry, Memory) else [line_row(0, line) for line in entry.lines]
 
 
 def _utterances(entry: Entry) -> tuple[str, ...]:

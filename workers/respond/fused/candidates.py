@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Self
 
 import numpy as np
 
 from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
-from eunoe.workers.respond.context import Row, memory_row
+from eunoe.workers.respond.context import memory_row
 from eunoe.workers.respond.fused.packing import (
     DIGITS,
     Order,
@@ -51,12 +52,14 @@ class CandidateScores:
     """Utterance id → its place."""
     length: float
     """Subtracted for each e-fold of tokens."""
+    at: datetime | None = None
+    """Event time of the ask."""
 
     @classmethod
-    def of(cls, inputs: ScoringInput, scores: Floats, length: float) -> Self:
+    def of(cls, inputs: ScoringInput, scores: Floats, length: float, at: datetime | None = None) -> Self:
         """From scored passages in log order; ``scores`` has shape (n,)."""
         if not len(scores):
-            return cls((), scores, {}, {}, length)
+            return cls((), scores, {}, {}, length, at)
         starts = np.cumsum(inputs.pieces) - inputs.pieces
         fits = np.maximum.reduceat(scores + length * np.log(inputs.features[:, TOKENS]), starts).tolist()
         orders = [inputs.passages[start].order for start in starts.tolist()]
@@ -67,10 +70,14 @@ class CandidateScores:
             dict(zip(ids, fits, strict=True)),
             dict(zip(ids, orders, strict=True)),
             length,
+            at,
         )
 
-    def utterances(self, left_out: Collection[str], budget_tokens: int) -> list[ScoredPassage]:
-        """The best passages that fit the budget, up to a multiple of it, except those of utterances in ``left_out``."""
+    def utterances(self, left_out: Collection[str], past: Mapping[str, str], budget_tokens: int) -> list[ScoredPassage]:
+        """The best passages that fit the budget, up to a multiple of it, except those of utterances in ``left_out``.
+
+        ``past``: utterance id → the end of what it says, in words, where that is before the ask.
+        """
         found: list[ScoredPassage] = []
         spent, most = 0, max(CANDIDATE_BUDGETS * budget_tokens, CANDIDATE_TOKENS)
         for place in np.argsort(-np.round(self.scores, DIGITS), kind="stable").tolist():
@@ -78,7 +85,7 @@ class CandidateScores:
             if spent > most:
                 break
             if one.line.utterance_id not in left_out and one.tokens + one.row_tokens <= budget_tokens:
-                found.append(ScoredPassage(float(self.scores[place]), one))
+                found.append(ScoredPassage(float(self.scores[place]), one, past.get(one.line.utterance_id, "")))
                 spent += one.tokens
         return found
 
@@ -154,14 +161,15 @@ class CandidateScores:
         return found
 
     def _memory(self, memory: Memory) -> PackedUnit:
-        rows = memory_rows([memory])
+        rows = (memory_row(0, memory, self.at),)
         tokens = tokens_of(rows)
         score = self._score([memory], tokens)
         source = show_memory(memory, round(score, 6), Strategy.CURRENT).source
         return PackedUnit(score, self._order(memory), rows, source, tokens)
 
     def _timeline(self, memories: Sequence[Memory], source: Source, bonus: float = 0.0) -> PackedUnit:
-        rows, notes = memory_rows(memories), tuple(map(note, memories))
+        rows = tuple(replace(memory_row(0, memory, self.at), past="") for memory in memories)
+        notes = tuple(note(memory, self.at) for memory in memories)
         tokens = timeline_tokens(rows, notes, source.relations)
         score = bonus + self._score(memories, tokens)
         scored = source.model_copy(update={"score": round(score, 6)})
@@ -182,8 +190,3 @@ class CandidateScores:
             if known
             else (memory.session, END_OF_SESSION, memory.index, BEHIND_UTTERANCE)
         )
-
-
-def memory_rows(memories: Sequence[Memory]) -> tuple[Row, ...]:
-    """The rows of memories, not yet numbered."""
-    return tuple(memory_row(0, memory) for memory in memories)

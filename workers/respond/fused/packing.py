@@ -7,7 +7,15 @@ from itertools import zip_longest
 
 from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.relations import Relation
-from eunoe.workers.respond.context import Context, Row, excerpt_row, heading_of, make_context, write_row
+from eunoe.workers.respond.context import (
+    Context,
+    Row,
+    excerpt_row,
+    heading_of,
+    make_context,
+    mark_past,
+    write_row,
+)
 from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.respond.passages import CandidatePassage
 from eunoe.workers.respond.timelines import HEADING
@@ -65,6 +73,8 @@ class ScoredPassage:
 
     score: float
     passage: CandidatePassage
+    past: str = ""
+    """The end of what its utterance says, in words, where that is before the ask."""
 
     @property
     def utterance_id(self) -> str:
@@ -152,8 +162,12 @@ def _cost(one: ScoredPassage, chosen: Sequence[ScoredPassage]) -> int:
     last = len(one.passage.spans) - 1
     gaps = _gaps([*pieces, one.passage.piece], last)
     if not pieces:
-        return one.passage.row_tokens + one.passage.tokens + GAP_TOKENS * gaps
+        return one.passage.row_tokens + one.passage.tokens + GAP_TOKENS * gaps + _mark_tokens(one)
     return one.passage.tokens + GAP_TOKENS * (gaps - _gaps(pieces, last))
+
+
+def _mark_tokens(one: ScoredPassage) -> int:
+    return count_tokens(f" ({one.past})") if one.past else 0
 
 
 def _gaps(pieces: Iterable[int], last: int) -> int:
@@ -179,7 +193,7 @@ def _excerpt(chosen: Sequence[ScoredPassage]) -> PackedUnit:
     spans = [
         (first.spans[run[0]].start, first.spans[run[-1]].end) for run in _runs(one.passage.piece for one in chosen)
     ]
-    row = excerpt_row(first.line, spans)
+    row = mark_past(excerpt_row(first.line, spans), chosen[0].past)
     return PackedUnit(max(one.score for one in chosen), (*first.order, 0), (row,), first.source, 0)
 
 

@@ -17,7 +17,7 @@ from eunoe.workers.respond.fused.packing import Candidate, choose
 from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, read_question
-from eunoe.workers.respond.histories import histories, only_outdated
+from eunoe.workers.respond.histories import histories, only_outdated, past_notes
 from eunoe.workers.respond.memories import MemorySearch
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
@@ -51,11 +51,11 @@ class Material:
 def context_of(material: Material, query: Query, weights: FeatureWeights) -> Context:
     """The best of the material that fits the budget of the question, in time order."""
     inputs = material.inputs
-    scored = CandidateScores.of(inputs, score_passages(inputs, material.question, weights), weights.length)
+    scored = CandidateScores.of(inputs, score_passages(inputs, material.question, weights), weights.length, query.at)
     replaced = {id_ for insight in query.insights for id_ in insight.replaces}
     hidden = only_outdated(material.known.values(), replaced)
     candidates: list[Candidate] = [
-        *scored.utterances(hidden, query.budget_tokens),
+        *scored.utterances(hidden, past_notes(material.known.values(), replaced, query.at), query.budget_tokens),
         *scored.memories(material.memories, replaced),
         *scored.histories(histories(material.memories, material.known), material.question.hints),
         *scored.timelines(material.linked),
@@ -95,7 +95,7 @@ class FusedSource:
         memories = await self._with_looked_up(query, [memory for memory, _ in hits])
         segments = await self._with_evidence(query.key, found, memories)
         known, linked, aggregates = await asyncio.gather(
-            self._with_successors(query.key, memories), self._linked(query.key, memories), self._aggregates(query)
+            self._with_successors(query.key, memories), self._linked(query, memories), self._aggregates(query)
         )
         inputs, question = await self._scoring_input(query, hints, segments, memories)
         return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
@@ -140,12 +140,13 @@ class FusedSource:
             known |= {memory.memory_id: memory for memory in fresh}
         return known
 
-    async def _linked(self, key: str, memories: Sequence[Memory]) -> list[ShownTimeline]:
+    async def _linked(self, query: Query, memories: Sequence[Memory]) -> list[ShownTimeline]:
         """The timelines of the best memories that have more than one memory."""
         best = [memory.memory_id for memory in memories][: self.timelines.retrieved]
-        found = await read_timelines(self.store, key, best, self.timelines) if best else []
+        found = await read_timelines(self.store, query.key, best, self.timelines) if best else []
         longer = [timeline for timeline in found if len(timeline.memories) > 1]
-        return await show_timelines(self.store, key, longer, dict.fromkeys(best, 0.0)) if longer else []
+        scores = dict.fromkeys(best, 0.0)
+        return await show_timelines(self.store, query.key, longer, scores, query.at) if longer else []
 
     async def _aggregates(self, query: Query) -> list[ShownNode]:
         return [] if self.tree is None else await self.tree.aggregates(query)
