@@ -12,8 +12,8 @@ from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_wat
 from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
-from eunoe.schemas.ports import ColdStore
-from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions
+from eunoe.schemas.ports import ColdStore, StateStore
+from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
@@ -24,6 +24,7 @@ from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
 from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, PeriodicTask, StageSpec
+from eunoe.workers.stores.at_hand import StateAtHand, StateCache, state_cache
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.standing import RedisStanding
 
@@ -46,6 +47,8 @@ class StageFactory:
     runners: dict[str, Runner] = field(default_factory=dict)
     """The runners of the stages that have a consumer."""
     _continuities: dict[str, Continuity] = field(default_factory=dict)
+    _at_hand: dict[str, StateAtHand] = field(default_factory=dict)
+    _states: StateCache = field(default_factory=state_cache)
 
     def consumer(self, name: str) -> StageConsumer:
         """A stage with its consumer, not started yet."""
@@ -83,8 +86,20 @@ class StageFactory:
         return replace(
             options,
             before_ack=remember_position(continuity, epoch, outages, self.settings.patience_seconds),
-            start_position=PartitionStart(continuity, epoch, end_at_least, begin_of, outages).start,
+            start_position=self._starting(
+                spec.name, PartitionStart(continuity, epoch, end_at_least, begin_of, outages)
+            ),
         )
+
+    def _starting(self, stage: str, start: PartitionStart) -> StartPosition:
+        """Finds where a partition starts, and forgets what was known: the state store may have gone back."""
+
+        async def position(topic: str, partition: int, offset: int) -> int | None:
+            if (at_hand := self._at_hand.get(stage)) is not None:
+                at_hand.forget_all()
+            return await start.start(topic, partition, offset)
+
+        return position
 
     def standing(self, stage: str) -> StandingConversations:
         """The conversations that stand still at a stage."""
@@ -95,10 +110,11 @@ class StageFactory:
         meter = self.meter.stage(spec.name)
         language = self.clients.dependencies.language_of(spec.name) if ModelKind.LANGUAGE in spec.models else None
         meter.model = "" if language is None else language.name
-        sender = replace(self.clients.sender, meter=meter, publisher=publisher)
+        store = self._store(spec)
+        sender = replace(self.clients.sender, store=store, meter=meter, publisher=publisher)
         return Runner(
             spec,
-            spec.build(self.clients.dependencies),
+            spec.build(replace(self.clients.dependencies, store=store)),
             sender,
             self.clients.store,
             self.place,
@@ -110,6 +126,13 @@ class StageFactory:
             self_test=self_test(self.clients.dependencies, spec.name),
             data_keys=self.clients.data_keys,
         )
+
+    def _store(self, spec: StageSpec) -> StateStore:
+        """The state store as a stage sees it; where positions are watched, with its own state at hand."""
+        if spec.name not in self._continuities:
+            return self.clients.store
+        at_hand = self._at_hand[spec.name] = StateAtHand(self.clients.store, spec.name, self._states)
+        return at_hand
 
     def standing_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:
         """Count the conversations that stand still at a stage, and hold those that wait for a lost event."""

@@ -9,11 +9,11 @@ import asyncio
 import copy
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eunoe.deploy.process.positions import PartitionStart
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.ports import LanguageModel, StateStore
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import position
 from eunoe.streams.record import Message, Record, Revoked
@@ -30,6 +30,7 @@ from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
+from eunoe.workers.stores.at_hand import StateAtHand, state_cache
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from tests.support.in_memory import Clock, Stores, make_dependencies
 
@@ -58,6 +59,8 @@ class Process:
     last: dict[bytes | None, asyncio.Task[None]] = field(default_factory=dict)
     acking: dict[tuple[str, int], asyncio.Lock] = field(default_factory=dict)
     continuity: Continuity | None = None
+    state: StateStore | None = None
+    """The state store as the process sees it, with what it knows of its own state."""
     fenced: bool = False
     """True: it must read again, because another process was first, or because the store went back."""
 
@@ -149,9 +152,13 @@ class Plant:
 
     def _runner(self, process: Process) -> Runner:
         stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
-        dependencies: Dependencies = make_dependencies(stores, self._settings, self._language)
+        if process.continuity is not None and process.state is None:
+            process.state = StateAtHand(stores.state, process.stage, state_cache())
+        state: Any = process.state or stores.state
+        seen = replace(stores, state=state)
+        dependencies: Dependencies = make_dependencies(seen, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
-        sender = Sender(stores.state, stores.index, stores.log_positions, publisher)
+        sender = Sender(state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
         spec, continuity = STAGES[process.stage], process.continuity

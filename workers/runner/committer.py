@@ -15,6 +15,7 @@ from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.stores.at_hand import StateAtHand
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ class Committer:
             if ledger.outbox is None:
                 return ledger
             await self.sender.send(scope, ledger.outbox)
+
+    async def flushed_anew(self, scope: Scope) -> Ledger:
+        """The same, read from the store also where it is at hand: for what no fence checks afterwards."""
+        if isinstance(self.sender.store, StateAtHand):
+            self.sender.store.forget(scope.key)
+        return await self.flushed(scope)
 
     async def _ledger(self, scope: Scope) -> Ledger:
         with self.sender.meter.timed(Part.APPLYING), span("read ledger"):

@@ -90,6 +90,8 @@ class StageMeter:
     """Decisions committed."""
     fenced: int = 0
     """Commits refused because another process had applied a later event."""
+    stale: int = 0
+    """Decisions made anew, because another process had changed what was known of a conversation."""
     went_back: int = 0
     """Partitions of which the state store was found to have lost acknowledged writes."""
     waiting_s: float = 0.0

@@ -43,6 +43,7 @@ from eunoe.workers.runner.skips import PassedOver, Skips, WatchfulLease
 from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.runner.steady_time import steady_now
 from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
+from eunoe.workers.stores.at_hand import StaleState
 
 T = TypeVar("T")
 
@@ -136,7 +137,11 @@ class Runner:
                 await self.handle(record, lease)
 
     async def _apply_batch(self, batch: Sequence[Arrived], _lease: Lease) -> bool:
-        return await self._batches.apply(batch)
+        while True:
+            try:
+                return await self._batches.apply(batch)
+            except StaleState:
+                self._meter.stale += 1
 
     async def _retried(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
         """Repeat ``work`` while servers are away, up to the retry limit."""
@@ -149,10 +154,14 @@ class Runner:
                         await retry.wait(fault)
 
     async def _handle(self, record: Record, lease: Lease) -> None:
-        try:
-            await self._handle_once(record, WatchfulLease(lease, self._skips, record))
-        except PassedOver:
-            await self._handle_once(record, lease)
+        watchful: Lease = WatchfulLease(lease, self._skips, record)
+        while True:
+            try:
+                return await self._handle_once(record, watchful)
+            except PassedOver:
+                watchful = lease
+            except StaleState:
+                self._meter.stale += 1
 
     async def _handle_once(self, record: Record, lease: Lease) -> None:
         opened = await self._open(record)
@@ -230,8 +239,14 @@ class Runner:
             error = f"nobody announced that {found.generation} answers from here on: use `eunoe promote`"
             await self._dead_letter(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
 
-    async def _apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+    async def _ledger(self, ordered: OrderedEvent) -> Ledger:
+        """The ledger for an event; one at hand only where no more follows from it than a decision, which is fenced."""
         ledger = await self._committer.flushed(ordered.scope)
+        is_next = ordered.number <= ledger.applied + 1 or not self._spec.order.is_gapless
+        return ledger if is_next and not ordered.late else await self._committer.flushed_anew(ordered.scope)
+
+    async def _apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+        ledger = await self._ledger(ordered)
         if ordered.number <= ledger.applied:
             if ordered.late:
                 await self._apply_late(ordered, ledger, record, lease)
@@ -245,7 +260,7 @@ class Runner:
 
     async def _gather(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
         """Park the event, then apply every next session that is complete."""
-        ledger = await self._committer.flushed(ordered.scope)
+        ledger = await self._ledger(ordered)
         if ordered.number > ledger.applied and await self._is_beyond(ordered, ledger):
             await self._hold(ordered, ledger, record)
             return
@@ -274,14 +289,14 @@ class Runner:
         if slots & (await self._parked(ordered.scope, ordered.number - 1)).keys():
             return False
         # a fenced process may have applied that session, and deleted its parts, between the two reads
-        return (await self._committer.flushed(ordered.scope)).applied == ledger.applied
+        return (await self._committer.flushed_anew(ordered.scope)).applied == ledger.applied
 
     async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
         ledger = await self._committer.flushed(ordered.scope)
         parked = await self._parked(ordered.scope, ledger.applied + 1)
         if not parked:
             # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
-            return (await self._committer.flushed(ordered.scope)).applied > ledger.applied
+            return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
         number = ledger.applied + 1
         next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
         return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
@@ -365,7 +380,7 @@ class Runner:
         """
         suspects = {}
         for ordered, record in self._standing.parked_for(LOST_AFTER_S):
-            ledger = await self._committer.flushed(ordered.scope)
+            ledger = await self._committer.flushed_anew(ordered.scope)
             parked = await self._parked(ordered.scope, ledger.applied + 1)
             lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
             if lost is None:

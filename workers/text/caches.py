@@ -142,6 +142,10 @@ class CacheBySize(Generic[K, T]):
         found = self._kept.get(key)
         return None if found is None else found.value
 
+    def drop(self, key: K) -> None:
+        """Forget a value; one that is not kept is no fault."""
+        self._kept.pop(key, None)
+
     def put(self, key: K, value: T, size: int) -> None:
         """Keep a value of that many bytes, and drop the oldest ones until all fit."""
         self._kept.pop(key, None)

@@ -1,0 +1,233 @@
+"""A stage's own state at hand: what its process has read or written of a conversation is not read again.
+
+That is safe because of the fence: a commit passes only where the ledger is still the one that the decision began with.
+As long as nobody else has committed, the stage's documents are those that its process knows. Where somebody has, the
+commit is refused, all that was known of the conversation is dropped, and the record is handled anew.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
+from typing import Final
+
+from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Write
+from eunoe.schemas.errors import EunoeError
+from eunoe.schemas.ports import StateStore
+from eunoe.workers.text.caches import CacheBySize
+
+AT_HAND_S: Final = 30.0
+"""Seconds after the last look or commit for which a conversation's state counts as known."""
+AT_HAND_BYTES: Final = 48_000_000
+"""Bytes of all conversations that a process keeps at hand, of all stages together."""
+MAX_CONVERSATION_BYTES: Final = 4_000_000
+"""Bytes of one conversation's documents at one stage; beyond them they are read anew."""
+_ROW_BYTES: Final = 200
+"""Bytes of a document beside its text, about."""
+
+
+class StaleState(EunoeError):
+    """A commit was refused, and its ledger came from memory: read all again, and decide anew."""
+
+
+@dataclass(slots=True)
+class Known:
+    """The state of one stage in a conversation, as its process knows it."""
+
+    ledger: Ledger
+    epoch: int
+    at: float
+    """The time of the last look or commit, by the clock."""
+    served: bool = False
+    """Whether the ledger was given out from memory since then."""
+    is_whole: bool = False
+    """Whether no table has other documents than those known."""
+    rows: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    """Table → id → document; `None` for one that is not there."""
+    whole: set[str] = field(default_factory=set)
+    """Tables that have no other documents than those known."""
+    size: int = 0
+
+    def has_all(self, table: str) -> bool:
+        """Whether a table has no other documents than those known."""
+        return self.is_whole or table in self.whole
+
+    def note(self, table: str, documents: Iterable[tuple[str, str | None]]) -> None:
+        """Note documents as they are stored now."""
+        rows = self.rows.setdefault(table, {})
+        for id_, text in documents:
+            before = rows.get(id_)
+            self.size += len(text or "") - len(before or "") + (0 if id_ in rows else len(id_) + _ROW_BYTES)
+            rows[id_] = text
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Apply the writes of a decision that was committed."""
+        for table in {write.table for write in writes if isinstance(write, Clear)}:
+            gone = self.rows.pop(table, {})
+            self.size -= sum(len(id_) + len(text or "") + _ROW_BYTES for id_, text in gone.items())
+            self.whole.add(table)
+        for write in writes:
+            match write:
+                case Put():
+                    self.note(write.table, [(write.id, write.text)])
+                case Drop():
+                    self.note(write.table, [(write.id, None)])
+                case Clear():
+                    pass
+
+    def forget_documents(self) -> None:
+        """Forget all documents; the ledger stays."""
+        self.rows, self.whole, self.is_whole, self.size = {}, set(), False, 0
+
+
+StateCache = CacheBySize[tuple[str, str], Known]
+"""Known states by stage and conversation."""
+
+
+def state_cache() -> StateCache:
+    """The cache that all stages of a process share."""
+    return CacheBySize(AT_HAND_BYTES, "state at hand")
+
+
+class StateAtHand:
+    """`StateStore` for one stage, which keeps what it reads and writes of its own ledgers and tables.
+
+    All that belongs to other stages or to single requests passes through. No other stage may read by it.
+    """
+
+    def __init__(
+        self, store: StateStore, stage: str, cache: StateCache, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._store = store
+        self._stage = stage
+        self._cache = cache
+        self._clock = clock
+        self._epoch = 0
+
+    def forget_all(self) -> None:
+        """Forget everything: the stage begins to read its records anew, perhaps from a store that went back."""
+        self._epoch += 1
+
+    def forget(self, key: str) -> None:
+        """Read the ledger of a conversation from the store next time."""
+        if (known := self._known(key)) is not None:
+            known.at = -inf
+
+    def _known(self, key: str) -> Known | None:
+        known = self._cache.get((self._stage, key))
+        return known if known is not None and known.epoch == self._epoch else None
+
+    def _current(self, key: str) -> Known | None:
+        """What is known of a conversation, unless that is too long ago."""
+        known = self._known(key)
+        return known if known is not None and self._clock() - known.at < AT_HAND_S else None
+
+    def _keep(self, key: str, known: Known) -> None:
+        if known.size > MAX_CONVERSATION_BYTES:
+            known.forget_documents()
+        self._cache.put((self._stage, key), known, known.size + _ROW_BYTES)
+
+    # ---- ledgers
+
+    def _is_own(self, scope: Scope) -> bool:
+        return scope.stage == self._stage and not scope.request_id
+
+    async def ledger(self, scope: Scope) -> Ledger:
+        """The ledger; from memory where this process has seen it last, and its outbox was sent."""
+        if not self._is_own(scope):
+            return await self._store.ledger(scope)
+        known = self._current(scope.key)
+        if known is not None and known.ledger.outbox is None:
+            known.served = True
+            return known.ledger
+        ledger = await self._store.ledger(scope)
+        known = self._known(scope.key)
+        if known is None or not _is_same(known.ledger, ledger):
+            known = Known(ledger, self._epoch, self._clock(), is_whole=ledger == Ledger())
+        known.ledger, known.at, known.served = ledger, self._clock(), False
+        self._keep(scope.key, known)
+        return ledger
+
+    async def commit(self, scope: Scope, commit: Commit) -> bool:
+        """Run the transaction; raises `StaleState` where it was refused, and the ledger came from memory."""
+        known = self._known(scope.key) if self._is_own(scope) else None
+        if known is None:
+            return await self._store.commit(scope, commit)
+        self._cache.drop((self._stage, scope.key))
+        committed = await self._store.commit(scope, commit)
+        if not committed:
+            if known.served:
+                raise StaleState(f"{scope.stage}: {scope.key} was changed by another process")
+            return False
+        if (known.ledger.applied, known.ledger.lates) == (commit.expect, commit.lates):
+            known.write(commit.writes)
+            known.ledger, known.at, known.served = _after(known.ledger, commit), self._clock(), False
+            self._keep(scope.key, known)
+        return True
+
+    async def mark_sent(self, scope: Scope, number: int) -> None:
+        """Drop the outbox, only if it is still that of ``number``."""
+        await self._store.mark_sent(scope, number)
+        known = self._known(scope.key) if self._is_own(scope) else None
+        if known is not None and known.ledger.outbox is not None and known.ledger.outbox.number == number:
+            known.ledger = replace(known.ledger, outbox=None)
+
+    # ---- documents
+
+    async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
+        """The documents of a table by id, in the order asked; own ones from memory where they are known."""
+        known = self._current(key) if stage == self._stage else None
+        if known is None:
+            return await self._store.fetch(stage, key, table, ids)
+        rows = known.rows.get(table, {})
+        missing = [] if known.has_all(table) else [id_ for id_ in dict.fromkeys(ids) if id_ not in rows]
+        if not missing:
+            return [rows.get(id_) for id_ in ids]
+        ledger = known.ledger
+        found = dict(zip(missing, await self._store.fetch(stage, key, table, missing), strict=True))
+        if self._is_still(key, known, ledger):
+            known.note(table, found.items())
+            self._keep(key, known)
+        return [found[id_] if id_ in found else rows.get(id_) for id_ in ids]
+
+    async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
+        """A whole table: id → document; an own one from memory where it is known."""
+        known = self._current(key) if stage == self._stage else None
+        if known is None:
+            return await self._store.scan(stage, key, table)
+        if known.has_all(table):
+            return {id_: text for id_, text in known.rows.get(table, {}).items() if text is not None}
+        ledger = known.ledger
+        found = await self._store.scan(stage, key, table)
+        if self._is_still(key, known, ledger):
+            known.note(table, found.items())
+            known.whole.add(table)
+            self._keep(key, known)
+        return found
+
+    def _is_still(self, key: str, known: Known, ledger: Ledger) -> bool:
+        """Whether nothing was committed or forgotten since a read began."""
+        return self._known(key) is known and known.ledger is ledger
+
+
+def _is_same(known: Ledger, shown: Ledger) -> bool:
+    """Whether a ledger shows the state that is known: a sent outbox does not matter."""
+    return replace(known, outbox=None) == replace(shown, outbox=None) and (known.server, known.key) == (
+        shown.server,
+        shown.key,
+    )
+
+
+def _after(ledger: Ledger, commit: Commit) -> Ledger:
+    """The ledger after a commit that passed."""
+    skipped = ledger.skipped - {commit.late}
+    if commit.skip:
+        skipped |= {commit.applied if commit.late is None else commit.late}
+    return replace(
+        ledger,
+        applied=commit.applied,
+        lates=commit.lates + (commit.late is not None),
+        skipped=skipped,
+        outbox=None if commit.outbox is None else Outbox(number=commit.outbox.number),
+        key=commit.key,
+    )
