@@ -36,7 +36,7 @@ REQUESTS = {
     "reply/3": "db26675adc84fc43",
     "reply/3+corrected": "df5551116810eaea",
     "segment/2": "b764cf5276d051b1",
-    "summarize/3": "42e581f63b684d7c",
+    "summarize/3": "cd7597914bfbdf5f",
     "tree/3": "17d10dd8b6742df0",
     "update/2": "9d39ad1c868fc3fa",
 }

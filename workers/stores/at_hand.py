@@ -118,7 +118,7 @@ class StateAtHand:
         return known if known is not None and known.epoch == self._epoch else None
 
     def _current(self, key: str) -> Known | None:
-        """What is known of a conversation, unless that is too long ago."""
+        """The known state of a conversation, unless that was read too long ago."""
         known = self._known(key)
         return known if known is not None and self._clock() - known.at < AT_HAND_S else None
 
