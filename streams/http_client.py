@@ -1,12 +1,14 @@
 """The Python client of one conversation over HTTP: `MemoryClient`'s methods, recall, and the feed. Knows no Kafka."""
 
 from collections.abc import AsyncGenerator
+from datetime import datetime
 from typing import Any, Self
 from urllib.parse import urlencode
 
 import orjson
 from pydantic import SecretStr, ValidationError
 
+from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
     DEFAULT_TENANT,
@@ -117,14 +119,20 @@ class HttpMemoryClient(ConversationClient):
         return Recalled.from_json(await self._gateway.request(request, timeout))
 
     async def profile(
-        self, *, person: str | None = None, budget_tokens: int = PROFILE_TOKENS, timeout: float = 30.0
+        self,
+        *,
+        person: str | None = None,
+        budget_tokens: int = PROFILE_TOKENS,
+        at: datetime | None = None,
+        timeout: float = 30.0,
     ) -> PersonProfile:
         """The memory that holds now of a person, or of all, packed for a prompt of at most ``budget_tokens``.
 
-        No model is asked; its ``text`` has the lines. Raises `GatewayProblem` (404) for an unknown conversation,
-        `Unavailable`.
+        What ended before ``at`` is left out; `None` means now. No model is asked; its ``text`` has the lines. Raises
+        `GatewayProblem` (404) for an unknown conversation, `Unavailable`.
         """
-        query = urlencode(_given(person=person, budget_tokens=budget_tokens))
+        time = None if at is None else write_time(at)
+        query = urlencode(_given(person=person, budget_tokens=budget_tokens, at=time))
         found = await self._gateway.request(GatewayRequest("GET", f"{self._path}/profile?{query}"), timeout)
         return PersonProfile.model_validate(orjson.loads(found)["profile"])
 

@@ -63,7 +63,11 @@ def show(
     memories: Annotated[bool, typer.Option("--memories", help="Show the current memories by session.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="With --memories: include memories that have ended.")] = False,
     at: Annotated[
-        str | None, typer.Option(help="With --memories: as known at this log time, a day or an RFC 3339 time.")
+        str | None,
+        typer.Option(
+            help="A day or an RFC 3339 time. With --memories: as known at this log time. With --profile: the time at"
+            " which it holds; default: now."
+        ),
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show what holds now, by kind, the latest first, packed for a prompt.")
@@ -93,15 +97,17 @@ def show(
 
     Without an option: the topic segments of each session.
     """
-    if (all_ or at is not None) and not memories:
-        raise Refused("--all and --at need --memories")
+    _check_needed(all_ and not memories, "--all needs --memories")
+    _check_needed(person is not None and not profile, "--person needs --profile")
+    _check_needed(at is not None and not (memories or profile), "--at needs --memories or --profile")
+    time = None if at is None else parse_time(at)
     key = conversation_key(tenant, conversation)
     if html is not None:
         snapshot = _read(lambda store: read_snapshot(store, key), conversation, tenant)
         _write_page(html, conversation, snapshot)
         return
     if profile:
-        wanted = partial(read_profile, key=key, at=datetime.now(UTC), person=person, budget_tokens=budget)
+        wanted = partial(read_profile, key=key, at=time or datetime.now(UTC), person=person, budget_tokens=budget)
         _show_profile(_read(lambda store: _known(store, key, wanted), conversation, tenant), as_json)
         return
     if history is not None:
@@ -109,7 +115,6 @@ def show(
         _show_history(entries, as_json)
         return
     if memories:
-        time = None if at is None else parse_time(at)
         view = _read(lambda store: view_memories(store, key, time, all_=all_), conversation, tenant)
         _show_known(view, f"{conversation}{f' at {at}' if at else ''}", time, as_json)
         return
@@ -124,6 +129,11 @@ def show(
         _draw(lambda: memory_graph(graph.memories, graph.edges), dot, svg)
         return
     _show_segments(_read(lambda store: view_conversation(store, key), conversation, tenant), denoised, as_json)
+
+
+def _check_needed(lacking: bool, fault: str) -> None:
+    if lacking:
+        raise Refused(fault)
 
 
 def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, tenant: str) -> V:

@@ -286,10 +286,11 @@ async def test_memory_is_recalled_by_any_id(tmp_path, conversation_id):
             await memory.end_session()
             recalled = await memory.recall("Where does Ann live?", budget_tokens=200)
             reply = await memory.ask("Where does Ann live?", speaker="Ben", timeout=20)
-            profile = await memory.profile(person="Ann", budget_tokens=100)
+            profile = await memory.profile(person="Ann", budget_tokens=100, at=said.at)
     assert [(item.text, item.sources) for item in profile.items] == [
         ("Ann moved to Lyon in March.", (said.utterance_id,))
     ]
+    assert profile.at == said.at
     assert [line.utterance_id for line in before.dialogue] == [said.utterance_id]
     assert "Lyon" in recalled.text
     assert (recalled.conversation_id, recalled.tenant, reply.conversation_id) == (
