@@ -36,7 +36,7 @@ def test_a_key_is_kept_as_a_hash_in_a_file_of_its_owner(tmp_path):
     secret, kept = new_key(PLAN, NOW)
     keys.add(kept)
     assert secret not in keys.path.read_text()
-    assert secret.split("_")[2] not in keys.path.read_text()
+    assert secret.split("_", 2)[2] not in keys.path.read_text()
     assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
     assert keys.find(secret, NOW) == kept
     assert keys.find(secret[:-1], NOW) is None
