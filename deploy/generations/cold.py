@@ -53,13 +53,13 @@ async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
 
     Raises `Refused` without a cold store, for an unknown conversation and for one that is not at rest.
     """
-    cold = open_cold_store(settings)
-    if cold is None:
-        raise Refused(NO_STORE)
     keys = store_keys(settings)
     async with open_redis(settings) as redis:
         if await _is_cold(redis, keys, key):
             return False
+        cold = open_cold_store(settings)
+        if cold is None:
+            raise Refused(NO_STORE)
         partition = partition_of(key.encode(), partitions)
         timer = await redis.hget(keys.timer_documents(partition), key)
         tables = {name: spec.tables.all for name, spec in STAGES.items()}
