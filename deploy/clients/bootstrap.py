@@ -96,6 +96,12 @@ def _check_qdrant_url(url: str) -> None:
         raise Refused("EUNOE_QDRANT_URL: use http://HOST:PORT or https://HOST:PORT, port 6333 of the REST API")
 
 
+def _answers(settings: Settings, redis: RedisClient, keys: Keys, data_keys: CachedKeys | None) -> RedisAnswers:
+    """The recorded answers, with the time that they are kept."""
+    ttl_s = None if settings.answer_days is None else int(settings.answer_days * DAY_S)
+    return RedisAnswers(redis, keys, ttl_s=ttl_s, data_keys=data_keys)
+
+
 @asynccontextmanager
 async def open_clients(
     settings: Settings, *, ask_again: bool = False, ask_refused: bool = False, thaws: bool = True
@@ -110,8 +116,7 @@ async def open_clients(
     async with AsyncExitStack() as closing:
         data_keys = await closing.enter_async_context(open_data_keys(settings))
         redis = await closing.enter_async_context(open_redis(settings))
-        ttl_s = None if settings.answer_days is None else int(settings.answer_days * DAY_S)
-        answers = RedisAnswers(redis, keys, ttl_s=ttl_s, data_keys=data_keys)
+        answers = _answers(settings, redis, keys, data_keys)
         embedder = await open_embedder(settings, os.environ, closing)
         index = QdrantIndex(await closing.enter_async_context(open_qdrant(settings)), keys)
         store = state_store(settings, redis, keys, data_keys, thaws=thaws)
@@ -137,18 +142,7 @@ async def open_clients(
             ),
             settings=settings.stages,
         )
-        log_positions, handled = RedisLogPositions(redis, keys), RedisHandledPositions(redis, keys, settings.redis_wait)
+        positions, handled = RedisLogPositions(redis, keys), RedisHandledPositions(redis, keys, settings.redis_wait)
         yield Clients(
-            dependencies,
-            store,
-            log_positions,
-            handled,
-            publisher,
-            answers,
-            index,
-            guard,
-            record,
-            redis,
-            keys,
-            data_keys,
+            dependencies, store, positions, handled, publisher, answers, index, guard, record, redis, keys, data_keys
         )

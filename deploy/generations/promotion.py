@@ -186,6 +186,6 @@ async def drop(settings: Settings, name: str) -> int:
         await QdrantIndex(client, store_keys(target)).drop_generation()
     async with open_redis(target) as redis:
         removed = await forget_generation(redis, store_keys(target))
+        await remove_snapshots(target)
         await RedisGenerations(redis, settings.prefix).forget(name)
-    await remove_snapshots(target)
     return removed

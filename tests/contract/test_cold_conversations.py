@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,15 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope, Timer
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import Destruction
-from eunoe.workers.stores.cold import ColdAccess, SnapshotLost
+from eunoe.workers.stores.cold import STAGED_MS, ColdAccess, SnapshotLost
 from eunoe.workers.stores.cold_stores import MemoryColdStore
-from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.connection import RedisClient, RedisConnection
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
 from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.stores.snapshot import Snapshot
 from tests.contract.conftest import REDIS
 
 pytestmark = pytest.mark.broker
@@ -149,6 +151,52 @@ async def test_a_process_that_never_read_its_ledger_finds_it_too(rig: Rig) -> No
     store = rig.store()
     assert await store.fetch("update", KEY, "memories", ["m5"]) == [ROWS["m5"]]
     assert rig.keys.stub(KEY) not in await rig.names()
+
+
+async def test_a_look_that_another_process_overtakes_sees_what_came_back(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    slow, quick = rig.store(), rig.store()
+
+    @dataclass
+    class Overtaken(Away):
+        """Another process brings the conversation back before this one has the snapshot."""
+
+        async def get(self, name: str) -> bytes | None:
+            if slow.cold._store is self:
+                await quick.ledger(UPDATE)
+            return await super().get(name)
+
+    overtaken = Overtaken()
+    overtaken.files = rig.cold.files
+    slow.cold._store = overtaken
+    assert await slow.fetch("update", KEY, "memories", ["m5", "none"]) == [ROWS["m5"], None]
+    assert (slow.cold.meter.thawed, quick.cold.meter.thawed) == (0, 1)
+
+
+async def test_what_a_killed_process_was_bringing_back_goes_by_itself(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    killed = rig.store()
+    snapshot = Snapshot.unpack(next(iter(rig.cold.files.values())))
+    stub = (await rig.client.get(rig.keys.stub(KEY))).decode()
+    for after in range(1, 4):
+        calls = 0
+
+        async def run(*words: Any, limit: int = after) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > limit:
+                raise Unavailable("killed", "Redis")
+            return await RedisConnection(rig.client).run(*words)
+
+        killed.cold._redis.run = run  # type: ignore[method-assign]
+        with pytest.raises(Unavailable, match="killed"):
+            await killed.cold._thaw(stub, snapshot)
+    left = [name for name in await rig.names() if "~" in name]
+    assert len(left) >= 3
+    assert all([0 < await rig.client.pttl(name) <= STAGED_MS for name in left])
+    assert (await rig.store().ledger(UPDATE)).applied == 1
 
 
 async def test_many_processes_at_once_bring_it_back_once(rig: Rig) -> None:

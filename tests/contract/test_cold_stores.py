@@ -1,6 +1,7 @@
 """One contract for all cold stores: in memory, in a folder, behind obstore."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,17 @@ async def test_a_folder_that_is_away_is_told_and_not_made(tmp_path: Path) -> Non
     assert not (tmp_path / "unmounted").exists()
     with pytest.raises(Unavailable, match="mount it, or make it"):
         await missing.get("a/b")
+
+
+async def test_a_folder_that_hangs_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "b")  # a read waits until somebody writes
+    store = FolderColdStore(tmp_path, timeout_s=0.2)
+    with pytest.raises(Unavailable, match=r"no answer for 0\.2 s"):
+        await store.get("a/b")
+    await store.put("a/c", b"x")  # others go on
+    assert await store.get("a/c") == b"x"
+    (tmp_path / "a" / "b").write_bytes(b"")  # lets the thread go
 
 
 async def test_nothing_half_written_is_listed(tmp_path: Path) -> None:

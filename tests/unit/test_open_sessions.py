@@ -102,10 +102,12 @@ async def test_a_chat_by_itself_is_written_as_in_the_first_version():
     await pipeline.produce(asked(1, "a", MOVED), ended("a"), asked(2, "b", ADOPTED), ended("b"))
     versions = {
         (record.topic, json.loads(record.value)["schema_version"])
-        for topic in (Topic.SESSIONS, Topic.SEGMENTS, Topic.REPLY_REQUESTS)
+        for topic in (Topic.SESSIONS, Topic.SEGMENTS, Topic.MEMORIES, Topic.REPLY_REQUESTS)
         for record in pipeline.log.records(topic)
     }
-    assert {version for _, version in versions} == {1}
+    # memories have their kind, which is of version 3; all else is as it was
+    expected = {Topic.SESSIONS: {1}, Topic.SEGMENTS: {1}, Topic.MEMORIES: {1, 3}, Topic.REPLY_REQUESTS: {1}}
+    assert {topic: {one for name, one in versions if name == topic} for topic in expected} == expected
 
 
 async def test_a_session_without_an_id_ends_where_a_named_one_opens():

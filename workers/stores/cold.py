@@ -4,6 +4,7 @@ A conversation is either hot (its keys are in Redis) or cold (a snapshot in the 
 names it). A worker brings it back at the first look at one of its ledgers; readers leave it where it is.
 """
 
+import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -15,12 +16,16 @@ from typing import Final
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import ColdStore
-from eunoe.workers.stores.connection import RedisConnection, Script, as_text
+from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Hash, Snapshot, Stub, digest_of
 from eunoe.workers.text.caches import CacheBySize
 
+_STAGE = Script.load("stage")
 _THAW = Script.load("thaw")
+
+COLD: Final = "the cold store"
+"""Its name in messages and metrics of waits."""
 
 HOT_S: Final = 5.0
 """Seconds for which a conversation counts as hot after a look at it."""
@@ -86,9 +91,9 @@ class ColdConversations:
             self._hot.popitem(last=False)
 
     async def instead(self, key: str, name: str) -> Hash | None:
-        """The fields of a hash of a cold conversation; `None` where it is hot, and Redis right.
+        """The fields of a hash of a conversation that is cold, or was a moment ago; `None` where it is hot.
 
-        ``name``: its key in Redis. Raises `Unavailable`.
+        ``name``: its key in Redis, which was read as empty. Raises `Unavailable`.
         """
         if self._store is None or monotonic() - self._hot.get(key, -HOT_S) < HOT_S:
             return None
@@ -96,7 +101,10 @@ class ColdConversations:
         if stub is None:
             return None
         found = await self.open(key, as_text(stub))
-        return {} if found is None else found.hashes.get(self.rest(key, name), {})
+        if found is None:  # another process has brought it back since the caller read nothing
+            rows = await self._redis.command("HGETALL", name)
+            return {as_bytes(field): as_bytes(value) for field, value in rows.items()}
+        return found.hashes.get(self.rest(key, name), {})
 
     async def open(self, key: str, stub: str) -> Snapshot | None:
         """The state of a cold conversation, which is hot from now on where looks bring it back.
@@ -104,16 +112,14 @@ class ColdConversations:
         `None` where another process has brought it back meanwhile. Raises `Unavailable`.
         """
         if self._store is None:
-            raise Unavailable(
-                f"the state of {key} lies in a cold store: set EUNOE_COLD__STORE as it was", self._redis.host
-            )
+            raise Unavailable(f"the state of {key} lies in a cold store: set EUNOE_COLD__STORE as it was", COLD)
         found = self._read.get(stub) if not self.thaws else None
         if found is None:
             packed = await self._store.get(object_name(self._keys, key, Stub.parse(stub)))
             if packed is None:
                 await self._missing(key, stub)
                 return None
-            found = _checked(key, stub, packed)
+            found = await asyncio.to_thread(_checked, key, stub, packed)
             if not self.thaws:
                 self._read.put(stub, found, sum(_size(rows) for rows in found.hashes.values()))
         if self.thaws:
@@ -127,7 +133,7 @@ class ColdConversations:
             raise SnapshotLost(
                 f"the cold store lacks the snapshot {stub} of {key}: put it back, or run"
                 f" `eunoe repair {key}` to derive the conversation again",
-                "the cold store",
+                COLD,
             )
 
     async def _thaw(self, stub: str, snapshot: Snapshot) -> None:
@@ -139,12 +145,11 @@ class ColdConversations:
             staged = self._keys.staged(final, token)
             pairs += [staged, final]
             for words in _in_pieces(rows):
-                await self._redis.command("HSET", staged, *words)
-            await self._redis.command("PEXPIRE", staged, STAGED_MS)
+                await self._redis.run(_STAGE, [staged], [STAGED_MS, *words])
         intake = self._keys.ledger(Scope("intake", key))
         done = int(await self._redis.run(_THAW, [self._keys.stub(key), intake, *pairs], [stub, token]))
         if done < 0:
-            raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", self._redis.host)
+            raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)
         if not done:
             await self._redis.command("UNLINK", *pairs[::2])
             return
@@ -203,7 +208,7 @@ def _checked(key: str, stub: str, packed: bytes) -> Snapshot:
     raise SnapshotLost(
         f"the snapshot {stub} of {key} in the cold store is damaged ({reason}): put the right one back, or run"
         f" `eunoe repair {key}` to derive the conversation again",
-        "the cold store",
+        COLD,
     )
 
 

@@ -5,8 +5,10 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -55,11 +57,24 @@ class MemoryColdStore:
             self.files.pop(_check(name), None)
 
 
+_THREADS: Final = 8
+"""Threads for files, apart from all others: a network drive that hangs may hold these, and nothing else."""
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, "cold store")
+
+
 @dataclass(frozen=True, slots=True)
 class FolderColdStore:
-    """`ColdStore` in a folder, which all processes must see; files are on disk before `put` returns."""
+    """`ColdStore` in a folder, which all processes must see; files are on disk before `put` returns.
+
+    ``timeout_s``: seconds that the folder may take for one request.
+    """
 
     root: Path
+    timeout_s: float = TIMEOUT_S
 
     async def put(self, name: str, data: bytes) -> None:
         """Write a file: beside its place first, then moved there."""
@@ -79,11 +94,15 @@ class FolderColdStore:
             await self._off_loop(self._remove, self.root / _check(name))
 
     async def _off_loop(self, work: Callable[..., T], *args: object) -> T:
-        """Run work on files in a thread; raises `Unavailable` where the folder cannot be used."""
+        """Run work on files in a thread; raises `Unavailable` where the folder cannot be used, or hangs."""
+        where = f"the cold store {self.root}"
+        running = asyncio.get_running_loop().run_in_executor(_threads(), work, *args)
         try:
-            return await asyncio.to_thread(work, *args)
+            async with asyncio.timeout(self.timeout_s):
+                return await running
+        except TimeoutError as fault:
+            raise Unavailable(f"{where}: no answer for {self.timeout_s:g} s", where) from fault
         except OSError as fault:
-            where = f"the cold store {self.root}"
             raise Unavailable(f"{where}: {fault.strerror or fault}", where) from fault
 
     def _check_there(self) -> None:
@@ -99,7 +118,8 @@ class FolderColdStore:
 
     def _put(self, path: Path, data: bytes) -> None:
         self._check_there()
-        for folder in reversed(path.parents[: len(path.relative_to(self.root).parts) - 1]):
+        folders = path.parents[: len(path.relative_to(self.root).parts) - 1]
+        for folder in reversed(folders):
             folder.mkdir(mode=_PRIVATE, exist_ok=True)
         part = path.with_name(f"{path.name}{_UNFINISHED}{secrets.token_hex(4)}")
         try:
@@ -110,7 +130,8 @@ class FolderColdStore:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        for folder in (*folders, self.root):  # new ones, too
+            _sync_folder(folder)
 
     def _names(self, folder: Path) -> list[str]:
         files = (path for path in folder.rglob("*") if path.is_file() and _UNFINISHED not in path.name)

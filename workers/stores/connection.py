@@ -160,6 +160,11 @@ def as_text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def as_bytes(value: str | bytes) -> bytes:
+    """A reply as bytes, whether the client decodes replies or not."""
+    return value.encode() if isinstance(value, str) else value
+
+
 def as_table(reply: Mapping[str | bytes, str | bytes]) -> dict[str, str]:
     """A reply to HGETALL as text."""
     return {as_text(name): as_text(value) for name, value in reply.items()}

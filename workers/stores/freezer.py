@@ -13,7 +13,7 @@ import orjson
 from eunoe.schemas.decisions import Scope, Timer
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, object_name
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_text
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Snapshot, Stub
 
@@ -88,14 +88,14 @@ class Freezer:
         oldest = datetime.now(UTC) - timedelta(seconds=self.after_s)
         documents, looked = self.keys.timer_documents(partition), 0
         while looked < SCANNED and len(self._watched) < MAX_WATCHED:
-            cursor, rows = await self._redis.command(
+            cursor, found = await self._redis.command(
                 "HSCAN", documents, self._cursors.get(partition, 0), "COUNT", SCANNED
             )
             self._cursors[partition] = int(cursor)
-            for key, document in _pairs(rows):
-                looked += 1
-                if key not in self._watched and _idle_since(document) <= oldest:
-                    await self._watch(key, partition, document)
+            rows = _pairs(found)
+            looked += len(rows)
+            idle = [row for row in rows if row[0] not in self._watched and _idle_since(row[1]) <= oldest]
+            await asyncio.gather(*(self._watch(key, partition, document) for key, document in idle))
             if not int(cursor):
                 break
 
@@ -105,19 +105,15 @@ class Freezer:
             if await self._redis.command("EXISTS", self.keys.stub(key)):
                 await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, document])
             return
-        self._watched[key] = _Watched(partition, document, _bytes(applied), monotonic())
+        self._watched[key] = _Watched(partition, document, as_bytes(applied), monotonic())
 
     async def _freeze_settled(self) -> int:
         due = [key for key, one in self._watched.items() if monotonic() - one.since >= self.settle_s]
-        done, gate = 0, asyncio.Semaphore(AT_ONCE)
-
-        async def freeze(key: str, watched: _Watched) -> bool:
-            async with gate:
-                return await self.freeze(key, watched.partition, watched.timer, watched.applied)
-
+        done = 0
         for start in range(0, len(due), AT_ONCE):
-            some = [(key, self._watched.pop(key)) for key in due[start : start + AT_ONCE]]
-            done += sum(await asyncio.gather(*(freeze(key, watched) for key, watched in some)))
+            some = {key: self._watched.pop(key) for key in due[start : start + AT_ONCE]}
+            tried = (self.freeze(key, one.partition, one.timer, one.applied) for key, one in some.items())
+            done += sum(await asyncio.gather(*tried))
         return done
 
     async def freeze(self, key: str, partition: int, timer: str, applied: bytes | None = None) -> bool:
@@ -173,9 +169,5 @@ def _pairs(rows: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - as the protoco
     return [(as_text(key), as_text(value)) for key, value in items]
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
-
-
 def _hash(rows: Mapping[str | bytes, str | bytes]) -> dict[bytes, bytes]:
-    return {_bytes(field): _bytes(value) for field, value in rows.items()}
+    return {as_bytes(field): as_bytes(value) for field, value in rows.items()}
