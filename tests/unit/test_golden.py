@@ -33,7 +33,7 @@ REQUESTS = {
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
     "reply-refined/3": "529ab86a6ae776c3",
-    "reply/3": "db26675adc84fc43",
+    "reply/3": "d2fb60e3576d6784",
     "reply/3+corrected": "df5551116810eaea",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",

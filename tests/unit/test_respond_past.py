@@ -15,7 +15,6 @@ from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import PARTLY, Context, line_row, mark_past, memory_row, past_words, write_row
 from eunoe.workers.respond.hints import read_question
 from eunoe.workers.respond.histories import note, past_notes
-from eunoe.workers.respond.memories import current_only
 from eunoe.workers.respond.offline import choose_lines
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
@@ -99,13 +98,6 @@ def test_an_utterance_is_past_where_all_that_rests_on_it_is():
     assert past_notes([over, lasting], {"c"}, at) == {"u1": until(6)}
     assert past_notes([over, later], (), FRIDAY) == {"u1": PARTLY + until(6)}
     assert past_notes([over, later], (), SAID) == past_notes([over], (), None) == {}
-
-
-def test_what_holds_comes_before_what_has_ended():
-    over, lasting = memory("a", "Ann is in Rome.", FRIDAY), memory("b", "Ann likes Rome.")
-    found = [(over, 0.9), (lasting, 0.1)]
-    assert current_only(found, FRIDAY) == found[::-1]
-    assert current_only(found, FRIDAY - DAY) == found
 
 
 def test_a_history_names_the_earlier_end():

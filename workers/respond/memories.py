@@ -54,7 +54,7 @@ class MemorySearch:
 
 @dataclass(frozen=True, slots=True)
 class CurrentSource:
-    """The best current memories, and behind them, as past, those that have expired; no superseded or retired ones."""
+    """The best current memories, expired ones as past; superseded and retired ones are never shown."""
 
     search: MemorySearch
     limit: int
@@ -62,7 +62,7 @@ class CurrentSource:
     async def recall(self, query: Query) -> Context:
         """The memories that fit the budget, in log order, under day headings."""
         hits = await self.search.find(query)
-        found = current_only(hits, query.at)[: self.limit]
+        found = current_only(hits)[: self.limit]
         shown = [show_memory(memory, score, Strategy.CURRENT, query.at) for memory, score in found]
         return pack(shown, query.budget_tokens, lay_out_memories, _no_shorter, hidden=_hidden(hits, found))
 
@@ -83,7 +83,7 @@ class InsightSource:
         replaced = {id_ for insight in query.insights for id_ in insight.replaces}
         blended = await self.search.read(query.key, query.looked_up)
         hits = {memory.memory_id: (memory, score) for memory, score in [*blended, *await self.search.find(query)]}
-        found = current_only(list(hits.values()), query.at)[: self.limit]
+        found = current_only(list(hits.values()))[: self.limit]
         refined = [pair for pair in found if pair[0].memory_id not in replaced]
         hidden = _hidden(list(hits.values()), found)
         shown = [show_insight(insight, query.session, place) for place, insight in enumerate(insights)]
@@ -105,10 +105,9 @@ def _hidden(hits: Sequence[tuple[Memory, float]], shown: Sequence[tuple[Memory, 
     ]
 
 
-def current_only(found: Sequence[tuple[Memory, float]], at: datetime | None = None) -> list[tuple[Memory, float]]:
-    """The current memories among those found; behind them those that have expired ``at`` the time of the ask."""
-    current = (pair for pair in found if pair[0].status is MemoryStatus.CURRENT)
-    return sorted(current, key=lambda pair: pair[0].has_expired(at))
+def current_only(found: Sequence[tuple[Memory, float]]) -> list[tuple[Memory, float]]:
+    """The current memories among those found."""
+    return [pair for pair in found if pair[0].status is MemoryStatus.CURRENT]
 
 
 def unique_insights(insights: Sequence[Insight]) -> list[Insight]:
