@@ -82,6 +82,7 @@ WORDS = st.lists(
         ("Ann went to the zoo with Tom.", EVENT),
         ("I was in Rome until Friday.", EVENT),
         ("Ann has been to Paris.", EVENT),
+        ("In February Ann couldn't get off the sofa.", EVENT),
         ("Ann bought a car yesterday.", EVENT),
         ("Ann loves hiking.", PREFERENCE),
         ("I don't like mushrooms.", PREFERENCE),

@@ -40,7 +40,7 @@ _PRESENT = frozenset(
     "am is are isn't aren't has have hasn't haven't do does don't doesn't can can't cannot must may might".split()  # noqa: SIM905
 )
 _PERFECT = frozenset(["has", "have", "hasn't", "haven't"])
-_WAS = frozenset(["was", "were", "wasn't", "weren't", "had", "hadn't", "did", "didn't", "used"])
+_WAS = frozenset(["was", "were", "wasn't", "weren't", "had", "hadn't", "did", "didn't", "used", "couldn't"])
 _NOT_PAST = frozenset(["indeed", "hundred", "exceed", "succeed", "proceed", "naked", "sacred", "wicked"])
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _SAID = re.compile(r'^[^"]{1,100} said: "(?P<words>.*)"$', re.DOTALL)
