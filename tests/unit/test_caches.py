@@ -31,6 +31,7 @@ BY_COUNT = {
     "workers.models.forms._strict": "answer forms: those of the code, and those that summarize/form.py bounds",
     "workers.models.recording._schema_text": "answer forms, as in models/forms.py",
     "workers.respond.context._write_date": "days",
+    "workers.stores.cold_stores._threads": "has no arguments",
     "workers.stores.term_counts._number": "documents of one number",
     "workers.stores.term_counts._written": "numbers",
     "workers.text.terms._cached_stem": "words of at most 40 characters",
