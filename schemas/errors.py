@@ -73,6 +73,10 @@ class Misconfigured(Refused, Unavailable):
     """
 
 
+class SnapshotLost(Unavailable):
+    """The cold store answers, and lacks the snapshot of a conversation or has it damaged: no waiting brings it back."""
+
+
 class TornRead(Unavailable):
     """Another process changed the state while it was read: read it again."""
 

@@ -9,7 +9,8 @@ import typer
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
-from eunoe.deploy.generations.cold import NO_STORE, ColdStatus, cold_status, freeze_now, thaw_now
+from eunoe.deploy.generations.cold import NO_STORE, ColdStatus, adopt, cold_status, freeze_now, thaw_now
+from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 from eunoe.streams.reader import partitions_of
@@ -17,7 +18,7 @@ from eunoe.streams.topics import Topic
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show how many conversations are in the cold store; move one there, or back.",
+    help="Show how many conversations are in the cold store; move one there, or back; go on with another store.",
 )
 
 Conversation = Annotated[str, typer.Argument(help="The conversation.")]
@@ -66,6 +67,23 @@ def thaw(conversation: Conversation, tenant: Tenant = DEFAULT_TENANT) -> None:
     typer.echo(f"{conversation}: in Redis{'' if done else ' already'}")
 
 
+@app.command(name="adopt")
+def take_over() -> None:
+    """Go on with the cold store of the settings, where the one that conversations went to is lost for good.
+
+    Not needed after all its files were copied. Conversations whose snapshots it lacks are held at their next event;
+    `eunoe repair` derives them again from the log.
+
+    Exit codes:
+
+    - 0: done
+    - 2: no cold store is set
+    - 69: a server did not answer
+    """
+    settings = asyncio.run(_adopt())
+    typer.echo(f"{settings.names.generation}: idle conversations go to {settings.cold.store} from now on")
+
+
 async def _status() -> ColdStatus:
     return await cold_status(await live_settings(connected_settings()))
 
@@ -80,11 +98,19 @@ async def _thaw(key: str) -> bool:
     return await thaw_now(await live_settings(connected_settings()), key)
 
 
+async def _adopt() -> Settings:
+    settings = await live_settings(connected_settings())
+    await adopt(settings)
+    return settings
+
+
 def _lines(found: ColdStatus) -> list[str]:
     hot = found.conversations - found.cold
     lines = [f"{found.generation}: {found.conversations} conversations, {hot} in Redis, {found.cold} in the cold store"]
     if found.cold:
         each = found.snapshot_bytes / found.cold
         lines.append(f"snapshots: {found.snapshot_bytes / 1e6:.1f} MB, {each / 1000:.1f} kB each")
+    if found.lost:
+        lines.append(f"lost: {found.lost} snapshots; `eunoe repair --all-held` derives their conversations again")
     lines.append(NO_STORE if found.store is None else f"cold store: {found.store}")
     return lines

@@ -9,7 +9,8 @@ from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import ColdStore
 from eunoe.streams.publisher import KafkaPublisher
-from eunoe.workers.stores.cold import ColdAccess, generation_folder
+from eunoe.workers.stores.cold import ColdAccess
+from eunoe.workers.stores.cold_mark import generation_folder
 from eunoe.workers.stores.cold_stores import cold_store
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys
@@ -50,7 +51,7 @@ def open_cold_store(settings: Settings) -> ColdStore | None:
 
 
 async def remove_snapshots(settings: Settings) -> None:
-    """Delete the snapshots of idle conversations of a generation. Raises `Refused`, `Unavailable`."""
+    """Delete all that a generation has in the cold store. Raises `Refused`, `Unavailable`."""
     if (store := open_cold_store(settings)) is not None:
         await store.remove(await store.names(generation_folder(store_keys(settings))))
 

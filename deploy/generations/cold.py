@@ -9,7 +9,8 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.settings import partition_of
 from eunoe.workers.registry import STAGES
-from eunoe.workers.stores.connection import RedisClient, as_text
+from eunoe.workers.stores.cold_mark import ColdMark
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Stub
@@ -28,6 +29,8 @@ class ColdStatus:
     conversations: int
     cold: int
     """Those of them whose state is in the cold store."""
+    lost: int
+    """Those of these whose snapshot was found to be lost."""
     snapshot_bytes: int
 
 
@@ -44,8 +47,15 @@ async def cold_status(settings: Settings) -> ColdStatus:
             known.add(key)
             if as_text(name) == keys.stub(key) and (stub := await redis.get(name)) is not None:
                 stubs.append(as_text(stub))
-    sizes = [Stub.parse(stub).size for stub in stubs]
-    return ColdStatus(settings.names.generation, settings.cold.store or None, len(known), len(sizes), sum(sizes))
+    read = [Stub.parse(stub) for stub in stubs]
+    return ColdStatus(
+        generation=settings.names.generation,
+        store=settings.cold.store or None,
+        conversations=len(known),
+        cold=len(read),
+        lost=sum(stub.lost for stub in read),
+        snapshot_bytes=sum(stub.size for stub in read),
+    )
 
 
 async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
@@ -64,6 +74,7 @@ async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
         timer = await redis.hget(keys.timer_documents(partition), key)
         tables = {name: spec.tables.all for name, spec in STAGES.items()}
         freezer = Freezer(redis, keys, cold, tables, after_s=0.0, settle_s=0.0)
+        await freezer.mark.ensure()
         if not await freezer.freeze(key, partition, as_text(timer or "")):
             raise Refused(f"{key} is not at rest: something of it is being decided, sent or waited for; try again")
     return True
@@ -76,6 +87,15 @@ async def thaw_now(settings: Settings, key: str) -> bool:
         if not await _is_cold(redis, keys, key):
             return False
         return await state_store(settings, redis, keys, data_keys, thaws=True).bring_back(key)
+
+
+async def adopt(settings: Settings) -> None:
+    """Go on with the cold store of the settings, whatever another one held. Raises `Refused`, `Unavailable`."""
+    cold = open_cold_store(settings)
+    if cold is None:
+        raise Refused(NO_STORE)
+    async with open_redis(settings) as redis:
+        await ColdMark(RedisConnection(redis), store_keys(settings), cold).adopt()
 
 
 async def _is_cold(redis: RedisClient, keys: Keys, key: str) -> bool:

@@ -14,7 +14,7 @@ from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
 from eunoe.schemas.events import DeadLetterReason, ReplyRequested
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ReadPartition, StoredConversation
@@ -32,7 +32,6 @@ from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.standing import StandingKind
-from eunoe.workers.stores.cold import SnapshotLost
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from eunoe.workers.stores.standing import RedisStanding
 

@@ -12,6 +12,7 @@ from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.redis import RedisStore
 from tests.broker.test_erase import end, said, sessions
+from tests.broker.test_repair import applied, held, letters, names_of_one_partition, session, told
 from tests.support.command import until
 from tests.support.pipeline import Pipeline
 
@@ -34,7 +35,7 @@ def with_cold_store(pipeline: Pipeline, after_days: float) -> Pipeline:
 
 
 def snapshots(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("store-")]
 
 
 async def digests(pipeline: Pipeline, generation: str, *names: str) -> list[str]:
@@ -104,3 +105,38 @@ async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped
     dropped = await own.eunoe("drop", "v2", "--yes")
     assert dropped.code == 0, dropped.err
     assert snapshots(folder) == []
+
+
+async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go_on(pipeline: Pipeline) -> None:
+    own = with_cold_store(pipeline, 30.0)
+    lost, other, _ = names_of_one_partition()
+    folder = own.cwd / "cold"
+    async with own.up():
+        for number in (1, 2):
+            await own.produce(*session(lost, number), *session(other, number))
+        for name in (lost, other):
+            await applied(own, name, 2)
+        assert (await own.eunoe("cold", "freeze", lost)).code == 0
+        (snapshot,) = snapshots(folder)
+        kept = snapshot.read_bytes()
+        snapshot.write_bytes(kept[:-1])
+        await own.produce(*session(lost, 3), *session(other, 3))
+        await applied(own, other, 3)
+        await held(own, 1)
+        found = await letters(own, "--conversation", f"default/{lost}")
+        assert {(letter["stage"], letter["reason"], letter["closed"]) for letter in found} == {("intake", "held", None)}
+        asked = await own.eunoe("ask", lost, "Where does Ann live?", "--json")
+        assert asked.code != 0
+        assert f"eunoe repair default/{lost}" in asked.out + asked.err
+        snapshot.write_bytes(kept)  # what was refused meanwhile is missing in it
+        await own.produce(*session(lost, 4), *session(other, 4))
+        await applied(own, other, 4)
+        status = json.loads((await own.eunoe("cold", "status", "--json")).out)
+        assert (status["cold"], status["lost"]) == (1, 1)
+        repaired = await own.eunoe("repair", "--all-held")
+        assert repaired.code == 0, repaired.err
+        await own.produce(*session(lost, 5), *session(other, 5))
+        for name in (lost, other):
+            await applied(own, name, 5)
+        assert await told(own, lost) == await told(own, other)
+        assert await letters(own) == []

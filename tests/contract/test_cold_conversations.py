@@ -10,9 +10,9 @@ import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope, Timer
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
-from eunoe.workers.stores.cold import STAGED_MS, ColdAccess, SnapshotLost
+from eunoe.workers.stores.cold import STAGED_MS, ColdAccess
 from eunoe.workers.stores.cold_stores import MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
@@ -83,6 +83,11 @@ class Rig:
         timer = Timer(after_utterance_id=utterance, since=active, number=number)
         await RedisLogPositions(self.client, self.keys).schedule(PARTITION, KEY, timer)
 
+    @property
+    def snapshots(self) -> dict[str, bytes]:
+        """The files of the cold store without its mark."""
+        return {name: data for name, data in self.cold.files.items() if "/store-" not in name}
+
     async def freeze(self) -> int:
         freezer = self.freezer()
         await freezer.sweep([PARTITION])
@@ -117,13 +122,13 @@ async def test_an_idle_conversation_leaves_a_stub_and_comes_back_as_it_was(rig: 
     assert await rig.names() == {rig.keys.stub(KEY)}
     assert int(await rig.client.execute_command("MEMORY USAGE", rig.keys.stub(KEY))) <= 200
     assert await rig.client.hgetall(rig.keys.timer_documents(PARTITION)) == {}
-    assert len(rig.cold.files) == 1
+    assert len(rig.snapshots) == 1
     assert await rig.store().conversations() == [KEY]
     store = rig.store()
     assert (await store.ledger(UPDATE)).applied == 1
     assert store.cold.meter.thawed == 1
     assert await rig.contents() == before
-    assert rig.cold.files == {}
+    assert rig.snapshots == {}
     assert await store.scan("update", KEY, "memories") == ROWS
     assert len(await rig.client.hgetall(rig.keys.timer_documents(PARTITION))) == 1
     assert await rig.freeze() == 1  # and again
@@ -178,7 +183,7 @@ async def test_what_a_killed_process_was_bringing_back_goes_by_itself(rig: Rig) 
     await rig.fill()
     assert await rig.freeze() == 1
     killed = rig.store()
-    snapshot = Snapshot.unpack(next(iter(rig.cold.files.values())))
+    snapshot = Snapshot.unpack(next(iter(rig.snapshots.values())))
     stub = (await rig.client.get(rig.keys.stub(KEY))).decode()
     for after in range(1, 4):
         calls = 0
@@ -208,7 +213,7 @@ async def test_many_processes_at_once_bring_it_back_once(rig: Rig) -> None:
     assert {ledger.applied for ledger in ledgers} == {1}
     assert sum(store.cold.meter.thawed for store in stores) == 1
     assert await rig.contents() == before
-    assert rig.cold.files == {}
+    assert rig.snapshots == {}
 
 
 @pytest.mark.parametrize("obstacle", ["recent", "open", "unsent", "parked", "asked", "committed"])
@@ -233,7 +238,7 @@ async def test_what_is_under_way_stays(rig: Rig, obstacle: str) -> None:
     before = await rig.contents()
     assert await freezer.sweep([PARTITION]) == 0
     assert await rig.contents() == before
-    assert rig.cold.files == {}
+    assert rig.snapshots == {}
 
 
 async def test_a_change_while_the_snapshot_is_written_wins(rig: Rig) -> None:
@@ -247,7 +252,7 @@ async def test_a_change_while_the_snapshot_is_written_wins(rig: Rig) -> None:
 
     rig.cold = Slow()
     assert not await rig.freezer().freeze(KEY, PARTITION, "")
-    assert rig.cold.files == {}
+    assert rig.snapshots == {}
     assert await rig.store().fetch("update", KEY, "memories", ["m0"]) == ['"new"']
 
 
@@ -306,7 +311,7 @@ async def test_a_cold_store_that_is_away_is_waited_for(rig: Rig) -> None:
 async def test_a_lost_snapshot_is_told_with_the_way_out(rig: Rig, damage: str) -> None:
     await rig.fill()
     assert await rig.freeze() == 1
-    (name,) = rig.cold.files
+    (name,) = rig.snapshots
     data = rig.cold.files.pop(name)
     if damage != "gone":
         changed = bytes(reversed(data))
@@ -314,28 +319,71 @@ async def test_a_lost_snapshot_is_told_with_the_way_out(rig: Rig, damage: str) -
     store = rig.store()
     with pytest.raises(SnapshotLost, match=f"run `eunoe repair {KEY}`"):
         await store.ledger(UPDATE)
+    rig.cold.files[name] = data  # too late: events were refused meanwhile
+    for late in (store, rig.store(thaws=False)):
+        with pytest.raises(SnapshotLost, match=f"run `eunoe repair {KEY}`"):
+            await late.ledger(UPDATE)
     await store.cold.give_up(KEY)
     assert await store.ledger(UPDATE) == replace(Ledger(), server=(await store.ledger(UPDATE)).server)
+
+
+async def test_a_reader_leaves_it_open_whether_a_snapshot_is_lost(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    assert await rig.freeze() == 1
+    (name,) = rig.snapshots
+    data = rig.cold.files.pop(name)
+    with pytest.raises(SnapshotLost, match="lacks it"):
+        await rig.store(thaws=False).ledger(UPDATE)
+    rig.cold.files[name] = data
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    assert await rig.contents() == before
+
+
+async def test_another_store_is_waited_for_like_one_that_is_away(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    assert await rig.freeze() == 1
+    files, rig.cold.files = rig.cold.files, {}  # as an empty folder where a disk is not mounted
+    with pytest.raises(Unavailable, match="not the one that conversations of") as met:
+        await rig.store().ledger(UPDATE)
+    assert not isinstance(met.value, SnapshotLost)
+    with pytest.raises(Unavailable, match="eunoe cold adopt"):
+        await rig.freezer().mark.ensure()
+    assert rig.cold.files == {}
+    rig.cold.files = files
+    await rig.freezer().mark.ensure()
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    assert await rig.contents() == before
+
+
+async def test_a_store_that_was_adopted_tells_what_is_lost(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    rig.cold.files = {}
+    await rig.freezer().mark.adopt()
+    with pytest.raises(SnapshotLost, match="lacks it"):
+        await rig.store().ledger(UPDATE)
 
 
 async def test_what_killed_processes_left_is_cleaned_up(rig: Rig) -> None:
     await rig.fill()
     assert await rig.freeze() == 1
-    (name,) = rig.cold.files
+    (name,) = rig.snapshots
     folder = name.rpartition("/")[0]
     await rig.cold.put(f"{folder}/{'0' * 32}-00000000", b"killed before the stub was set")
     await rig.store().cold.clean(KEY)
-    assert list(rig.cold.files) == [name]
+    assert list(rig.snapshots) == [name]
     await rig.cold.put(f"{folder}/{'0' * 32}-00000000", b"killed before the stub was set")
     await rig.store().ledger(UPDATE)
     assert await rig.freeze() == 1
-    assert len(rig.cold.files) == 1
+    assert len(rig.snapshots) == 1
 
 
 async def test_a_snapshot_tells_nothing_without_its_key(rig: Rig) -> None:
     await rig.fill()
     assert await rig.freeze() == 1
-    (name,) = rig.cold.files
+    (name,) = rig.snapshots
     assert "acme" not in name
     if rig.data_keys is None:
         return

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ParkingLot
@@ -142,6 +142,8 @@ class Runner:
                 return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
+            except SnapshotLost:
+                return False
 
     async def _retried(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
         """Repeat ``work`` while servers are away, up to the retry limit."""
@@ -174,12 +176,13 @@ class Runner:
             await self._dead_letter(record, ordered)
         elif isinstance(ordered, Promotion):
             await self._promote(ordered, record)
-        elif ordered is not None and self._spec.gathers:
-            await self._gather(ordered, record, lease)
         elif ordered is not None and self._is_expired(ordered):
             self._drop(record)
         elif ordered is not None:
-            await self._apply(ordered, record, lease)
+            try:
+                await (self._gather if self._spec.gathers else self._apply)(ordered, record, lease)
+            except SnapshotLost as fault:  # waiting for it would only stop the other conversations
+                await self._hold_because(str(fault), ordered, record)
 
     async def _open(self, record: Record) -> Record | Rejection | None:
         """The record unsealed; `None` for one whose key was destroyed. One that an operator passes over stays sealed.

@@ -8,14 +8,15 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from time import monotonic
 from typing import Final
 
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores.cold_mark import COLD, ColdMark, generation_folder
 from eunoe.workers.stores.connection import RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Hash, Snapshot, Stub, digest_of
@@ -23,9 +24,7 @@ from eunoe.workers.text.caches import CacheBySize
 
 _STAGE = Script.load("stage")
 _THAW = Script.load("thaw")
-
-COLD: Final = "the cold store"
-"""Its name in messages and metrics of waits."""
+_CONDEMN = Script.load("condemn")
 
 HOT_S: Final = 5.0
 """Seconds for which a conversation counts as hot after a look at it."""
@@ -57,10 +56,6 @@ class ColdAccess:
     store: ColdStore
     thaws: bool = False
     """Whether a look at a cold conversation brings it back; otherwise its snapshot is read in its place."""
-
-
-class SnapshotLost(Unavailable):
-    """The snapshot of a cold conversation is not there, or damaged."""
 
 
 class ColdConversations:
@@ -109,32 +104,47 @@ class ColdConversations:
     async def open(self, key: str, stub: str) -> Snapshot | None:
         """The state of a cold conversation, which is hot from now on where looks bring it back.
 
-        `None` where another process has brought it back meanwhile. Raises `Unavailable`.
+        `None` where another process has brought it back meanwhile. Raises `SnapshotLost`, and `Unavailable`.
         """
         if self._store is None:
             raise Unavailable(f"the state of {key} lies in a cold store: set EUNOE_COLD__STORE as it was", COLD)
         found = self._read.get(stub) if not self.thaws else None
         if found is None:
-            packed = await self._store.get(object_name(self._keys, key, Stub.parse(stub)))
-            if packed is None:
-                await self._missing(key, stub)
-                return None
-            found = await asyncio.to_thread(_checked, key, stub, packed)
-            if not self.thaws:
+            found = await self._load(self._store, key, stub)
+            if found is not None and not self.thaws:
                 self._read.put(stub, found, sum(_size(rows) for rows in found.hashes.values()))
-        if self.thaws:
+        if found is not None and self.thaws:
             await self._thaw(stub, found)
         return found
 
-    async def _missing(self, key: str, stub: str) -> None:
-        """Raise `Unavailable` for a snapshot that is not there, unless the conversation was brought back meanwhile."""
-        now = await self._redis.command("GET", self._keys.stub(key))
-        if now is not None and as_text(now) == stub:
-            raise SnapshotLost(
-                f"the cold store lacks the snapshot {stub} of {key}: put it back, or run"
-                f" `eunoe repair {key}` to derive the conversation again",
-                COLD,
-            )
+    async def _load(self, store: ColdStore, key: str, stub: str) -> Snapshot | None:
+        named = Stub.parse(stub)
+        packed = None if named.lost else await store.get(object_name(self._keys, key, named))
+        if packed is None:
+            now = await self._redis.command("GET", self._keys.stub(key))
+            if now is None or as_text(now) != stub:
+                return None
+            if not named.lost:
+                await ColdMark(self._redis, self._keys, store).check()
+            raise await self._lost(key, named, "the cold store lacks it")
+        try:
+            return await asyncio.to_thread(_checked, key, named, packed)
+        except ValueError as fault:
+            raise await self._lost(key, named, f"it is damaged: {fault}") from fault
+
+    async def _lost(self, key: str, stub: Stub, reason: str) -> SnapshotLost:
+        """The error of a snapshot that is lost; noted where a worker finds it.
+
+        It must hold for good: events are refused from then on, and no state without them may come back later.
+        """
+        if self.thaws and not stub.lost:
+            words = [str(stub), str(replace(stub, lost=True))]
+            await self._redis.run(_CONDEMN, [self._keys.stub(key)], words)
+        return SnapshotLost(
+            f"the snapshot {stub.file} of {key} is lost ({reason}): run `eunoe repair {key}` to derive the conversation"
+            " again",
+            COLD,
+        )
 
     async def _thaw(self, stub: str, snapshot: Snapshot) -> None:
         """Write the state to staged keys, then move them all to their places at once; delete the snapshot last."""
@@ -196,29 +206,16 @@ def _in_pieces(rows: Hash) -> Iterator[list[bytes]]:
         yield words
 
 
-def _checked(key: str, stub: str, packed: bytes) -> Snapshot:
-    """The snapshot, if it is the one that the stub names; raises `Unavailable`."""
-    try:
-        found = Snapshot.unpack(packed) if digest_of(packed) == Stub.parse(stub).digest else None
-        if found is not None and found.key == key:
-            return found
-        reason = "it is not the one that was written"
-    except ValueError as fault:
-        reason = str(fault)
-    raise SnapshotLost(
-        f"the snapshot {stub} of {key} in the cold store is damaged ({reason}): put the right one back, or run"
-        f" `eunoe repair {key}` to derive the conversation again",
-        COLD,
-    )
+def _checked(key: str, stub: Stub, packed: bytes) -> Snapshot:
+    """The snapshot, if it is the one that the stub names; raises ``ValueError``."""
+    found = Snapshot.unpack(packed) if digest_of(packed) == stub.digest else None
+    if found is None or found.key != key:
+        raise ValueError("it is not the one that was written")
+    return found
 
 
 def _size(rows: Hash) -> int:
     return sum(len(field) + len(value) + 150 for field, value in rows.items())
-
-
-def generation_folder(keys: Keys) -> str:
-    """The folder of all snapshots of a generation."""
-    return f"{keys.prefix}/{keys.generation}"
 
 
 def folder_of(keys: Keys, key: str) -> str:

@@ -13,6 +13,7 @@ import orjson
 from eunoe.schemas.decisions import Scope, Timer
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, object_name
+from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Snapshot, Stub
@@ -61,12 +62,15 @@ class Freezer:
     meter: ColdMeter = field(default_factory=ColdMeter)
     _watched: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
     _cursors: dict[int, int] = field(default_factory=dict)
+    mark: ColdMark = field(init=False)
+    """To be ensured before `freeze` by hand."""
     _redis: RedisConnection = field(init=False)
     _cold: ColdConversations = field(init=False)
 
     def __post_init__(self) -> None:
         """Connect."""
         self._redis = RedisConnection(self.client)
+        self.mark = ColdMark(self._redis, self.keys, self.store)
         self._cold = ColdConversations(self._redis, self.keys, ColdAccess(self.store))
 
     async def sweep(self, partitions: Iterable[int]) -> int:
@@ -110,6 +114,8 @@ class Freezer:
     async def _freeze_settled(self) -> int:
         due = [key for key, one in self._watched.items() if monotonic() - one.since >= self.settle_s]
         done = 0
+        if due:
+            await self.mark.ensure()
         for start in range(0, len(due), AT_ONCE):
             some = {key: self._watched.pop(key) for key in due[start : start + AT_ONCE]}
             tried = (self.freeze(key, one.partition, one.timer, one.applied) for key, one in some.items())

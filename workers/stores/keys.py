@@ -63,6 +63,10 @@ class Keys:
         """The stub of a snapshot that is being written: what cleans up leaves it alone."""
         return f"{self._tagged(key)}:cold/next"
 
+    def cold_mark(self) -> str:
+        """The name of the mark that this generation's cold store bears."""
+        return f"{self._tagged('log')}:cold-store"
+
     def staged(self, name: str, token: str) -> str:
         """The name of a key while it is brought back; no key of a stage contains ``~``."""
         return f"{name}~{token}"

@@ -18,7 +18,7 @@ FORMAT: Final = 1
 _LEVEL: Final = 3
 _SIZE: Final = struct.Struct(">I")
 _DIGEST_CHARS: Final = 32
-_STUB: Final = re.compile(r"(?P<digest>[0-9a-f]{32})-(?P<token>[0-9a-f]{8}):(?P<size>[0-9]+)")
+_STUB: Final = re.compile(r"(?P<digest>[0-9a-f]{32})-(?P<token>[0-9a-f]{8}):(?P<size>[0-9]+)(?P<lost>:lost)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ class Stub:
     """Tells this snapshot from every other, also from one of the same state."""
     size: int
     """Bytes of the snapshot."""
+    lost: bool = False
+    """Whether it was found to be lost: the conversation is to be derived again, even if the snapshot turns up."""
 
     @classmethod
     def of(cls, packed: bytes) -> "Stub":
@@ -97,7 +99,7 @@ class Stub:
         return f"{self.digest}-{self.token}"
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.size}"
+        return f"{self.file}:{self.size}{':lost' if self.lost else ''}"
 
     @classmethod
     def parse(cls, text: str) -> "Stub":
@@ -105,4 +107,4 @@ class Stub:
         found = _STUB.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r:.80} is no stub of a conversation")
-        return cls(found["digest"], found["token"], int(found["size"]))
+        return cls(found["digest"], found["token"], int(found["size"]), found["lost"] is not None)
