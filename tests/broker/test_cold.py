@@ -89,6 +89,7 @@ async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped
         before = [path.read_bytes() for path in snapshots(folder)]
         erased = await own.eunoe("erase", "run", "mine", "--utterance", "u0", **ledger)
         assert erased.code == 0, erased.err
+        assert "cold store" in {place["place"] for place in json.loads(erased.out)["not_covered"]}
         assert len(snapshots(folder)) == 1
         assert snapshots(folder)[0].read_bytes() in before
         assert (await own.eunoe("cold", "thaw", "mine")).out == "mine: in Redis already\n"

@@ -57,8 +57,14 @@ def not_covered(
     processes = NotCovered(
         place="memory of running processes", why="they keep data keys for a minute", until=f"{CACHE_S:g} s later"
     )
-    sealed = [] if settings.names.door_ms is None else [processes]
-    return (log, *([journal] if embedded else []), replies, letters, answers, *sealed, *files, outside)
+    cold = NotCovered(
+        place="cold store",
+        why="its file is deleted; versions that a bucket keeps, and blocks of a disk, are plain without a key store",
+        until="the store removes them",
+    )
+    is_sealed = settings.names.door_ms is not None
+    own = [*([journal] if embedded else []), *([cold] if settings.cold.store and not is_sealed else [])]
+    return (log, *own, replies, letters, answers, *([processes] if is_sealed else []), *files, outside)
 
 
 def _log(settings: Settings, door_ms: int | None) -> NotCovered:
