@@ -43,6 +43,10 @@ bench-idle: install  ## measure `eunoe up` without traffic: processor time and m
 bench-memory: install  ## measure the bytes in Redis of one growing conversation, per session, by stage and table
 	$(BIN)/python -m tests.bench memory $(ARGS)
 
+.PHONY: bench-life
+bench-life: install  ## many conversations, half of them cold, and a long one: bytes by place, asks, plots; then a rebuild of all
+	$(BIN)/python -m tests.bench life $(ARGS)
+
 .PHONY: bench-soak
 bench-soak: install  ## mixed traffic on a system of its own, judged: asks, freshness, lag, memory (ARGS="--minutes 5 --rate 2")
 	$(BIN)/eunoe bench soak --report reports $(ARGS)

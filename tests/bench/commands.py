@@ -1,7 +1,7 @@
 """The commands of ``python -m tests.bench``."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from tests.bench.erase import ErasePlan, bench_erase
 from tests.bench.growth import MARKS as SESSION_MARKS
 from tests.bench.growth import GrowthPlan, bench_growth, growth_plot
 from tests.bench.idle import IdlePlan, bench_idle
+from tests.bench.life import LONG_MARKS, LifePlan, bench_life, life_plots
 from tests.bench.load import LoadPlan, Talk
 from tests.bench.memory import MARKS as HELD_MARKS
 from tests.bench.memory import MemoryPlan, bench_memory, memory_plot
@@ -140,7 +141,7 @@ def growth(
     plan = GrowthPlan(_numbers(marks), turns=turns, seed=seed, rig=rig)
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_growth(plan, read_settings(), bars))
-    _finish("growth", asdict(plan), figures, reports, as_json=as_json, plot=growth_plot(figures))
+    _finish("growth", asdict(plan), figures, reports, as_json=as_json, plots=[growth_plot(figures)])
 
 
 @app.command("erase")
@@ -173,7 +174,31 @@ def memory(
     plan = MemoryPlan(_numbers(marks), turns, seed)
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_memory(plan, read_settings(), bars))
-    _finish("memory", asdict(plan), figures, reports, as_json=as_json, plot=memory_plot(figures))
+    _finish("memory", asdict(plan), figures, reports, as_json=as_json, plots=[memory_plot(figures)])
+
+
+@app.command("life")
+def life(
+    conversations: Annotated[int, typer.Option(min=2, help="Number of conversations.")] = 400,
+    sessions: Annotated[int, typer.Option(min=1, help="Sessions of each of them.")] = 10,
+    marks: Annotated[
+        str, typer.Option(help="Sessions of the one long conversation at which it is measured, separated by commas.")
+    ] = _joined(LONG_MARKS),
+    turns: Annotated[int, typer.Option(min=1, help="Utterances of each session.")] = 10,
+    asks: Annotated[int, typer.Option(min=2, help="Number of questions at each mark.")] = 50,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes, each with all stages.")] = 1,
+    seed: Seed = 1,
+    reports: Reports = REPORTS,
+    as_json: Json = False,
+) -> None:
+    """Measure many conversations, half of them cold, and a long one: bytes, memory, asks; then a rebuild of all.
+
+    The run fails if a session is missing, an event was dead-lettered, or the rebuilt memory is another one.
+    """
+    plan = LifePlan(LoadPlan(conversations, sessions, turns, seed, name="life"), _numbers(marks), asks, workers)
+    with ProgressBars(quiet=as_json) as bars:
+        figures = asyncio.run(bench_life(plan, read_settings(), bars))
+    _finish("life", asdict(plan), figures, reports, as_json=as_json, plots=life_plots(figures))
 
 
 @app.command("reply")
@@ -193,7 +218,7 @@ def reply(
     plan = ReplyBenchOptions(_numbers(marks), beside, asks, seed)
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_reply(plan, read_settings(), bars))
-    _finish("reply", asdict(plan), figures, reports, as_json=as_json, plot=reply_plot(figures))
+    _finish("reply", asdict(plan), figures, reports, as_json=as_json, plots=[reply_plot(figures)])
 
 
 @app.command("scale")
@@ -220,7 +245,7 @@ def scale(
     plan = ScalePlan(_numbers(processes), load, delay, in_flight, rebalance, bulk, asks)
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_scale(plan, read_settings(), bars))
-    _finish("scale", asdict(plan), figures, reports, as_json=as_json, plot=scale_plot(figures))
+    _finish("scale", asdict(plan), figures, reports, as_json=as_json, plots=[scale_plot(figures)])
 
 
 def _finish(
@@ -230,10 +255,10 @@ def _finish(
     reports: Path,
     *,
     as_json: bool,
-    plot: Plot | None = None,
+    plots: Sequence[Plot] = (),
 ) -> None:
     """Write the report and print the figures."""
-    path = write_report(reports, name, settings, figures, plot)
+    path = write_report(reports, name, settings, figures, *plots)
     if as_json:
         print_json(figures)
         return

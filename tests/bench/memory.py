@@ -58,13 +58,13 @@ async def bench_memory(
     found: dict[int, tuple[int, list[KeySize]]] = {}
     async with open_rig(plan.rig, settings) as rig:
         await warm_up(rig)
-        empty = await _used(rig.redis)
+        empty = await used_bytes(rig.redis)
         watch = Watch(rig.redis, rig.names, load.keys)
         held = 0
         for mark in sorted(plan.marks):
             await play(rig, replace(load, sessions=mark - held), watch, report, held + 1)
             held = mark
-            found[mark] = await _used(rig.redis) - empty, await _sizes(rig, load)
+            found[mark] = await used_bytes(rig.redis) - empty, await _sizes(rig, load)
         await check_run(rig, load)
     return memory_figures(found, rig.names)
 
@@ -135,7 +135,7 @@ async def _size(redis: RedisClient, name: str) -> KeySize:
     return KeySize(name, int(size or 0), fields)
 
 
-async def _used(redis: RedisClient) -> int:
+async def used_bytes(redis: RedisClient) -> int:
     """Bytes of the data set: ``used_memory`` without buffers of clients and of replication."""
     assert not isinstance(redis, RedisCluster)
     stats = await redis.execute_command("MEMORY STATS")  # type: ignore[no-untyped-call]

@@ -51,13 +51,16 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def write_report(directory: Path, name: str, settings: Figures, figures: Figures, plot: Plot | None = None) -> Path:
-    """Write ``<name>.json``, ``<name>.md`` and, where it can be drawn, ``<name>.png``; returns the Markdown's path."""
+def write_report(directory: Path, name: str, settings: Figures, figures: Figures, *plots: Plot) -> Path:
+    """Write ``<name>.json``, ``<name>.md`` and, where they can be drawn, the plots; returns the Markdown's path.
+
+    All plots are in ``<name>.png``, below each other.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     document = {"benchmark": name, "surroundings": surroundings(), "settings": settings, "figures": figures}
     options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
     (directory / f"{name}.json").write_bytes(orjson.dumps(document, option=options, default=str))
-    drawn = plot is not None and draw(plot, directory / f"{name}.png")
+    drawn = bool(plots) and draw(plots, directory / f"{name}.png")
     path = directory / f"{name}.md"
     path.write_text(as_markdown(document, f"{name}.png" if drawn else None))
     return path
@@ -107,20 +110,20 @@ def _cells(row: object, heads: Sequence[str]) -> list[str]:
     return [str(row), *[""] * (len(heads) - 1)]
 
 
-def draw(plot: Plot, path: Path) -> bool:
-    """Draw a plot; returns whether matplotlib is installed."""
+def draw(plots: Sequence[Plot], path: Path) -> bool:
+    """Draw plots below each other; returns whether matplotlib is installed."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
         return False
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.subplots()
-    for series in plot.series:
-        axes.plot(series.x, series.y, marker="o", markersize=3, label=series.label)
-    axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y, xscale="log")
-    axes.set_ylim(bottom=0)
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8)
+    figure = Figure(figsize=(8, 5 * len(plots)), layout="constrained")
+    for plot, (axes,) in zip(plots, figure.subplots(len(plots), 1, squeeze=False), strict=True):
+        for series in plot.series:
+            axes.plot(series.x, series.y, marker="o", markersize=3, label=series.label)
+        axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y, xscale="log")
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=8)
     figure.savefig(path, dpi=120)
     return True
 

@@ -94,6 +94,8 @@ class Rig:
     directory: Path
     servers: dict[str, int]
     """Name → process id, of the embedded servers and the model server."""
+    data: Path | None = None
+    """The directory of the embedded servers; `None` where others are used."""
     workers: list[BenchWorker] = field(default_factory=list)
 
     @property
@@ -146,14 +148,14 @@ async def open_rig(plan: RigPlan, settings: Settings) -> AsyncIterator[Rig]:
     async with AsyncExitStack() as closing:
         directory = closing.enter_context(_logs())
         servers: dict[str, int] = {}
-        settings = await _servers(plan, settings, servers, closing)
+        settings, data = await _servers(plan, settings, servers, closing)
         await create_topics(settings.kafka_settings, settings.names, settings.partitions, settings.replication)
         base_url = plan.base_url
         if base_url is None and plan.delay_s is not None:
             base_url, servers["models"] = await start_model_server(plan.delay_s, directory, closing)
         redis = await closing.enter_async_context(open_redis(settings))
         variables = {**_variables(settings, base_url), **dict(plan.variables)}
-        rig = Rig(settings, redis, base_url, plan.base_url is None, variables, directory, servers)
+        rig = Rig(settings, redis, base_url, plan.base_url is None, variables, directory, servers, data)
         closing.push_async_callback(rig.stop_workers)
         await rig.add_workers(plan.workers)
         sampling = asyncio.create_task(rig.sample_memory())
@@ -177,13 +179,16 @@ def _logs() -> Iterator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-async def _servers(plan: RigPlan, settings: Settings, pids: dict[str, int], closing: AsyncExitStack) -> Settings:
+async def _servers(
+    plan: RigPlan, settings: Settings, pids: dict[str, int], closing: AsyncExitStack
+) -> tuple[Settings, Path | None]:
+    """The settings with the addresses of the servers, and the directory of embedded ones."""
     if plan.attach:
         own = {"prefix": f"bench-{secrets.token_hex(4)}"}
-        return connected_settings().model_copy(update=own)
+        return connected_settings().model_copy(update=own), None
     stack = await closing.enter_async_context(LocalStack(None))
     pids.update(stack.pids)
-    return on_stack(settings, stack.urls)
+    return on_stack(settings, stack.urls), stack.directory
 
 
 async def start_model_server(delay_s: float, logs: Path, closing: AsyncExitStack) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from tests.bench.bench_compare import compare
 from tests.bench.bench_peers import summary
 from tests.bench.commands import _numbers
 from tests.bench.growth import growth_plot
+from tests.bench.life import life_blocks, life_plots
 from tests.bench.load import LoadPlan
 from tests.bench.pipeline import CounterDelta, CounterSnapshot, figures_of
 from tests.bench.scale import scale_plot
@@ -81,3 +82,24 @@ def test_numbers_between_commas():
     for wrong in ("", "1,,2", "0", "-1", "a"):
         with pytest.raises(Refused):
             _numbers(wrong)
+
+
+def test_the_conversations_of_a_life_are_played_in_parts_of_bounded_size_and_all_of_them():
+    for conversations in (2, 7, 400, 20_001):
+        blocks = life_blocks(LoadPlan(conversations, 10, name="life"))
+        assert sum(block.conversations for block in blocks) == conversations
+        assert max(block.conversations for block in blocks) <= 200
+        assert len({key for block in blocks for key in block.keys}) == conversations
+
+
+def test_the_plots_of_a_life_leave_out_what_is_no_step():
+    sizes = {"redis_mb": 2.0, "qdrant_mb": 3.0, "cold_mb": 0.5, "worker_peak_mb": 200.0}
+    asked = {"ask_p50_ms": 9.0, "ask_p95_ms": 12.0, "ask_p99_ms": 15.0, "freeze_ms": 20.0, "thaw_ms": 30.0}
+    figures = {"conversations": {"10": sizes, "10, all cold": sizes, "20": sizes}, "long": {"5": asked, "50": asked}}
+    where, memory, asks, way = life_plots(figures)
+    assert [series.x for series in (*where.series, *memory.series)] == [[10.0, 20.0]] * 4
+    assert [(series.label, series.x, series.y) for series in way.series] == [
+        ("freeze_ms", [5.0, 50.0], [20.0, 20.0]),
+        ("thaw_ms", [5.0, 50.0], [30.0, 30.0]),
+    ]
+    assert {series.label for series in asks.series} == {"ask_p50_ms", "ask_p95_ms", "ask_p99_ms"}
