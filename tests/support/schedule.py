@@ -103,6 +103,12 @@ class _Lease:
         await self.gate(self.process)
 
 
+WATCHED_EVERY = 500
+"""Steps between two looks of the watch at the end of a run, where a stage may wait for one that must read again."""
+MAX_STEPS = 100_000
+"""More than any run takes that ends."""
+
+
 class Plant:
     """All stages, each with one owner and any number of zombies, under one scheduler."""
 
@@ -227,6 +233,9 @@ class Plant:
             step += 1
             if rollbacks and step < until:
                 self._turn_back(rollbacks)
+            assert step < MAX_STEPS, f"the run does not end: {[one.stage for one, _ in self.gate.waiting]} still wait"
+            if step > until and step % WATCHED_EVERY == 0:
+                await self._holds()
             if step < until and self.random.random() < faults:
                 await self._disturb()
             elif not self._open_one() and self._finished() and await self._holds():

@@ -341,7 +341,8 @@ class Runner:
         result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
         if isinstance(result, Park):
             self._standing.park(ordered, record)
-            return False
+            # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
+            return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
         if isinstance(result, Hold):
             self._standing.wait_in_vain(work.key)
             await self._hold_because(result.reason, ordered, record)
