@@ -44,7 +44,7 @@ COMMANDS: Final = {
     "erase": "Erase utterances, a session, a conversation or all of a tenant's: as if they had never been said.",
     "unsay": "Erase utterances, and show what memory no longer holds, holds now, and holds otherwise without them.",
     "retention": "Say how long a tenant keeps its sessions, and erase those that are older.",
-    "cold": "Show how many conversations are in the cold store; move one there, or back.",
+    "cold": "Show how many conversations are in the cold store; move one there, or back; go on with another store.",
     "reindex": "Write the points that Qdrant lacks again from Redis, while workers run.",
     "rebuild": "Build a new generation of the memory from the log, while the live one keeps answering.",
     "diff": "Compare two generations: memories, segments, links, trees, retrieval.",
