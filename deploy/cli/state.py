@@ -29,6 +29,8 @@ ADVICE = (
     "`eunoe rebuild` builds the whole index again in a new generation."
 )
 
+MENDED = "`eunoe repair CONVERSATION` derives it again from the log."
+
 
 def state(
     conversation: Annotated[str | None, typer.Argument(help="The conversation's id.")] = None,
@@ -46,16 +48,17 @@ def state(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.
+    """Print counts and a SHA-256 of the state derived from a conversation; check it and the vector index.
 
     Two runs over the same events give the same hash, also across crashes and rebalances. Run it when the stages are
     done; unfinished work is reported on standard error. Column ``offline``: of the items that a model was asked about,
-    those that the offline rules decided; --json has them by stage.
+    those that the offline rules decided; --json has them by stage. Every utterance that spoke for a memory must still
+    be cited by one that holds, or that has ended for a reason.
 
     Exit codes:
 
-    - 0: the index agrees with the state store
-    - 1: it disagrees; each disagreement is reported
+    - 0: the index agrees with the state store, and no evidence is lost
+    - 1: otherwise; each disagreement is reported
     - 2: unknown conversation
     - 69: a server did not answer
     """
@@ -133,13 +136,14 @@ def _conversation(each: ConversationState, *, dump: bool) -> dict[str, Any]:
             {"collection": found.collection, "id": found.id, "kind": found.kind, "detail": found.detail}
             for found in each.findings
         ],
+        "lost_evidence": list(each.lost_evidence),
         "unfinished": [{"stage": part.stage, "why": part.why} for part in each.unfinished],
         **({"state": each.digest.state} if dump else {}),
     }
 
 
 def _report(states: list[ConversationState]) -> bool:
-    """Print unfinished work and disagreements on standard error; returns whether nothing disagrees."""
+    """Print unfinished work and disagreements on standard error; returns whether nothing disagrees or is lost."""
     for each in states:
         for part in each.unfinished:
             errors.print(f"not done yet: {each.digest.key}: {part.stage}: {part.why}", markup=False, soft_wrap=True)
@@ -150,4 +154,9 @@ def _report(states: list[ConversationState]) -> bool:
     if found:
         more = f" ({len(found) - SHOWN} more in --json)" if len(found) > SHOWN else ""
         errors.print(f"{len(found)} points disagree with the state store{more}. {ADVICE}", highlight=False)
-    return not found
+    lost = [f"{each.digest.key}: {fault}" for each in states for fault in each.lost_evidence]
+    for fault in lost[:SHOWN]:
+        errors.print(f"evidence lost: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
+    if lost:
+        errors.print(f"{len(lost)} memories have lost evidence: a fault of eunoe. {MENDED}", highlight=False)
+    return not found and not lost

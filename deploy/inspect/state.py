@@ -9,6 +9,8 @@ from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index,
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.update.evidence import lost_evidence
+from eunoe.workers.update.reads import all_memories, all_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,8 @@ class ConversationState:
     digest: StateDigest
     findings: Sequence[Finding]
     unfinished: Sequence[Unfinished]
+    lost_evidence: Sequence[str] = ()
+    """Breaches of the invariant of evidence, in words."""
 
 
 def counts_of(digest: StateDigest) -> dict[str, int]:
@@ -40,7 +44,11 @@ async def _read_state(
     findings = await compare_index(store, index, key, STAGES)
     unfinished_work = await unfinished(store, store, key, STAGES)
     known = any(part.get("tables") or part.get("applied") for part in digest.state.values())
-    return ConversationState(digest, findings, unfinished_work) if known or findings or unfinished_work else None
+    if not (known or findings or unfinished_work):
+        return None
+    memories = {memory.memory_id: memory for memory in await all_memories(store, key)}
+    lost = lost_evidence(memories, await all_steps(store, key))
+    return ConversationState(digest, findings, unfinished_work, tuple(lost))
 
 
 def all_conversations(number: int) -> str:

@@ -16,6 +16,10 @@ MAX_NOTES = 64
 """Maximum of reinforcements, and of suspicions, kept with a memory: the latest; the change feed has all."""
 
 
+ENDED = "it does not hold any more"
+"""The reason of an ending for which the judge has given none."""
+
+
 class ForbiddenTransition(ValueError):
     """A transition of a memory that has ended or is unknown, or by one that is not current."""
 
@@ -39,6 +43,7 @@ class Lifecycle:
     def __init__(self, session: int, known: Iterable[Memory] = ()) -> None:
         self._session = session
         self._memories = {memory.memory_id: memory for memory in known}
+        self._loaded = dict(self._memories)
         self._changes: list[Change] = []
         self._added: set[str] = set()
 
@@ -70,10 +75,15 @@ class Lifecycle:
         """Load stored memories of earlier sessions; those already loaded stay unchanged."""
         for memory in memories:
             self._memories.setdefault(memory.memory_id, memory)
+            self._loaded.setdefault(memory.memory_id, memory)
 
     def get(self, memory_id: str) -> Memory | None:
         """The latest state of a memory; `None` if it is not loaded."""
         return self._memories.get(memory_id)
+
+    def loaded(self, memory_id: str) -> Memory | None:
+        """The stored state of a memory, before this session's changes; `None` for one that it has added."""
+        return None if memory_id in self._added else self._loaded.get(memory_id)
 
     def is_current(self, memory_id: str) -> bool:
         """Whether the memory is loaded and current."""
@@ -95,7 +105,7 @@ class Lifecycle:
 
     def retire(self, memory_id: str, cause: Cause) -> None:
         """End a memory without a successor; raises `ForbiddenTransition` as `supersede` does."""
-        self._end(memory_id, MemoryStatus.RETIRED, Cause(cause.at, cause.because))
+        self._end(memory_id, MemoryStatus.RETIRED, Cause(cause.at, cause.because or ENDED))
 
     def reinforce(self, memory_id: str, cause: Cause) -> None:
         """Record ``cause.by`` as further evidence; raises `ForbiddenTransition` if the memory has ended."""

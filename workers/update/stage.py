@@ -26,6 +26,7 @@ from eunoe.workers.update.candidate_reader import CandidateReader, LinksMissing
 from eunoe.workers.update.candidates import take_fitting
 from eunoe.workers.update.carrying import carrying_writes, read_carried
 from eunoe.workers.update.dependents import end_restating, unjudged
+from eunoe.workers.update.evidence import check_evidence
 from eunoe.workers.update.gathering import (
     PROPOSER,
     Gathered,
@@ -115,6 +116,7 @@ class UpdateStage:
             life, made_by = await self._apply(reader, work, new)
         except LinksMissing as missed:
             return Wait(str(missed))
+        check_evidence(life, [*(proposal.memory for proposal in new.proposals), *new.sentences])
         decision = await self._decision(work, new, life, made_by)
         return replace(
             decision, writes=(*decision.writes, *carrying_writes(carried, () if work.late else arranged.carried_on))
