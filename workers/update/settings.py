@@ -23,5 +23,8 @@ class UpdateSettings(Value):
     reach: bool = True
     """Whether what ends a memory also ends those that only restate it, and linked ones (one link away) that its
     successor replaces too. A language model judges the latter; offline only near-identical ones end."""
+    consolidate_every: int = Field(default=100, ge=0)
+    """Memories of a conversation after which the latest of them are compared with all, and near-identical ones are
+    fused; 0: never."""
     restating: float = Field(default=0.9, gt=0, le=1)
     """Share of common words in both texts together from which a memory counts as a restatement."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
@@ -25,18 +25,18 @@ from eunoe.workers.update.applying import (
 from eunoe.workers.update.candidate_reader import CandidateReader, LinksMissing
 from eunoe.workers.update.candidates import take_fitting
 from eunoe.workers.update.carrying import carrying_writes, read_carried
+from eunoe.workers.update.consolidation import apply_fusions, is_due, offered
 from eunoe.workers.update.dependents import end_restating, unjudged
 from eunoe.workers.update.evidence import check_evidence
 from eunoe.workers.update.gathering import (
     PROPOSER,
     Gathered,
-    SessionInput,
     arrange,
     lacking_turns,
     missing,
     turns_before,
 )
-from eunoe.workers.update.late import add_outdated, in_log_order, late_verdicts, without_claims
+from eunoe.workers.update.late import add_outdated, in_log_order, late_verdicts
 from eunoe.workers.update.lifecycle import Lifecycle, holding_after
 from eunoe.workers.update.memories import (
     CHANGES,
@@ -46,40 +46,18 @@ from eunoe.workers.update.memories import (
     MemoryStats,
     SessionSteps,
     build_point,
-    insights_of,
     memory_writes,
-    names_left_out,
     session_row,
-    speakers_of,
     step_of,
-    summary_memories,
 )
 from eunoe.workers.update.operator import OperationPair, OperationVerdict, Operator
 from eunoe.workers.update.reads import (
-    read_holding,
     read_memories,
     read_memory_frequencies,
-    read_memory_stats,
     read_steps,
 )
+from eunoe.workers.update.session_memories import SessionMemories, read_session_memories
 from eunoe.workers.update.settings import UpdateSettings
-
-
-@dataclass(frozen=True, slots=True)
-class _SessionMemories:
-    """A session's input as memories, and the state before it."""
-
-    proposals: tuple[Proposal, ...]
-    sentences: tuple[Memory, ...]
-    known_from: datetime
-    before: MemoryStats
-    steps: SessionSteps | None
-    """Changes that a late session has made already."""
-    speakers: tuple[str, ...]
-    named: int
-    """Number of these speakers whose names are left out of the vectors of the session's memories."""
-    holding: Mapping[str, int]
-    """Speaker → number of current memories before the session."""
 
 
 class UpdateStage:
@@ -109,7 +87,7 @@ class UpdateStage:
             return Park(lacking)
         carried = await read_carried(self._store, work.key, turns_before(work.events))
         arranged = arrange(work.events, carried)
-        new = await self._new(work, arranged)
+        new = await read_session_memories(self._store, work, arranged)
         before = work.number if work.late_after is None else work.late_after + 1
         reader = CandidateReader(self._store, self._index, self._embedder, self._settings, work.key, before)
         try:
@@ -131,31 +109,8 @@ class UpdateStage:
             return None
         return f"{PROPOSER} has applied and sent the proposals of turns {sent[:10]}, and they have not come"
 
-    async def _new(self, work: Work[Gathered], arranged: SessionInput) -> _SessionMemories:
-        before = await read_memory_stats(self._store, work.key)
-        steps = await read_steps(self._store, work.key, [work.number]) if work.late else {}
-        known_from = _known_from(arranged, before, work.log_time)
-        insights = insights_of(arranged.proposals, known_from)
-        proposed = [insight for event in arranged.proposals for insight in event.insights]
-        if work.late:
-            proposed = [without_claims(insight) for insight in proposed]
-        there = sum(step.kind is ChangeKind.ADDED for row in steps.values() for step in row.steps)
-        sentences = [] if arranged.formed is None else summary_memories(arranged.formed, there + len(insights))
-        own = [*(memory for memory, _ in insights), *sentences]
-        speakers = speakers_of(before, own)
-        return _SessionMemories(
-            proposals=tuple(Proposal(memory, insight) for (memory, _), insight in zip(insights, proposed, strict=True)),
-            sentences=tuple(sentences),
-            known_from=known_from,
-            before=before,
-            steps=steps.get(work.number),
-            speakers=speakers,
-            named=names_left_out(steps.get(work.number), speakers, own),
-            holding=await read_holding(self._store, work.key, before),
-        )
-
     async def _apply(
-        self, reader: CandidateReader, work: Work[Gathered], new: _SessionMemories
+        self, reader: CandidateReader, work: Work[Gathered], new: SessionMemories
     ) -> tuple[Lifecycle, Provenance | None]:
         """The session's changes, and the provenance of its operations. Raises `LinksMissing`."""
         life = Lifecycle(work.number)
@@ -176,7 +131,19 @@ class UpdateStage:
             apply_merges(life, applied.merges, reader.key, len(memories), made_by)
         if self._settings.reach:
             await self._reach_dependents(reader, life, holding, None if are_all else {pair.ids for pair in pairs})
+        await self._consolidate(reader, work, new, life, len(applied.merges))
         return life, made_by
+
+    async def _consolidate(
+        self, reader: CandidateReader, work: Work[Gathered], new: SessionMemories, life: Lifecycle, merges: int
+    ) -> None:
+        """Fuse near-identical memories of earlier sessions, every so many memories."""
+        added = sum(life.was_added(memory.memory_id) for memory in life.touched)
+        every = self._settings.consolidate_every
+        if is_due(new.before.memories, new.before.memories + added, every):
+            pairs = await reader.alike(life, every, new.speakers)
+            place = (work.key, work.number, merges, added)
+            apply_fusions(life, offered(pairs, self._settings.restating), place, new.known_from)
 
     async def _reach_dependents(
         self, reader: CandidateReader, life: Lifecycle, holding: Ids[str], judged: Ids[tuple[str, str]] | None
@@ -234,7 +201,7 @@ class UpdateStage:
         return verdicts_of(pairs, judged), judgement.made_by
 
     async def _decision(
-        self, work: Work[Gathered], new: _SessionMemories, life: Lifecycle, made_by: Provenance | None
+        self, work: Work[Gathered], new: SessionMemories, life: Lifecycle, made_by: Provenance | None
     ) -> Decision:
         summary = arrange(work.events).formed
         brings_news = not work.late and (life.touched or summary is not None)
@@ -263,7 +230,7 @@ class UpdateStage:
         return Decision(writes=writes, points=points, events=(changed,), skipped=summary is None)
 
     async def _index_all(
-        self, work: Work[Gathered], life: Lifecycle, new: _SessionMemories
+        self, work: Work[Gathered], life: Lifecycle, new: SessionMemories
     ) -> tuple[tuple[Point, ...], list[Write]]:
         """The points of all changed memories, and the writes that count the terms of new ones.
 
@@ -287,22 +254,13 @@ class UpdateStage:
         known_terms = await read_memory_frequencies(self._store, work.key, set(chain.from_iterable(fresh)))
         return points, frequency_writes(TERMS, MemoryFrequency, fresh, known_terms)
 
-    async def _renamed(self, work: Work[Gathered], life: Lifecycle, new: _SessionMemories) -> list[Memory]:
+    async def _renamed(self, work: Work[Gathered], life: Lifecycle, new: SessionMemories) -> list[Memory]:
         """The unchanged memories of a late session of which more names are left out than before."""
         if new.steps is None or new.named <= new.steps.speakers:
             return []
         changed = {memory.memory_id for memory in life.touched}
         there = [step.memory_id for step in new.steps.steps if step.kind is ChangeKind.ADDED]
         return await read_memories(self._store, work.key, [id_ for id_ in there if id_ not in changed])
-
-
-def _known_from(arranged: SessionInput, before: MemoryStats, log_time: datetime) -> datetime:
-    """Log time of the session's closing; for a skipped session the latest time known for certain."""
-    if arranged.formed is not None:
-        return arranged.formed.known_from
-    times = [line.at for event in arranged.proposals for insight in event.insights for line in insight.evidence]
-    certain = [*times, *([before.known_from] if before.known_from else [])]
-    return max(certain, default=log_time)
 
 
 def _changed(work: Work[Gathered], life: Lifecycle, known_from: datetime, *, partial: bool) -> MemoriesChanged:
