@@ -9,6 +9,7 @@ from eunoe.schemas.events import Insight, LeftOut, LeftOutReason, Source, Strate
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.ports import StateStore
+from eunoe.workers.respond.activation import by_activation
 from eunoe.workers.respond.context import Context, Row, heading_of, make_context, memory_row, pack, write_row
 from eunoe.workers.respond.left_out import left_out
 from eunoe.workers.respond.sources import HybridSearch, Query
@@ -33,6 +34,9 @@ class MemorySearch:
     store: StateStore
     search: HybridSearch
     parse: Callable[[str], Memory] = Memory.from_json
+    activation: float = 0.0
+    """The weight of `by_activation` beside the searches."""
+    rrf_k: int = 60
 
     async def find(self, query: Query) -> list[tuple[Memory, float]]:
         """The stored memories among the hits, best first, each with its score."""
@@ -45,7 +49,8 @@ class MemorySearch:
         )
         scores = {hit.id: hit.score for hit in hits}
         known = await read_memories(self.store, query.key, list(scores), self.parse)
-        return [(memory, scores[memory.memory_id]) for memory in known]
+        found = [(memory, scores[memory.memory_id]) for memory in known]
+        return by_activation(found, query.at, self.activation, self.rrf_k)
 
     async def read(self, key: str, ids: Sequence[str]) -> list[tuple[Memory, float]]:
         """The stored memories with these ids, each with the score 1."""

@@ -57,6 +57,9 @@ class RespondSettings(Value):
     """Maximum of memories that strategy current shows (Keep Me Updated, appendix B)."""
     called_up: int = Field(default=10, ge=1)
     """Maximum of memories that strategy insight retrieves (CREEM, section 3.1)."""
+    activation: float = Field(default=0.0, ge=0, le=10)
+    """Weight of how lately and how often a memory was said, beside the searches, in strategies current and insight; 0:
+    none."""
     max_lines: int = Field(default=1000, ge=1)
     """Maximum of utterances that strategy fused scores for one question."""
     cache_mb: Annotated[int, Tier.TUNE] = Field(default=40, ge=1)

@@ -26,7 +26,7 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
     cache_bytes = settings.cache_mb << 20
     documents = int(SHARE * cache_bytes)
     parse_segment, parse_memory = ParseCache(Segment.from_json, documents), ParseCache(Memory.from_json, documents)
-    memories = MemorySearch(store, search, parse_memory)
+    memories = MemorySearch(store, search, parse_memory, settings.activation, settings.rrf_k)
     recall_settings, tree_settings = (
         dependencies.settings.of(TreeRecallSettings),
         dependencies.settings.of(TreeSettings),
