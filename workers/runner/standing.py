@@ -83,7 +83,8 @@ class StandingConversations:
             self._last[key] = (ordered, record)
 
     def hold(self, key: str) -> None:
-        """Note that a conversation is held."""
+        """Note that a conversation is held: it is counted as that alone, whatever of it waits."""
+        self._kinds[StandingKind.PARKED].end(key)
         self._kinds[StandingKind.HELD].begin(key, self._now())
 
     def wait_in_vain(self, key: str) -> None:
