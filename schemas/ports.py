@@ -129,6 +129,10 @@ class ParkingLot(Protocol):
         """Numbers of the sessions with parked events, ascending."""
         ...
 
+    async def progress(self, scope: Scope) -> tuple[int, int]:
+        """The number applied last, and the count of late sessions, as they are stored now."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DueTimer:

@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "ask": "Ask about a conversation; print the reply and the memory behind it.",
     "explain": "Explain a reply: its lines, the memories behind them, what made or ended these, what it did not cite.",
     "show": "Show the memory of a conversation: segments, memories, a profile, graph or tree.",
-    "state": "Print counts and a SHA-256 of the state derived from a conversation; check the vector index against it.",
+    "state": "Print counts and a SHA-256 of the state derived from a conversation; check it and the vector index.",
     "doctor": "Check the servers and the model's endpoint: what each can do, what is wrong, what to set.",
     "dead-letters": "List and show dead-lettered records, retry them, mark them resolved.",
     "skip": "Pass over a record that a stage cannot handle: it becomes a dead letter, and its partition goes on.",

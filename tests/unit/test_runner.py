@@ -306,7 +306,7 @@ async def test_what_would_be_parked_beyond_the_bound_holds_the_conversation():
 async def test_what_another_process_applies_between_two_reads_is_not_missing():
     """The row gathers in order: session 1 is parked, and applied by another process while session 2 is looked at."""
     in_order = replace(GATHERING, consumes=(SessionClosed,), in_order=(SessionClosed,))
-    bench = Bench(Script(Park("not yet"), Decision()), in_order)
+    bench = Bench(Script(Park("not yet"), Park("not yet"), Decision()), in_order)
     await bench.handle(closed(1))
     parked, state = bench.stores.state.parked, bench.stores.state
 

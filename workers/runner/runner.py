@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
@@ -46,6 +47,17 @@ from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
 from eunoe.workers.stores.at_hand import StaleState
 
 T = TypeVar("T")
+
+
+class Progress(Enum):
+    """What became of the next number of a conversation."""
+
+    APPLIED = auto()
+    PARKED = auto()
+    """It waits for further events."""
+    HELD = auto()
+    """The conversation is held."""
+
 
 log = logging.getLogger(__name__)
 
@@ -262,23 +274,35 @@ class Runner:
         await self._decide_and_commit(ordered, (ordered.event,), ledger, record, lease)
 
     async def _gather(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
-        """Park the event, then apply every next session that is complete."""
+        """Apply the event's session where the event completes it, park it otherwise; then apply what it has held up."""
         ledger = await self._ledger(ordered)
-        if ordered.number > ledger.applied and await self._is_beyond(ordered, ledger):
-            await self._hold(ordered, ledger, record)
-            return
         if ordered.number > ledger.applied:
-            with self._meter.timed(Part.APPLYING):
+            if await self._is_beyond(ordered, ledger):
+                await self._hold(ordered, ledger, record)
+                return
+            progress = await self._apply_complete(ordered, ledger, record, lease)
+            if progress is Progress.HELD:
+                return
+            if progress is Progress.PARKED:
                 await self._park(ordered)
-            self._standing.park(ordered, record)
+                self._standing.park(ordered, record)
         elif ordered.late:
             await self._apply_late(ordered, ledger, record, lease)
         while await self._apply_parked(ordered, record, lease):
             pass
 
+    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> Progress:
+        """Apply the event's session at once if it is the next one, and this its last event: most need not be parked."""
+        slot = _slot(ordered.event)
+        if ordered.number != ledger.applied + 1 or slot not in self._spec.ordered_event_types:
+            return Progress.PARKED
+        gathered = {slot: ordered.event} | await self._parked(ordered.scope, ordered.number)
+        return await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
+
     async def _park(self, ordered: OrderedEvent) -> None:
         slot = _slot(ordered.event)
-        await self._parking.park(ordered.scope, ordered.number, slot, encode(ordered.event).decode())
+        with self._meter.timed(Part.APPLYING):
+            await self._parking.park(ordered.scope, ordered.number, slot, encode(ordered.event).decode())
         if self._continuity is not None:
             self._continuity.note_parked(ordered.scope, ordered.number, slot)
 
@@ -299,10 +323,13 @@ class Runner:
         parked = await self._parked(ordered.scope, ledger.applied + 1)
         if not parked:
             # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
+            if await self._parking.progress(ordered.scope) == (ledger.applied, ledger.lates):
+                return False
             return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
         number = ledger.applied + 1
         next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
-        return await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
+        progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
+        return progress is Progress.APPLIED
 
     async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
         """Decide a late session once, if it was skipped in its turn.
@@ -326,8 +353,8 @@ class Runner:
 
     async def _decide_and_commit(
         self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
-    ) -> bool:
-        """Decide, commit and send; returns false where the events were parked or held instead."""
+    ) -> Progress:
+        """Decide, commit and send, unless more events are needed or the conversation must be held."""
         late = ordered.number <= ledger.applied
         outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
         if ordered.passed_over is not None:
@@ -342,11 +369,12 @@ class Runner:
         if isinstance(result, Park):
             self._standing.park(ordered, record)
             # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
-            return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
+            anew = await self._committer.flushed_anew(ordered.scope)
+            return Progress.APPLIED if anew.applied > ledger.applied else Progress.PARKED
         if isinstance(result, Hold):
             self._standing.wait_in_vain(work.key)
             await self._hold_because(result.reason, ordered, record)
-            return False
+            return Progress.HELD
         here = current()
         lates = ledger.lates + 1 if late else None
         stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
@@ -374,7 +402,7 @@ class Runner:
         )
         self._standing.go_on(ordered.scope.key)
         self._observer.committed(ordered, record, work, (result.decision, result.by), here)
-        return True
+        return Progress.APPLIED
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
         """Hold conversations that wait for an event that was sent and never came; call it every few seconds.

@@ -13,7 +13,6 @@ from hashlib import sha256
 from time import monotonic
 from typing import Final
 
-from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold_mark import COLD, ColdMark, generation_folder
@@ -151,13 +150,14 @@ class ColdConversations:
         key, token = snapshot.key, secrets.token_hex(8)
         pairs: list[str] = []
         for name, rows in snapshot.hashes.items():
+            # the token tells decisions that have read before from those that read afterwards: see commit.lua
+            marked = rows if "/" in name else {**rows, b"thawed": token.encode()}
             final = self.name(key, name)
             staged = self._keys.staged(final, token)
             pairs += [staged, final]
-            for words in _in_pieces(rows):
+            for words in _in_pieces(marked):
                 await self._redis.run(_STAGE, [staged], [STAGED_MS, *words])
-        intake = self._keys.ledger(Scope("intake", key))
-        done = int(await self._redis.run(_THAW, [self._keys.stub(key), intake, *pairs], [stub, token]))
+        done = int(await self._redis.run(_THAW, [self._keys.stub(key), *pairs], [stub]))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)
         if not done:

@@ -7,20 +7,29 @@
 --       then per write: kind, index of the table in KEYS, id, text
 -- Numbers are compared as text: a log position may not fit a Lua number.
 local ledger = KEYS[1]
-local now = redis.call('HMGET', ledger, 'applied', 'token', 'outbox_number', 'lates', 'key')
+-- an outbox has the number of the last session, or of the last late one with a minus; 'outbox': of an earlier version
+local now = redis.call('HMGET', ledger, 'applied', 'token', 'lates', 'key', 'thawed', 'outbox', 'outbox/' .. ARGV[1],
+  'outbox/-' .. ARGV[9])
 -- the same commit again: the client repeats it when the answer was lost
 if now[2] == ARGV[3] then
   return 1
 end
--- the state has gone to the cold store since it was read, or gone there and come back
-local thawed = redis.call('HGET', KEYS[5], 'thawed') or ''
-if redis.call('EXISTS', KEYS[4]) == 1 or (ARGV[13] ~= '*' and thawed ~= ARGV[13]) then
+local thawed = now[5]
+if not now[1] then
+  -- no ledger: the stage has decided nothing yet, or the state has gone to the cold store since it was read
+  if redis.call('EXISTS', KEYS[4]) == 1 then
+    return 0
+  end
+  thawed = redis.call('HGET', KEYS[5], 'thawed')
+end
+-- gone to the cold store, and come back
+if ARGV[13] ~= '*' and (thawed or '') ~= ARGV[13] then
   return 0
 end
-if (now[1] or '0') ~= ARGV[1] or now[3] or (now[4] or '0') ~= ARGV[9] then
+if (now[1] or '0') ~= ARGV[1] or (now[3] or '0') ~= ARGV[9] or now[6] or now[7] or now[8] then
   return 0
 end
-if now[5] and now[5] ~= ARGV[12] then
+if now[4] and now[4] ~= ARGV[12] then
   return 0
 end
 if ARGV[11] ~= '' and not string.find(redis.call('INFO', 'server'), 'run_id:' .. ARGV[11], 1, true) then
@@ -53,20 +62,28 @@ for at = 14, #ARGV, 4 do
   end
 end
 write_rows()
-redis.call('HSET', ledger, 'applied', ARGV[2], 'token', ARGV[3])
-if ARGV[12] ~= '' then
-  redis.call('HSET', ledger, 'key', ARGV[12])
-end
-if ARGV[4] ~= '' then
-  redis.call('HSET', ledger, 'outbox', ARGV[4], 'outbox_number', ARGV[5])
-end
 if late then
   redis.call('HINCRBY', ledger, 'lates', 1)
   redis.call('HDEL', ledger, skipped)
 end
-if ARGV[6] == '1' then
-  redis.call('HSET', ledger, skipped, '1')
+local fields = {'applied', ARGV[2], 'token', ARGV[3]}
+local function note(field, value)
+  fields[#fields + 1], fields[#fields + 2] = field, value
 end
+if not now[1] and thawed then
+  note('thawed', thawed)
+end
+if ARGV[12] ~= '' then
+  note('key', ARGV[12])
+end
+if ARGV[4] ~= '' then
+  note('outbox/' .. ARGV[5], ARGV[4])
+  note('outbox_number', ARGV[5]) -- processes of an earlier version see by it that an outbox is unsent
+end
+if ARGV[6] == '1' then
+  note(skipped, '1')
+end
+redis.call('HSET', ledger, unpack(fields))
 if ARGV[7] ~= '' then
   redis.call('DEL', KEYS[3])
   redis.call('ZREM', KEYS[2], ARGV[7])

@@ -11,8 +11,9 @@ if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('GET', KEYS[2]) ~= ARGV[1] t
 end
 for stage = 1, tonumber(ARGV[2]) do
   local at = 3 * stage
-  local now = redis.call('HMGET', KEYS[2 * stage + 1], 'applied', 'token', 'lates', 'outbox_number')
-  if (now[1] or '') ~= ARGV[at] or (now[2] or '') ~= ARGV[at + 1] or (now[3] or '') ~= ARGV[at + 2] or now[4] then
+  -- with the same token there is no outbox that was not there when it was read
+  local now = redis.call('HMGET', KEYS[2 * stage + 1], 'applied', 'token', 'lates')
+  if (now[1] or '') ~= ARGV[at] or (now[2] or '') ~= ARGV[at + 1] or (now[3] or '') ~= ARGV[at + 2] then
     return 0
   end
   if redis.call('EXISTS', KEYS[2 * stage + 2]) == 1 then

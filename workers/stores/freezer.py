@@ -137,7 +137,8 @@ class Freezer:
         names = {**ledgers, **tables}
         found = await asyncio.gather(*(self._redis.command("HGETALL", name) for name in names.values()))
         hashes = {name: _hash(rows) for name, rows in zip(names, found, strict=True)}
-        if any(b"outbox_number" in hashes[stage] for stage in ledgers) or b"applied" not in hashes["intake"]:
+        unsent = any(field.startswith(b"outbox") for stage in ledgers for field in hashes[stage])
+        if unsent or b"applied" not in hashes["intake"]:
             return False
         if applied is not None and hashes["intake"][b"applied"] != applied:
             return False

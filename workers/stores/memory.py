@@ -123,6 +123,11 @@ class MemoryStore:
         """The parked events of a session: slot → event."""
         return dict(self._parked.get(scope, {}).get(number, {}))
 
+    async def progress(self, scope: Scope) -> tuple[int, int]:
+        """The number applied last, and the count of late sessions."""
+        stored = self._stored(scope)
+        return stored.applied, stored.lates
+
     async def parked_numbers(self, scope: Scope) -> list[int]:
         """The sessions with parked events, ascending."""
         return sorted(self._parked.get(scope, {}))

@@ -39,7 +39,7 @@ SCAN_COUNT = 1_000
 
 _COMMIT = Script.load("commit")
 _LEDGER = Script.load("ledger")
-_MARK_SENT = Script.load("mark_sent")
+_RENAME_OUTBOX = Script.load("rename_outbox")
 _PARK = Script.load("park")
 _SCHEDULE = Script.load("schedule")
 _DUE = Script.load("due")
@@ -48,6 +48,8 @@ ANY = "*"
 """In place of an expected token: a commit that names nothing it was read from."""
 SKIPPED = "skipped/"
 """The begin of a ledger's fields that name skipped sessions."""
+OUTBOX = "outbox/"
+"""The begin of the field of an unsent outbox; its number follows, so that no other one is marked as sent."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,9 +95,12 @@ class RedisStore:
         if not stub:
             self.cold.note_hot(scope.key)
         fields: dict[str, Stored] = dict(zip(map(as_text, words[::2]), words[1::2], strict=True))
+        if "outbox" in fields:  # of an earlier version
+            await self._redis.run(_RENAME_OUTBOX, [name], [])
+            return await self.ledger(scope)
         outbox = await self._outbox(scope, fields)
         texts = {name: as_text(value) for name, value in fields.items()}
-        ledger = _ledger(texts, outbox, _shown_by(as_text(server), as_text(thawed)))
+        ledger = _ledger(texts, outbox, _shown_by(as_text(server), as_text(thawed) or texts.get("thawed", "")))
         await self.documents.note(scope.key, ledger.key)
         return ledger
 
@@ -107,12 +112,12 @@ class RedisStore:
 
     async def _outbox(self, scope: Scope, fields: dict[str, Stored]) -> Outbox | None:
         """Take the outbox out of a ledger's fields; of one whose key was destroyed only the number is left."""
-        stored = fields.pop("outbox", None)
-        if stored is None:
+        name = next((name for name in fields if name.startswith(OUTBOX)), None)
+        if name is None:
             return None
-        found = await self.documents.open(outbox_shelf(scope), {"outbox": stored})
+        found = await self.documents.open(outbox_shelf(scope), {"outbox": fields.pop(name)})
         if not found:
-            return Outbox(number=int(fields["outbox_number"]))
+            return Outbox(number=int(name.removeprefix(OUTBOX)))
         return Outbox.from_json(found["outbox"][1])
 
     async def commit(self, scope: Scope, commit: Commit) -> bool:
@@ -163,7 +168,7 @@ class RedisStore:
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
-        await self._redis.run(_MARK_SENT, [self._keys.ledger(scope)], [number])
+        await self._redis.command("HDEL", self._keys.ledger(scope), f"{OUTBOX}{number}", "outbox_number")
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
         """The documents of a table by id, in the order asked."""
@@ -231,6 +236,11 @@ class RedisStore:
         """The parked events of a session: slot → event."""
         stored = await self._redis.command("HGETALL", self._keys.parked(scope, number))
         return await self._opened(parked_shelf(scope, number), stored)
+
+    async def progress(self, scope: Scope) -> tuple[int, int]:
+        """The number applied last, and the count of late sessions, as they are stored now."""
+        applied, lates = await self._redis.command("HMGET", self._keys.ledger(scope), "applied", "lates")
+        return int(applied or 0), int(lates or 0)
 
     async def parked_numbers(self, scope: Scope) -> list[int]:
         """The first `MAX_LISTED` sessions with parked events, ascending."""

@@ -25,14 +25,14 @@ end
 if ARGV[1] == '' then
   return found
 end
-local now = redis.call('HGET', KEYS[1], ARGV[1]) or '0'
-local writes = redis.call('HGET', KEYS[1], ARGV[1] .. '#') or '0'
-local owner = redis.call('HGET', KEYS[1], ARGV[1] .. '@')
+local place = ARGV[1]
+local stored = redis.call('HMGET', KEYS[1], place, place .. '#', place .. '@')
+local now, writes, owner = stored[1] or '0', stored[2] or '0', stored[3]
 found[1], found[2] = now, writes
 if owner and owner ~= ARGV[2] then
   found[3] = '0'
 elseif #found == 3 and not less(now, ARGV[4]) and not less(writes, ARGV[5]) then
-  redis.call('HSET', KEYS[1], ARGV[1], less(now, ARGV[3]) and ARGV[3] or now)
-  redis.call('HINCRBY', KEYS[1], ARGV[1] .. '#', 1)
+  local counted = string.format('%.0f', tonumber(writes) + 1)
+  redis.call('HSET', KEYS[1], place, less(now, ARGV[3]) and ARGV[3] or now, place .. '#', counted)
 end
 return found

@@ -7,14 +7,22 @@
 if redis.call('EXISTS', KEYS[2]) == 1 then
   return 0
 end
-local now = redis.call('HMGET', KEYS[1], 'applied', 'outbox_number')
-if (now[1] or '0') ~= ARGV[1] or (now[2] or '') ~= ARGV[2] then
+-- Whether a ledger is as it was read: see commit for the names of outboxes.
+local function is_same(ledger, applied, outbox, lates)
+  local now = redis.call('HMGET', ledger, 'applied', 'lates', 'outbox')
+  local last, late = now[1] or '0', now[2] or '0'
+  if last ~= applied or (lates and late ~= lates) or now[3] then
+    return false
+  end
+  local unsent = redis.call('HMGET', ledger, 'outbox/' .. last, 'outbox/-' .. late)
+  return (unsent[1] and last or unsent[2] and '-' .. late or '') == outbox
+end
+if not is_same(KEYS[1], ARGV[1], ARGV[2]) then
   return 0
 end
 local at = 4
 for _ = 1, tonumber(ARGV[3]) do
-  local other = redis.call('HMGET', KEYS[tonumber(ARGV[at])], 'applied', 'outbox_number', 'lates')
-  if (other[1] or '0') ~= ARGV[at + 1] or (other[2] or '') ~= ARGV[at + 2] or (other[3] or '0') ~= ARGV[at + 3] then
+  if not is_same(KEYS[tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]) then
     return 0
   end
   at = at + 4

@@ -1,20 +1,18 @@
 -- Brings the state of a conversation back that was written to staged keys; returns 0 where another process has done so,
 -- -1 where staged keys have expired.
--- The token tells decisions that have read before from those that read afterwards: see commit.
--- KEYS: 1 stub, 2 ledger of intake, then the staged and the final name of each key
--- ARGV: 1 expected text of the stub, 2 token
+-- KEYS: 1 stub, then the staged and the final name of each key
+-- ARGV: 1 expected text of the stub
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-for place = 3, #KEYS, 2 do
+for place = 2, #KEYS, 2 do
   if redis.call('EXISTS', KEYS[place]) == 0 then
     return -1
   end
 end
-for place = 3, #KEYS, 2 do
+for place = 2, #KEYS, 2 do
   redis.call('RENAME', KEYS[place], KEYS[place + 1])
   redis.call('PERSIST', KEYS[place + 1])
 end
-redis.call('HSET', KEYS[2], 'thawed', ARGV[2])
 redis.call('DEL', KEYS[1])
 return 1

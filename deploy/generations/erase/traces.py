@@ -43,7 +43,8 @@ async def drop_replies(clients: Clients, part: ErasedPart, naming: Naming) -> in
         if not whole and not naming.names(outbox.model_dump_json()):
             await clients.sender.send(scope, outbox)
         else:
-            dropped += bool(await clients.redis.hdel(as_text(name), "outbox", "outbox_number"))
+            await clients.store.mark_sent(scope, outbox.number)
+            dropped += 1
     return len(stale) + dropped
 
 
