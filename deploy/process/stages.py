@@ -16,7 +16,7 @@ from eunoe.schemas.ports import ColdStore, StateStore
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.batches import MAX_BATCH
+from eunoe.workers.runner.batches import batch_limit
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.periodic import run_periodically
@@ -27,6 +27,7 @@ from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, Period
 from eunoe.workers.stores.at_hand import StateAtHand, StateCache, state_cache
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.standing import RedisStanding
+from eunoe.workers.stores.uncommitted import UncommittedState
 
 STANDING_EVERY_S = 5.0
 """Seconds between two looks at conversations that stand still."""
@@ -73,9 +74,9 @@ class StageFactory:
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
         )
+        options = replace(options, batch=batch_limit(spec))
         if spec.reads_log:
-            # the other stages decide record by record: a larger batch would only prolong a rebalance
-            options = replace(options, barrier=_is_control, batch=MAX_BATCH)
+            options = replace(options, barrier=_is_control)
         continuity = self._continuities.get(spec.name)
         if continuity is None:
             return options
@@ -111,10 +112,11 @@ class StageFactory:
         language = self.clients.dependencies.language_of(spec.name) if ModelKind.LANGUAGE in spec.models else None
         meter.model = "" if language is None else language.name
         store = self._store(spec)
+        uncommitted = UncommittedState(store, spec.name)
         sender = replace(self.clients.sender, store=store, meter=meter, publisher=publisher)
         return Runner(
             spec,
-            spec.build(replace(self.clients.dependencies, store=store)),
+            spec.build(replace(self.clients.dependencies, store=uncommitted)),
             sender,
             self.clients.store,
             self.place,
@@ -125,6 +127,7 @@ class StageFactory:
             standing=self.standing(spec.name),
             self_test=self_test(self.clients.dependencies, spec.name),
             data_keys=self.clients.data_keys,
+            uncommitted=uncommitted,
         )
 
     def _store(self, spec: StageSpec) -> StateStore:
