@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 
 from eunoe.schemas.errors import EunoeError
-from eunoe.streams.group.dispatcher import Handler
+from eunoe.streams.group.dispatcher import BatchHandler, Handler
 from eunoe.streams.publisher import check_message
 from eunoe.streams.record import Message, Record, RecordPlace
 from eunoe.streams.settings import partition_of
@@ -76,6 +77,11 @@ class MemoryLog:
         log = self._logs[Topic(topic)][partition]
         return log[offset] if offset < len(log) else None
 
+    def run_of(self, first: Record) -> list[Record]:
+        """A record and those of its key directly behind it in its partition, as far as there are any now."""
+        log = self._logs[Topic(first.topic)][first.partition]
+        return list(takewhile(lambda record: record.key == first.key, islice(log, first.offset, None)))
+
     def _partition(self, message: Message) -> int:
         if message.partition is None:
             return 0 if message.key is None else partition_of(message.key, self.partitions)
@@ -91,6 +97,7 @@ class _Subscription:
     stage: str
     topics: tuple[Topic, ...]
     handle: Handler
+    handle_batch: BatchHandler | None = None
     offsets: dict[tuple[Topic, int], int] = field(default_factory=dict)
     busy: bool = False
 
@@ -112,9 +119,14 @@ class MemoryConsumer:
         self._subscriptions: list[_Subscription] = []
         self._handled = 0
 
-    def subscribe(self, stage: str, topics: Sequence[str], handle: Handler) -> None:
-        """Pass all records of ``topics`` to ``handle``, from the beginning."""
-        self._subscriptions.append(_Subscription(stage, tuple(map(Topic, topics)), handle))
+    def subscribe(
+        self, stage: str, topics: Sequence[str], handle: Handler, handle_batch: BatchHandler | None = None
+    ) -> None:
+        """Pass all records of ``topics`` to ``handle``, from the beginning.
+
+        With ``handle_batch`` those of one key that wait one behind the other are passed together.
+        """
+        self._subscriptions.append(_Subscription(stage, tuple(map(Topic, topics)), handle, handle_batch))
 
     async def run_until_idle(self) -> int:
         """Handle all records and those that they produce, until none is left; returns the number handled.
@@ -153,12 +165,17 @@ class MemoryConsumer:
 
     async def _handle(self, subscription: _Subscription, record: Record) -> None:
         subscription.busy = True
+        batch = [record] if subscription.handle_batch is None else self._log.run_of(record)
+        lease = _MemoryLease(self, subscription.stage)
         try:
-            await subscription.handle(record, _MemoryLease(self, subscription.stage))
+            if subscription.handle_batch is not None and len(batch) > 1:
+                await subscription.handle_batch(batch, lease)
+            else:
+                await subscription.handle(record, lease)
         finally:
             subscription.busy = False
-        subscription.offsets[Topic(record.topic), record.partition] = record.offset + 1
-        self._handled += 1
+        subscription.offsets[Topic(record.topic), record.partition] = record.offset + len(batch)
+        self._handled += len(batch)
 
 
 class _MemoryLease:

@@ -167,6 +167,7 @@ def _print(done: run.Rebuilt, *, as_json: bool) -> None:
                 "note": done.note,
                 "seconds": round(done.seconds, 3),
                 "events_per_s": round(done.events_per_s, 1),
+                "phases": done.phases,
             }
         )
         return

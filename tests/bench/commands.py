@@ -23,6 +23,8 @@ from tests.bench.load import LoadPlan, Talk
 from tests.bench.memory import MARKS as HELD_MARKS
 from tests.bench.memory import MemoryPlan, bench_memory, memory_plot
 from tests.bench.pipeline import PipelinePlan, bench_pipeline
+from tests.bench.rebuild import MARKS as LOG_MARKS
+from tests.bench.rebuild import RebuildBenchPlan, bench_rebuild, rebuild_plot
 from tests.bench.reply import MARKS as MEMORY_MARKS
 from tests.bench.reply import ReplyBenchOptions, bench_reply, reply_plot
 from tests.bench.report import Plot, grid, write_report
@@ -199,6 +201,30 @@ def life(
     with ProgressBars(quiet=as_json) as bars:
         figures = asyncio.run(bench_life(plan, read_settings(), bars))
     _finish("life", asdict(plan), figures, reports, as_json=as_json, plots=life_plots(figures))
+
+
+@app.command("rebuild")
+def rebuild(
+    marks: Annotated[
+        str, typer.Option(help="Numbers of events in the log, separated by commas; 1000000 takes hours.")
+    ] = _joined(LOG_MARKS),
+    workers: Annotated[int, typer.Option(min=1, help="Processes of the rebuild.")] = 2,
+    turns: Annotated[int, typer.Option(min=1, help="Utterances of each session.")] = 10,
+    offline: Offline = False,
+    attach: Attach = False,
+    seed: Seed = 1,
+    reports: Reports = REPORTS,
+    as_json: Json = False,
+) -> None:
+    """Measure a rebuild with recorded answers at growing sizes of the log: speed, processor time, memory.
+
+    The run fails if a model is asked, a decision fails, or the memory differs from that of the generation before.
+    """
+    rig = RigPlan((), None if offline else 0.0, attach=attach)
+    plan = RebuildBenchPlan(_numbers(marks), workers, turns, seed, rig)
+    with ProgressBars(quiet=as_json) as bars:
+        figures = asyncio.run(bench_rebuild(plan, read_settings(), bars))
+    _finish("rebuild", asdict(plan), figures, reports, as_json=as_json, plots=[rebuild_plot(figures)])
 
 
 @app.command("reply")

@@ -57,6 +57,8 @@ class InMemoryPipeline:
     log_positions: MemoryLogPositions = field(default_factory=MemoryLogPositions)
     sleep: Sleep = yield_only
     """The pause where no stage has anything to do; `asyncio.sleep` where servers may be away."""
+    in_batches: bool = False
+    """Whether records of one conversation that wait in the log are committed together, as workers do it."""
     dependencies: Dependencies = field(init=False)
     _consumer: MemoryConsumer = field(init=False)
 
@@ -75,7 +77,8 @@ class InMemoryPipeline:
         for name, spec in self.stages.items():
             stage, bounds = spec.build(self.dependencies), self.runner_settings
             runner = Runner(spec, stage, sender, self.store, place, bounds, outcomes=self.outcomes)
-            self._consumer.subscribe(name, spec.inputs, runner.handle)
+            batches = runner.handle_batch if self.in_batches and spec.reads_log else None
+            self._consumer.subscribe(name, spec.inputs, runner.handle, batches)
 
     async def run_until_idle(self) -> None:
         """Handle all records that are left, and what they bring about.

@@ -4,7 +4,8 @@ The result can replace what a store keeps (a repair), or go into another generat
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
@@ -21,6 +22,7 @@ from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.derive.erased import start_of, without_erased
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages
 from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
+from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes, is_failure
@@ -29,6 +31,8 @@ from eunoe.workers.stage import Dependencies
 TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in MEMORY_STAGES}
 """Stage → its tables; intake, whose ledger holds the progress of a conversation, comes first."""
 
+_MOVES_ON = re.compile(rb'"ask"\s*:\s*\{|"(?:session_ended|erase|utterance_erased)"')
+"""What only the value of a record has that closes a session or is a turn; that of others may have it in a text."""
 _EVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -95,12 +99,14 @@ class Deriver:
         pipeline = self.set_up()
         if (start := start_of(erased)) is not None:
             await pipeline.store.swap(key, TABLES, start, Ledger())
-        for record in without_erased(records, erased, epoch):
-            headers = _copied(record, epoch)
-            if headers is not None:
-                pipeline.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))
+        for together in _stretches(without_erased(records, erased, epoch)):
+            for record in together:
+                headers = _copied(record, epoch)
+                if headers is not None:
+                    pipeline.log.append(Message(Topic.CONVERSATIONS, record.key, record.value, headers))
             await pipeline.run_until_idle()
-            done()
+            for _ in together:
+                done()
         return await Derived.of(pipeline, key)
 
     def set_up(self) -> InMemoryPipeline:
@@ -117,7 +123,23 @@ class Deriver:
             log=MemoryLog(partitions=1),
             place=LogPlace(LAST_EPOCH, partitions=1, is_first=False),
             sleep=asyncio.sleep,
+            in_batches=True,
         )
+
+
+def _stretches(records: Sequence[Record]) -> Iterator[list[Record]]:
+    """The records in parts that end where a stage behind intake may have something to do.
+
+    Intake decides a part in one commit. A part that ends too late is decided as workers decide records that waited.
+    """
+    part: list[Record] = []
+    for record in records:
+        part.append(record)
+        if len(part) >= MAX_BATCH or _MOVES_ON.search(record.value):
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 def _copied(record: Record, epoch: int) -> Headers | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
 
 from eunoe.schemas.base import Value
 
@@ -42,3 +43,25 @@ class RebuildProgress:
 
 ReportRebuild = Callable[[RebuildProgress], None]
 """Called after each step with the state of the rebuild."""
+
+
+class PhaseClock:
+    """Passes on the states of a rebuild, and adds up the seconds of its phases."""
+
+    def __init__(self, report: ReportRebuild, clock: Callable[[], float] = monotonic) -> None:
+        self._report = report
+        self._clock = clock
+        self._since = clock()
+        self._seconds: dict[str, float] = {}
+
+    def __call__(self, progress: RebuildProgress) -> None:
+        """The time since the call before was spent on the phase of ``progress``."""
+        now = self._clock()
+        self._seconds[progress.phase] = self._seconds.get(progress.phase, 0.0) + now - self._since
+        self._since = now
+        self._report(progress)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Phase → its seconds, rounded to milliseconds."""
+        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -20,7 +20,7 @@ from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.partial import make_from
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
-from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
+from eunoe.deploy.generations.rebuild.progress import PhaseClock, ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
 from eunoe.deploy.generations.rebuild.share import Share
 from eunoe.deploy.generations.rebuild.spool import Spool
@@ -54,6 +54,8 @@ class Rebuilt:
     """Seconds of deriving; reading the log is not included."""
     note: str = ""
     """The reason why a partial rebuild had to start from an earlier stage; else empty."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Phase (see `RebuildProgress`) → its seconds."""
 
     @property
     def events_per_s(self) -> float:
@@ -70,7 +72,7 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
     a server stays down.
     """
     check_from_stage(plan)
-    target = _target(settings, plan)
+    target, report = _target(settings, plan), PhaseClock(report)
     (partitions,) = await partitions_of(target.kafka_settings, target.names, [Topic.CONVERSATIONS])
     await check_log_is_open(target.kafka_settings, target.names)
     generation = await _begin(settings, plan)
@@ -93,7 +95,7 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
     if not plan.is_partial:
         await _hand_over(target, read)
     await _write(settings, generation.model_copy(update={"state": state}))
-    return Rebuilt(plan.into, state, made, answers, seconds, "" if partial is None else partial.note)
+    return Rebuilt(plan.into, state, made, answers, seconds, "" if partial is None else partial.note, report.seconds)
 
 
 def _target(settings: Settings, plan: RebuildPlan) -> Settings:
