@@ -1,12 +1,15 @@
 """Deterministic ids and keys: the same source has the same id in every process and every replay."""
 
 import hashlib
+from functools import lru_cache
 from urllib.parse import quote, unquote
 from uuid import UUID, uuid5
 
 _NAMESPACE = UUID("5c6a8f2e-7d53-5f0b-9e52-2f6c1b7a9d41")
 
 
+# cached: each event of a conversation names it
+@lru_cache(maxsize=2_048)
 def conversation_key(tenant: str, conversation_id: str) -> str:
     """The key of all records of a conversation: ``<tenant>/<conversation_id>``, both percent-encoded."""
     return f"{quote(tenant, safe='')}/{quote(conversation_id, safe='')}"

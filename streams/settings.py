@@ -2,6 +2,7 @@
 
 import ssl
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Self
 
 from aiokafka.partitioner import murmur2
@@ -14,6 +15,8 @@ from eunoe.streams.topics import DEAD_LETTER_HEADROOM, DEFAULT_MAX_BYTES
 
 LARGEST_RECORD = DEFAULT_MAX_BYTES + DEAD_LETTER_HEADROOM
 """Largest record of any topic, in bytes."""
+
+_CACHED_KEY_BYTES = 500
 
 
 class Security(StrEnum):
@@ -164,4 +167,11 @@ def _unreadable(path: str | None, error: Exception) -> str:
 
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of a key among ``partitions``: murmur2, positive, modulo, as the Java client does by default."""
-    return (int(murmur2(key)) & 0x7FFFFFFF) % partitions
+    hashed = _short_hash(key) if len(key) <= _CACHED_KEY_BYTES else int(murmur2(key))
+    return (hashed & 0x7FFFFFFF) % partitions
+
+
+# cached: it is computed in Python, and each message of a conversation asks for it
+@lru_cache(maxsize=2_048)
+def _short_hash(key: bytes) -> int:
+    return int(murmur2(key))

@@ -245,6 +245,8 @@ def delimited(text: str) -> str:
 
 def without_marks(text: str) -> str:
     """The text with whatever could pass for a mark taken apart, and without invisible characters."""
+    if text.isascii() and "<<<" not in text and ">>>" not in text and all(map(str.isprintable, text.split("\n"))):
+        return text
     return _MARKS.sub(_spread, _INVISIBLE.sub("", text))
 
 

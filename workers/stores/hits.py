@@ -1,6 +1,7 @@
 """Turns scores into hits, equally for every index: rounded, best first, ties by id."""
 
 from collections.abc import Iterable
+from heapq import nsmallest
 
 from eunoe.schemas.ports import Hit
 
@@ -10,9 +11,8 @@ DIGITS = 6
 
 def best_hits(scores: Iterable[tuple[str, float]], limit: int) -> list[Hit]:
     """The ``limit`` best of (id, score) pairs, by rounded score descending and id ascending."""
-    # adding zero turns -0.0 into 0.0
-    hits = (Hit(id=id_, score=round(score, DIGITS) + 0.0) for id_, score in scores)
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: max(0, limit)]
+    best = nsmallest(limit, ((-round(score, DIGITS), id_) for id_, score in scores))
+    return [Hit(id=id_, score=0.0 - rank) for rank, id_ in best]  # not minus zero
 
 
 def cut_is_tied(hits: list[Hit], limit: int) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 from time import monotonic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eunoe.schemas.decisions import (
     REQUEST_TTL_S,
@@ -286,7 +287,15 @@ class MemoryIndex:
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first."""
-        return [best_hits(self._scores(search), search.limit) for search in searches]
+        found: dict[tuple[Collection, str, int | None], _Searched] = {}
+        for search in searches:
+            place = (search.collection, search.key, search.born_before)
+            if place not in found:
+                found[place] = _Searched(self._searched(*place))
+        return [
+            best_hits(found[search.collection, search.key, search.born_before].scores(search), search.limit)
+            for search in searches
+        ]
 
     async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
         """Every point of a conversation: id → seq."""
@@ -310,24 +319,34 @@ class MemoryIndex:
         if self._made_by is not None and len(point.dense) != 4 * self._made_by[1]:
             raise ValueError(f"point {point.id}: {len(point.dense) // 4} dimensions, expected {self._made_by[1]}")
 
-    def _scores(self, search: Search) -> list[tuple[str, float]]:
-        points = [
+    def _searched(self, collection: Collection, key: str, born_before: int | None) -> list[Point]:
+        return [
             point
-            for point in self._points[search.collection].values()
-            if point.key == search.key and (search.born_before is None or point.born < search.born_before)
+            for point in self._points[collection].values()
+            if point.key == key and (born_before is None or point.born < born_before)
         ]
+
+
+@dataclass(slots=True)
+class _Searched:
+    """The points that searches of one call have in common."""
+
+    points: Sequence[Point]
+    rows: NDArray[np.float32] | None = None
+    """Their vectors, once a search needed them."""
+
+    def scores(self, search: Search) -> list[tuple[str, float]]:
         if search.dense is not None:
-            return _dense_scores(points, search.dense)
+            return self._dense_scores(search.dense) if self.points else []
         query = {} if search.sparse is None else dict(zip(search.sparse.indices, search.sparse.values, strict=True))
-        return _sparse_scores(points, query)
+        return _sparse_scores(self.points, query)
 
-
-def _dense_scores(points: Sequence[Point], query: bytes) -> list[tuple[str, float]]:
-    if not points:
-        return []
-    rows = np.frombuffer(b"".join([point.dense for point in points]), "<f4").reshape(len(points), -1)
-    scores = rows @ np.frombuffer(query, "<f4")
-    return [(point.id, float(score)) for point, score in zip(points, scores, strict=True)]
+    def _dense_scores(self, query: bytes) -> list[tuple[str, float]]:
+        if self.rows is None:
+            flat = np.frombuffer(b"".join([point.dense for point in self.points]), "<f4")
+            self.rows = flat.reshape(len(self.points), -1)
+        scores = (self.rows @ np.frombuffer(query, "<f4")).tolist()
+        return [(point.id, score) for point, score in zip(self.points, scores, strict=True)]
 
 
 def _sparse_scores(points: Sequence[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:

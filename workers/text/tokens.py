@@ -40,9 +40,9 @@ def clip_tokens(text: str, limit: int) -> str:
     """The longest beginning of ``text`` with at most ``limit`` tokens; unchanged where it has no more."""
     if limit <= 0:
         return ""
-    ends = [end for end, _ in takewhile(lambda part: part[1] <= limit * _WHOLE, _sums(text))]
-    if len(ends) == sum(1 for _ in _TOKEN.finditer(text)):
+    if count_tokens(text) <= limit:
         return text
+    ends = [end for end, _ in takewhile(lambda part: part[1] <= limit * _WHOLE, _sums(text))]
     return text[: ends[-1]] if ends else ""
 
 
