@@ -37,8 +37,7 @@ class _StoredLedger:
 
     applied: int = 0
     skipped: set[int] = field(default_factory=set)
-    outbox: str | None = None
-    outbox_number: int = 0
+    outbox: Outbox | None = None
     lates: int = 0
 
 
@@ -61,11 +60,10 @@ class MemoryStore:
     async def ledger(self, scope: Scope) -> Ledger:
         """The ledger of a stage; an empty one before its first commit."""
         stored = self._stored(scope)
-        outbox = None if stored.outbox is None else Outbox.from_json(stored.outbox)
         return Ledger(
             applied=stored.applied,
             skipped=frozenset(stored.skipped),
-            outbox=outbox,
+            outbox=stored.outbox,
             lates=stored.lates,
             server=self.server,
         )
@@ -85,7 +83,7 @@ class MemoryStore:
             stored.lates += 1
             stored.skipped.discard(commit.late)
         if commit.outbox is not None:
-            stored.outbox, stored.outbox_number = commit.outbox.model_dump_json(), commit.outbox.number
+            stored.outbox = commit.outbox
         if commit.skip:
             stored.skipped.add(commit.applied if commit.late is None else commit.late)
         if commit.unpark is not None:
@@ -96,7 +94,7 @@ class MemoryStore:
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
         stored = self._stored(scope)
-        if stored.outbox is not None and stored.outbox_number == number:
+        if stored.outbox is not None and stored.outbox.number == number:
             stored.outbox = None
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:

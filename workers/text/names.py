@@ -17,7 +17,16 @@ def without_names(text: str, speakers: Sequence[str]) -> str:
 
     In scripts written without spaces, and in Korean, where particles are attached, names are removed inside of words.
     """
-    names = tuple(speakers)
+    return _without(text, tuple(speakers))
+
+
+def _chars_of(text: str, names: tuple[str, ...]) -> int:
+    return len(text) + total_chars(names)
+
+
+# cached: a memory is embedded without names by the stages that store, link and file it
+@cached_by_length("texts without names", _chars_of, 8, (500, 1_024))
+def _without(text: str, names: tuple[str, ...]) -> str:
     inner = None if text.isascii() else _inner(names)
     bare = text if inner is None else inner.sub(" ", text)
     words = _names(names)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
+from eunoe.workers.text.caches import cached_by_length
+
 _CJK_CLASS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _CJK = re.compile(f"[{_CJK_CLASS}]")
 """Ideographs, kana and Hangul syllables."""
@@ -23,6 +25,8 @@ _WHOLE, _CJK_PART = 5, 4
 """Five characters of `_CJK` are four tokens: weights are fifths of a token."""
 
 
+# cached: what is said is counted for each question, extract and budget that it may go into
+@cached_by_length("tokens", len, 4, (400, 2_048))
 def count_tokens(text: str) -> int:
     """The number of tokens in ``text``: words, parts of long words, punctuation marks, four for five CJK characters."""
     if text.isascii():
