@@ -8,10 +8,22 @@ from uuid import UUID, uuid5
 _NAMESPACE = UUID("5c6a8f2e-7d53-5f0b-9e52-2f6c1b7a9d41")
 
 
-# cached: each event of a conversation names it
-@lru_cache(maxsize=2_048)
+_CACHED_CHARS = 500
+
+
 def conversation_key(tenant: str, conversation_id: str) -> str:
     """The key of all records of a conversation: ``<tenant>/<conversation_id>``, both percent-encoded."""
+    is_short = len(tenant) + len(conversation_id) <= _CACHED_CHARS
+    return (_short_key if is_short else _written_key)(tenant, conversation_id)
+
+
+# cached: each event of a conversation names it
+@lru_cache(maxsize=2_048)
+def _short_key(tenant: str, conversation_id: str) -> str:
+    return _written_key(tenant, conversation_id)
+
+
+def _written_key(tenant: str, conversation_id: str) -> str:
     return f"{quote(tenant, safe='')}/{quote(conversation_id, safe='')}"
 
 

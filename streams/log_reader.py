@@ -1,6 +1,6 @@
 """Readers of the log: the sealed topic `log`, where there is one, then `conversations`, its door."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import check_log_is_open
@@ -11,16 +11,23 @@ from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
 
 
-async def read_both(kafka: KafkaSettings, names: TopicNames) -> AsyncIterator[Record]:
+async def read_both(
+    kafka: KafkaSettings, names: TopicNames, begin: Mapping[tuple[str, int], int] | None = None
+) -> AsyncIterator[Record]:
     """All records of both topics as they are stored; `log` first, or a record could leave the door unseen.
 
-    Raises as `read_all` does.
+    ``begin`` gives the first offset to read, by topic and partition; the default is the first one there is. Raises as
+    `read_all` does.
     """
-    if names.door_ms is not None:
-        async for record in read_all(kafka, names, Topic.LOG):
+    for topic in log_topics(names):
+        first = {partition: offset for (one, partition), offset in (begin or {}).items() if one == topic}
+        async for record in read_all(kafka, names, topic, begin=first):
             yield record
-    async for record in read_all(kafka, names, Topic.CONVERSATIONS):
-        yield record
+
+
+def log_topics(names: TopicNames) -> tuple[Topic, ...]:
+    """The topics of the log, in the order in which they are read."""
+    return (Topic.CONVERSATIONS,) if names.door_ms is None else (Topic.LOG, Topic.CONVERSATIONS)
 
 
 async def read_stored(kafka: KafkaSettings, names: TopicNames, key: str, partitions: int) -> list[Record]:
@@ -32,10 +39,9 @@ async def read_stored(kafka: KafkaSettings, names: TopicNames, key: str, partiti
     await check_log_is_open(kafka, names)
     raw = key.encode()
     partition = partition_of(raw, partitions)
-    topics = [Topic.CONVERSATIONS] if names.door_ms is None else [Topic.LOG, Topic.CONVERSATIONS]
     return [
         record
-        for topic in topics
+        for topic in log_topics(names)
         async for record in read_partition(kafka, names, topic, partition)
         if record.key == raw
     ]

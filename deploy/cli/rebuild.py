@@ -117,7 +117,7 @@ def shown_on(bars: ProgressBars) -> ReportRebuild:
 
 def _detail(progress: RebuildProgress) -> str:
     made = progress.made
-    rate = made.events / progress.seconds if progress.seconds else 0.0
+    rate = (made.events - made.kept_events) / progress.seconds if progress.seconds else 0.0
     asked = (
         f", {made.calls} model calls, {made.tokens} tokens{_dollars(made.cost)}" if made.calls else ", no model calls"
     )
@@ -168,6 +168,7 @@ def _print(done: run.Rebuilt, *, as_json: bool) -> None:
                 "seconds": round(done.seconds, 3),
                 "events_per_s": round(done.events_per_s, 1),
                 "phases": done.phases,
+                "read_before": done.read_before,
             }
         )
         return

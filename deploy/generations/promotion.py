@@ -8,6 +8,7 @@ from time import monotonic
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, store_keys
+from eunoe.deploy.generations.rebuild.keeping import remove_folder
 from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
@@ -177,6 +178,8 @@ async def drop(settings: Settings, name: str) -> int:
         book = RedisGenerations(redis, settings.prefix)
         live = await settings_in(book, settings.model_copy(update={"generation": None}))
         made = await book.find(name)
+    if made is not None:
+        remove_folder(settings.prefix, made)
     log = 0 if made is None else made.log
     target = of_generation(settings, name, {}).model_copy(update={"log": log})
     groups = await _idle_groups(target)

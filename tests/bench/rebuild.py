@@ -13,7 +13,7 @@ import orjson
 import psutil
 
 from eunoe.deploy.clients.shared import open_publisher
-from eunoe.deploy.progress import ReportProgress
+from eunoe.deploy.progress import ReportCount, ReportProgress
 from eunoe.deploy.settings import Settings
 from tests.bench.checks import WrongResult
 from tests.bench.counters import cpu_seconds, rss_mb
@@ -87,7 +87,7 @@ async def bench_rebuild(
         groups = 0
         for mark in sorted(plan.marks):
             wanted = -(-mark // plan.group_events)
-            await _produce(rig, plan, range(groups, wanted), lambda done, mark=mark: report("produced", done, mark))
+            await _produce(rig, plan, range(groups, wanted), _counted(report, mark))
             groups = wanted
             report(f"first at {mark}", 0, 1)
             await _rebuilt(rig, plan, FIRST)
@@ -100,12 +100,16 @@ async def bench_rebuild(
     return {"rebuilt": rows, "checked": "digest for digest the same"}
 
 
+def _counted(report: ReportProgress, mark: int) -> ReportCount:
+    return lambda done: report("produced", done, mark)
+
+
 def _sessions(plan: RebuildBenchPlan, number: int) -> Iterator[list[Event]]:
     for load in plan.group:
         yield from rounds(replace(load, name=f"rebuild-{number}-{load.sessions}"))
 
 
-async def _produce(rig: Rig, plan: RebuildBenchPlan, groups: range, report: Any) -> None:  # noqa: ANN401 - a count
+async def _produce(rig: Rig, plan: RebuildBenchPlan, groups: range, report: ReportCount) -> None:
     done = groups.start * plan.group_events
     async with open_publisher(rig.settings) as publisher:
         for number in groups:
@@ -160,7 +164,9 @@ async def _eunoe(rig: Rig, *words: str, spent: Spent | None = None) -> dict[str,
         await asyncio.wait({ended}, timeout=SAMPLE_S)
     out, errors = ended.result()
     if process.returncode:
-        raise WrongResult(f"eunoe {' '.join(words)} ended with {process.returncode}: {(errors or out).decode()[-2000:]}")
+        raise WrongResult(
+            f"eunoe {' '.join(words)} ended with {process.returncode}: {(errors or out).decode()[-2000:]}"
+        )
     document: dict[str, Any] = orjson.loads(out)
     return document
 

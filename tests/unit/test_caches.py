@@ -26,6 +26,7 @@ MAX_BYTES = 40 << 20
 MAX_TEXT_CACHES = 100 << 20
 """The most that all of them may hold in one process; half of it where texts are of common length."""
 BY_COUNT = {
+    "streams.settings._short_hash": "keys of at most 500 bytes",
     "workers.link.cues._cached_stems": "words of at most 40 characters, with at most eight names",
     "workers.models.compression._cached_traits": "words of at most 40 characters",
     "workers.models.forms._strict": "answer forms: those of the code, and those that summarize/form.py bounds",

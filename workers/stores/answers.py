@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from redis.asyncio import RedisCluster
+
 from eunoe.schemas.events import RecordedAnswer
 from eunoe.schemas.keys import DataKey, Destroyed, KeyState
 from eunoe.streams.codec import encode
@@ -94,6 +96,16 @@ class RedisAnswers:
             await self._set(*self._entry(request, key.id, seal(key, answer, (Topic.ANSWERS, request), deflate=True)))
             return
         await self._set(name, value)
+
+    async def server(self) -> str:
+        """The id of the server's process, which may have lost something when it changes; '' for several servers.
+
+        Raises `Unavailable`.
+        """
+        if isinstance(self._client, RedisCluster):
+            return ""
+        with self._redis.translating_faults():
+            return str((await self._client.info("server")).get("run_id", ""))
 
     async def fill(self, entries: Mapping[str, str | bytes]) -> None:
         """Store many entries in one round trip. Raises `Unavailable`."""

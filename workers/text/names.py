@@ -25,7 +25,7 @@ def _chars_of(text: str, names: tuple[str, ...]) -> int:
 
 
 # cached: a memory is embedded without names by the stages that store, link and file it
-@cached_by_length("texts without names", _chars_of, 8, (500, 1_024))
+@cached_by_length("names", _chars_of, 8, (400, 512))
 def _without(text: str, names: tuple[str, ...]) -> str:
     inner = None if text.isascii() else _inner(names)
     bare = text if inner is None else inner.sub(" ", text)

@@ -26,7 +26,7 @@ _WHOLE, _CJK_PART = 5, 4
 
 
 # cached: what is said is counted for each question, extract and budget that it may go into
-@cached_by_length("tokens", len, 4, (400, 2_048))
+@cached_by_length("sentences", len, 4, (300, 1_024))
 def count_tokens(text: str) -> int:
     """The number of tokens in ``text``: words, parts of long words, punctuation marks, four for five CJK characters."""
     if text.isascii():

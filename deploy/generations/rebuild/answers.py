@@ -2,37 +2,77 @@
 
 import sqlite3
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunoe.deploy.clients.data_keys import open_data_keys
+from eunoe.deploy.generations.rebuild.spool import ReadUpTo, Spool
 from eunoe.deploy.inspect.answers import read_answers
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.streams.reader import read_all
+from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.stores.answers import RedisAnswers
 
 _BATCH = 500
+_SERVER, _READ = "server", "read"
 
 
-async def fill_lookup(settings: Settings, answers: RedisAnswers, report: ReportCount) -> int:
+async def fill_lookup(settings: Settings, answers: RedisAnswers, places: Spool, report: ReportCount) -> int:
     """Add the answers that the look-up lacks; returns the number of answers in the topic.
 
-    Raises `Unavailable` when broker or Redis are down, `Refused` where there is no topic.
+    ``places`` keeps how far the topic was read, and no record: an interrupted run is continued there, as long as the
+    same process of Redis holds what it wrote. Raises `Unavailable` when broker or Redis are down, `Refused` where there
+    is no topic.
     """
-    read, batch = 0, dict[str, str | bytes]()
-    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS):
+    places.create()
+    filling = _Filling(answers, places, await answers.server())
+    async for record in read_all(settings.kafka_settings, settings.names, Topic.ANSWERS, begin=filling.begin()):
+        await filling.take(record)
+        if len(filling.batch) >= _BATCH:
+            await filling.flush()
+            report(filling.read)
+    await filling.flush()
+    report(filling.read)
+    return filling.read
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A filling of the look-up under way."""
+
+    answers: RedisAnswers
+    places: Spool
+    server: str
+    """Id of the process of Redis; '' where it is not known, and nothing is continued."""
+    read: int = 0
+    batch: dict[str, str | bytes] = field(default_factory=dict)
+    last: dict[tuple[str, int], ReadUpTo] = field(default_factory=dict)
+
+    def begin(self) -> dict[int, int]:
+        """Partition → the first offset that an earlier run has not filled in."""
+        if not self.server or self.places.noted(_SERVER) != self.server:
+            self.places.clear()
+            self.places.note(_SERVER, self.server)
+        self.read = int(self.places.noted(_READ) or 0)
+        return {partition: one.next for (_, partition), one in self.places.places().items()}
+
+    async def take(self, record: Record) -> None:
+        """Add an answer to the batch. Raises `Unavailable`."""
         with suppress(ValueError):
-            if (entry := await answers.entry(record)) is not None:
-                batch.update([entry])
-        read += 1
-        if len(batch) >= _BATCH:
-            await answers.fill(batch)
-            batch.clear()
-            report(read)
-    await answers.fill(batch)
-    report(read)
-    return read
+            if (entry := await self.answers.entry(record)) is not None:
+                self.batch.update([entry])
+        self.last[record.topic, record.partition] = ReadUpTo(record.offset + 1, b"")
+        self.read += 1
+
+    async def flush(self) -> None:
+        """Write the batch, then how far that is. Raises `Unavailable`."""
+        await self.answers.fill(self.batch)
+        self.places.note(_READ, str(self.read))
+        self.places.add((), places=self.last)
+        self.batch.clear()
+        self.last.clear()
 
 
 class AnswersFile:

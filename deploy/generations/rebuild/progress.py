@@ -17,6 +17,8 @@ class ProgressLine(Value):
     failed: int = 0
     kept: int = 0
     """Conversations finished by an earlier run of the same rebuild."""
+    kept_events: int = 0
+    """Their events."""
     calls: int = 0
     """Model calls since the process started, corrections and retries included."""
     tokens: int = 0

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +18,8 @@ from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.rebuild.answers import fill_lookup
-from eunoe.deploy.generations.rebuild.partial import make_from
+from eunoe.deploy.generations.rebuild.keeping import kept_folder, max_age_s
+from eunoe.deploy.generations.rebuild.partial import Partial, make_from
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
 from eunoe.deploy.generations.rebuild.progress import PhaseClock, ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
@@ -56,11 +57,13 @@ class Rebuilt:
     """The reason why a partial rebuild had to start from an earlier stage; else empty."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """Phase (see `RebuildProgress`) → its seconds."""
+    read_before: int = 0
+    """Records of the log that an interrupted run had read, and that were not read again."""
 
     @property
     def events_per_s(self) -> float:
-        """Events derived per second; 0 where none were."""
-        derived = self.made.events
+        """Events derived per second, without those of conversations that were kept; 0 where none were."""
+        derived = self.made.events - self.made.kept_events
         return derived / self.seconds if self.seconds else 0.0
 
 
@@ -77,12 +80,12 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
     await check_log_is_open(target.kafka_settings, target.names)
     generation = await _begin(settings, plan)
     await create_topics(target.kafka_settings, target.names, partitions, target.replication)
-    answers = 0 if plan.ask_again else await _fill(target, report)
-    async with open_clients(target):
-        pass  # create the collections once, before several processes do it
-    with tempfile.TemporaryDirectory(prefix="eunoe-rebuild-") as directory:
-        started, work = monotonic(), Path(directory)
-        partial = await make_from(settings, target, plan, work, report) if plan.from_stage else None
+    with kept_folder(settings.prefix, generation, max_age_s(target.names)) as work:
+        answers = 0 if plan.ask_again else await _fill(target, work / "answers.sqlite", report)
+        async with open_clients(target):
+            pass  # create the collections once, before several processes do it
+        started = monotonic()
+        partial = await _make_from(settings, target, plan, work, report) if plan.from_stage else None
         if partial is not None and partial.read is not None:
             read, made, seconds = partial.read, partial.made, monotonic() - started
         else:
@@ -91,11 +94,13 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
             started = monotonic()
             made = await _derive(target, plan, path, read, report)
             seconds = monotonic() - started
-    state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
-    if not plan.is_partial:
-        await _hand_over(target, read)
-    await _write(settings, generation.model_copy(update={"state": state}))
-    return Rebuilt(plan.into, state, made, answers, seconds, "" if partial is None else partial.note, report.seconds)
+        state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
+        if not plan.is_partial:
+            await _hand_over(target, read)
+        await _write(settings, generation.model_copy(update={"state": state}))
+    return Rebuilt(
+        plan.into, state, made, answers, seconds, "" if partial is None else partial.note, report.seconds, read.before
+    )
 
 
 def _target(settings: Settings, plan: RebuildPlan) -> Settings:
@@ -130,10 +135,24 @@ async def _write(settings: Settings, generation: Generation) -> None:
         await RedisGenerations(redis, settings.prefix).write(generation)
 
 
-async def _fill(settings: Settings, report: ReportRebuild) -> int:
-    async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
-        answers = RedisAnswers(redis, store_keys(settings), data_keys=data_keys)
-        return await fill_lookup(settings, answers, lambda done: report(RebuildProgress("answers", done, 0)))
+async def _make_from(
+    settings: Settings, target: Settings, plan: RebuildPlan, work: Path, report: ReportRebuild
+) -> Partial:
+    """`make_from` with files that are not kept: what it copies may be another thing by the next run."""
+    left = work / "partial"
+    shutil.rmtree(left, ignore_errors=True)
+    left.mkdir(mode=0o700)
+    try:
+        return await make_from(settings, target, plan, left, report)
+    finally:
+        shutil.rmtree(left, ignore_errors=True)
+
+
+async def _fill(settings: Settings, path: Path, report: ReportRebuild) -> int:
+    with contextlib.closing(Spool(path)) as read:
+        async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
+            answers = RedisAnswers(redis, store_keys(settings), data_keys=data_keys)
+            return await fill_lookup(settings, answers, read, lambda done: report(RebuildProgress("answers", done, 0)))
 
 
 async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: ReportRebuild) -> LogRead:

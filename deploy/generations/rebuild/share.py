@@ -17,6 +17,7 @@ from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.event_loop import keep_for_good, use_fast_loops
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
@@ -91,9 +92,8 @@ async def run_share(settings: Settings, share: Share) -> None:
         outcomes = RecordedOutcomes(None if share.ask_again else clients.answers)
         deriver = Deriver(clients.dependencies, settings.runner, outcomes, share.stages)
         work = _ShareWork(settings, spool, landing, deriver, await read_erased(settings))
-        waiting = asyncio.Queue[Spooled]()
-        for conversation in spool.conversations(share.share, share.shares):
-            waiting.put_nowait(conversation)
+        keep_for_good()
+        waiting = spool.conversations(share.share, share.shares)
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(work.take(waiting))
@@ -108,19 +108,22 @@ class _ShareWork:
     deriver: Deriver
     erased: Mapping[str, ErasedPart]
 
-    async def take(self, waiting: "asyncio.Queue[Spooled]") -> None:
+    async def take(self, waiting: Iterator[Spooled]) -> None:
         """Derive conversation after conversation until none is left."""
-        while not waiting.empty():
-            await self._one(waiting.get_nowait())
+        for conversation in waiting:
+            await self._one(conversation)
 
     async def _one(self, conversation: Spooled) -> None:
         key = conversation.key.decode()
         there = await self.landing.is_there(key)
+        if there.applied >= conversation.last > 0 and key not in self.erased:
+            self._kept(conversation)
+            return
         records = await restored(
             self.spool.records(conversation.key), self.landing.clients.data_keys, self.settings.log_epoch
         )
         if is_whole(there, records, self.settings.log_epoch):
-            _write(ProgressLine(conversations=1, events=conversation.events, kept=1))
+            self._kept(conversation)
             return
         derived = await self.deriver.derive(key, records, self.settings.log_epoch, erased=self.erased.get(key))
         await self.landing.put(derived, there)
@@ -137,6 +140,10 @@ class _ShareWork:
                 cost=usage.cost(self.settings.prices),
             )
         )
+
+    def _kept(self, conversation: Spooled) -> None:
+        events = conversation.events
+        _write(ProgressLine(conversations=1, events=events, kept=1, kept_events=events))
 
 
 def is_whole(there: Ledger, records: Sequence[Record], epoch: int) -> bool:
@@ -160,6 +167,7 @@ async def _main(share: Share) -> None:
 
 if __name__ == "__main__":
     set_up_logs(os.environ)
+    use_fast_loops()
     try:
         asyncio.run(_main(Share.model_validate(orjson.loads(sys.argv[1]), strict=False)))
     except* EunoeError as group:

@@ -1,9 +1,14 @@
-"""A file of records grouped by conversation; a log is larger than the main memory, and interleaves conversations."""
+"""A file of records grouped by conversation; a log is larger than the main memory, and interleaves conversations.
+
+Each addition is a transaction that also says how far the topics were read, so that a process that is killed loses
+little: the next one reads on from there.
+"""
 
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import orjson
@@ -16,14 +21,22 @@ SHARDS = 1024
 """Number of parts that the conversations are hashed into; each process takes some of the parts."""
 
 _MAKE = """
-CREATE TABLE records (
+CREATE TABLE IF NOT EXISTS records (
     shard INTEGER, key BLOB, topic TEXT, part INTEGER, place INTEGER, number INTEGER, at INTEGER, headers BLOB,
     value BLOB
-)
+);
+CREATE TABLE IF NOT EXISTS places (
+    topic TEXT, part INTEGER, next INTEGER, digest BLOB, PRIMARY KEY (topic, part)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;
 """
 _ADD = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INDEX = "CREATE INDEX by_key ON records (shard, key, place)"
-_KEYS = "SELECT key, COUNT(DISTINCT number) FROM records WHERE shard % ? = ? GROUP BY shard, key ORDER BY shard, key"
+_INDEX = "CREATE INDEX IF NOT EXISTS by_key ON records (shard, key, place, number)"
+_KEYS = """
+SELECT key, COUNT(DISTINCT number), MAX(number) FROM records WHERE shard % ? = ? GROUP BY shard, key
+ORDER BY shard, key
+"""
+_EVENTS = "SELECT SUM(events) FROM (SELECT COUNT(DISTINCT number) AS events FROM records GROUP BY shard, key)"
 _READ = "SELECT topic, part, place, at, headers, value FROM records WHERE shard = ? AND key = ? ORDER BY place"
 
 
@@ -33,45 +46,108 @@ class Spooled:
 
     key: bytes
     events: int
+    last: int = 0
+    """The largest position of its records in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUpTo:
+    """How far a partition was read."""
+
+    next: int
+    """The first offset that was not read."""
+    digest: bytes
+    """`digest_of` the record before it."""
+
+
+Places = Mapping[tuple[str, int], ReadUpTo]
+"""Topic and partition → how far it was read."""
 
 
 class Spool:
     """Keyed records of topics, as they are stored there; written by one process, then read by several."""
 
     def __init__(self, path: Path) -> None:
-        self._file = sqlite3.connect(path)
-        self._file.execute("PRAGMA synchronous = OFF")  # after a crash the spool is written anew
-        self._file.execute("PRAGMA journal_mode = OFF")
+        self._path = path
+        self._file = _opened(path)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
     def create(self) -> None:
-        """Create the empty table."""
-        self._file.execute(_MAKE)
+        """Create the empty tables; those that are there stay as they are."""
+        self._file.executescript(_MAKE)
 
-    def add(self, records: Sequence[Record], epoch: int | None = None) -> None:
-        """Append records of a topic; those of the log with the epoch in which they are read.
+    def clear(self) -> None:
+        """Forget all records, and how far was read."""
+        self.close()
+        for name in (self._path.name, f"{self._path.name}-wal", f"{self._path.name}-shm"):
+            self._path.with_name(name).unlink(missing_ok=True)
+        self._file = _opened(self._path)
+        self.create()
+
+    def add(self, records: Sequence[Record], epoch: int | None = None, places: Places | None = None) -> None:
+        """Append records of a topic; those of the log with the epoch in which they are read. ``places``: see there.
 
         A record of the log and its sealed copy count as one.
         """
-        self._file.executemany(_ADD, (_row(record, epoch) for record in records))
+        read = [(topic, part, one.next, one.digest) for (topic, part), one in (places or {}).items()]
+        with self._file:
+            self._file.executemany(_ADD, (_row(record, epoch) for record in records))
+            self._file.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)", read)
 
     def finish(self) -> None:
         """Create the index and commit; call it after the last `add`."""
-        self._file.execute(_INDEX)
-        self._file.commit()
+        with self._file:
+            self._file.execute(_INDEX)
 
-    def conversations(self, share: int, shares: int) -> list[Spooled]:
-        """The conversations of share number ``share`` of ``shares``, from 0."""
-        return [Spooled(key, events) for key, events in self._file.execute(_KEYS, (shares, share))]
+    def places(self) -> dict[tuple[str, int], ReadUpTo]:
+        """How far each partition was read."""
+        rows = self._file.execute("SELECT topic, part, next, digest FROM places")
+        return {(topic, part): ReadUpTo(next_, digest) for topic, part, next_, digest in rows}
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text under a name, in place of an earlier one."""
+        with self._file:
+            self._file.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, text))
+
+    def noted(self, name: str) -> str | None:
+        """The text under a name."""
+        row = self._file.execute("SELECT text FROM notes WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def size(self) -> int:
+        """The number of records."""
+        (found,) = self._file.execute("SELECT COALESCE(MAX(rowid), 0) FROM records").fetchone()
+        return int(found)
+
+    def events(self) -> int:
+        """The number of events: a record and its sealed copy are one."""
+        (found,) = self._file.execute(_EVENTS).fetchone()
+        return int(found or 0)
+
+    def conversations(self, share: int, shares: int) -> Iterator[Spooled]:
+        """The conversations of share number ``share`` of ``shares``, from 0; they are not held in memory."""
+        return (Spooled(*row) for row in self._file.execute(_KEYS, (shares, share)))
 
     def records(self, key: bytes) -> Iterator[Record]:
         """The records of a conversation, those of each topic in its order."""
         for topic, partition, offset, at, headers, value in self._file.execute(_READ, (_shard(key), key)):
             found = {name: bytes(text, "latin-1") for name, text in orjson.loads(headers).items()}
             yield Record(Topic(topic), partition, offset, key, value, at, found)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    file = sqlite3.connect(path)
+    file.execute("PRAGMA journal_mode = WAL")
+    file.execute("PRAGMA synchronous = OFF")  # a killed process leaves whole transactions; `read_log` checks the rest
+    return file
+
+
+def digest_of(record: Record) -> bytes:
+    """A digest by which a record is known again."""
+    return blake2b(b"%d\n%b\n%b" % (record.timestamp_ms, record.key or b"", record.value), digest_size=16).digest()
 
 
 def _row(record: Record, epoch: int | None) -> tuple[object, ...]:

@@ -1,0 +1,105 @@
+"""A rebuild that is killed (SIGKILL) goes on: while it reads the log, and while it derives."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+
+import pytest
+
+from eunoe.deploy.clients.shared import open_store
+from eunoe.schemas.events import SessionEnded, Utterance
+from tests.support.command import COMMAND, environment
+from tests.support.in_memory import START
+from tests.support.pipeline import Pipeline
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
+
+CONVERSATIONS, LINES = 30, 180
+EVENTS = CONVERSATIONS * (LINES + 1)
+"""More than are written to the spool at once."""
+
+
+def events() -> Iterator[str]:
+    """A session of small talk in each of the conversations, and a sentence to remember."""
+    for number in range(CONVERSATIONS):
+        key = {"conversation_id": f"c{number}"}
+        for line in range(LINES):
+            text = f"I moved to town {number}." if line == 0 else f"Well, {line}."
+            yield Utterance(**key, utterance_id=f"u{line}", speaker="Ann", text=text, at=START).model_dump_json() + "\n"
+        yield SessionEnded(**key, at=START).model_dump_json() + "\n"
+
+
+async def digest(pipeline: Pipeline, **more: str) -> str:
+    result = await pipeline.eunoe("state", "--all", "--digest", "--log-times", **more)
+    assert result.code == 0, result.err
+    return result.out
+
+
+def spools(folder: Path) -> list[Path]:
+    return [*folder.glob("eunoe-rebuild-*/spool.sqlite")]
+
+
+def spooled(folder: Path) -> int:
+    """The number of records that a killed run would leave."""
+    for path in spools(folder):
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
+            return int(file.execute("SELECT COUNT(*) FROM records").fetchone()[0])
+    return 0
+
+
+@asynccontextmanager
+async def begun(pipeline: Pipeline) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A rebuild under way, which is killed at the end."""
+    variables = {**pipeline.variables, "TMPDIR": str(pipeline.cwd)}
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, "rebuild", "--into", "v2", "--workers", "1", cwd=pipeline.cwd, env=environment(variables),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def killed_while_reading(pipeline: Pipeline) -> int:
+    """Kill a rebuild as soon as it has spooled something; returns how many records."""
+    async with begun(pipeline) as process:
+        while not spooled(pipeline.cwd) and process.returncode is None:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.002)
+    return spooled(pipeline.cwd)
+
+
+async def killed_while_deriving(pipeline: Pipeline) -> int:
+    """Kill a rebuild as soon as it has written a conversation; returns how many are there."""
+    settings = pipeline.settings.model_copy(update={"generation": "v2"})
+    async with open_store(settings) as store:
+        async with begun(pipeline) as process:
+            while not await store.conversations() and process.returncode is None:  # noqa: ASYNC110 - it too
+                await asyncio.sleep(0.01)
+        return len(await store.conversations())
+
+
+async def test_a_rebuild_that_was_killed_twice_does_not_start_again(pipeline: Pipeline):
+    async with pipeline.up():
+        await pipeline.produce(*events())
+        for number in range(CONVERSATIONS):
+            await pipeline.remembered(1, f"c{number}")
+    before = await digest(pipeline)
+
+    read = await killed_while_reading(pipeline)
+    assert 0 < read < EVENTS
+    made = await killed_while_deriving(pipeline)
+    assert 0 < made < CONVERSATIONS
+    assert spooled(pipeline.cwd) == EVENTS
+    (path,) = spools(pipeline.cwd)
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+    result = await pipeline.eunoe("rebuild", "--into", "v2", "--json", TMPDIR=str(pipeline.cwd))
+    assert result.code == 0, result.err
+    assert (result.json["read_before"], result.json["events"]) == (EVENTS, EVENTS)
+    assert made <= result.json["kept"] < CONVERSATIONS
+    assert await digest(pipeline, EUNOE_GENERATION="v2") == before
+    assert spools(pipeline.cwd) == []
