@@ -7,27 +7,25 @@ that nothing is unsent: that fences a process that slept through a rebalance.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
-from eunoe.schemas.base import Contract
-from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
+from eunoe.schemas.decisions import Rejection
 from eunoe.schemas.errors import SnapshotLost, Unavailable
-from eunoe.schemas.events import DeadLetterReason, SessionEvent
+from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.position import is_copy, record_position
 from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.streams.sealed_log import logged
 from eunoe.streams.sealed_records import open_record
-from eunoe.streams.tracing import current, processing, span
+from eunoe.streams.tracing import processing, span
+from eunoe.workers.runner.applier import EventApplier
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
@@ -37,8 +35,8 @@ from eunoe.workers.runner.faults import describe_fault
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
-from eunoe.workers.runner.outbox import DecisionStamp, Sender, compose_outbox, excess_in
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
+from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.refused_asks import error_answers
 from eunoe.workers.runner.skips import PassedOver, Skips, WatchfulLease
 from eunoe.workers.runner.standing import StandingConversations
@@ -49,25 +47,10 @@ from eunoe.workers.stores.uncommitted import UncommittedState
 
 T = TypeVar("T")
 
-
-class Progress(Enum):
-    """What became of the next number of a conversation."""
-
-    APPLIED = auto()
-    PARKED = auto()
-    """It waits for further events."""
-    HELD = auto()
-    """The conversation is held."""
-
-
 log = logging.getLogger(__name__)
 
 _EXPIRED_PER_LINE = 1000
 """Requests dropped for each line of the log."""
-
-
-LOST_AFTER_S = 30.0
-"""Seconds that a conversation is parked before its stage is asked whether what it waits for is lost."""
 
 
 class Runner:
@@ -99,23 +82,29 @@ class Runner:
         self._spec = spec
         self._sender = sender
         self._meter = sender.meter
-        self._parking = parking
         self._place = place
         self._settings = settings
-        self._outcomes = outcomes or RecordedOutcomes()
         self._outages = outages or Outages()
         self._now = now
         self._skips = skips or Skips()
-        self._standing = standing or StandingConversations()
-        self._suspects: dict[str, int] = {}
-        self._decider = Decider(spec, stage, settings, sender.meter, self_test, uncommitted)
-        self._continuity = continuity
         self._data_keys = data_keys
-        self._committer = Committer(sender, place, continuity, data_keys)
-        self._observer = Observer(spec, sender.meter, now)
+        self._decider = Decider(spec, stage, settings, sender.meter, self_test, uncommitted)
         self._log_epoch = place.epoch if spec.reads_log and data_keys is not None else None
-        self._batches = BatchApplier(
-            spec, self._decider, self._committer, self._outcomes, self._observer, self._log_epoch
+        committer = Committer(sender, place, continuity, data_keys)
+        observer, outcomes = Observer(spec, sender.meter, now), outcomes or RecordedOutcomes()
+        self._batches = BatchApplier(spec, self._decider, committer, outcomes, observer, self._log_epoch)
+        self._applier = EventApplier(
+            spec,
+            self._decider,
+            committer,
+            parking,
+            max_parked=settings.max_parked,
+            outcomes=outcomes,
+            standing=standing or StandingConversations(),
+            continuity=continuity,
+            observer=observer,
+            log_epoch=self._log_epoch,
+            set_aside=self._dead_letter,
         )
 
     async def handle(self, record: Record, lease: Lease) -> None:
@@ -204,9 +193,9 @@ class Runner:
             self._drop(record)
         elif ordered is not None:
             try:
-                await (self._gather if self._spec.gathers else self._apply)(ordered, record, lease)
+                await (self._applier.gather if self._spec.gathers else self._applier.apply)(ordered, record, lease)
             except SnapshotLost as fault:  # waiting for it would only stop the other conversations
-                await self._hold_because(str(fault), ordered, record)
+                await self._applier.hold_because(str(fault), ordered, record)
 
     async def _open(self, record: Record) -> Record | Rejection | None:
         """The record unsealed; `None` for one whose key was destroyed. One that an operator passes over stays sealed.
@@ -266,189 +255,9 @@ class Runner:
             error = f"nobody announced that {found.generation} answers from here on: use `eunoe promote`"
             await self._dead_letter(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
 
-    async def _ledger(self, ordered: OrderedEvent) -> Ledger:
-        """The ledger for an event; one at hand only where no more follows from it than a decision, which is fenced."""
-        ledger = await self._committer.flushed(ordered.scope)
-        is_next = ordered.number <= ledger.applied + 1 or not self._spec.order.is_gapless
-        return ledger if is_next and not ordered.late else await self._committer.flushed_anew(ordered.scope)
-
-    async def _apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
-        ledger = await self._ledger(ordered)
-        if ordered.number <= ledger.applied:
-            if ordered.late:
-                await self._apply_late(ordered, ledger, record, lease)
-            else:
-                self._meter.ignored += 1
-            return
-        if self._spec.order.is_gapless and ordered.number > ledger.applied + 1:
-            await self._hold(ordered, ledger, record)
-            return
-        await self._decide_and_commit(ordered, (ordered.event,), ledger, record, lease)
-
-    async def _gather(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
-        """Apply the event's session where the event completes it, park it otherwise; then apply what it has held up."""
-        ledger = await self._ledger(ordered)
-        if ordered.number > ledger.applied:
-            if await self._is_beyond(ordered, ledger):
-                await self._hold(ordered, ledger, record)
-                return
-            progress = await self._apply_complete(ordered, ledger, record, lease)
-            if progress is Progress.HELD:
-                return
-            if progress is Progress.PARKED:
-                await self._park(ordered)
-                self._standing.park(ordered, record)
-        elif ordered.late:
-            await self._apply_late(ordered, ledger, record, lease)
-        while await self._apply_parked(ordered, record, lease):
-            pass
-
-    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> Progress:
-        """Apply the event's session at once if it is the next one, and this its last event: most need not be parked."""
-        slot = _slot(ordered.event)
-        if ordered.number != ledger.applied + 1 or slot not in self._spec.ordered_event_types:
-            return Progress.PARKED
-        gathered = {slot: ordered.event} | await self._parked(ordered.scope, ordered.number)
-        return await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
-
-    async def _park(self, ordered: OrderedEvent) -> None:
-        slot = _slot(ordered.event)
-        with self._meter.timed(Part.APPLYING):
-            await self._parking.park(ordered.scope, ordered.number, slot, encode(ordered.event).decode())
-        if self._continuity is not None:
-            self._continuity.note_parked(ordered.scope, ordered.number, slot)
-
-    async def _is_beyond(self, ordered: OrderedEvent, ledger: Ledger) -> bool:
-        """Whether a session before it is missing: too many would wait, or its predecessor never came."""
-        if ordered.number > ledger.applied + self._settings.max_parked:
-            return True
-        slots = self._spec.ordered_event_types
-        if _slot(ordered.event) not in slots or ordered.number == ledger.applied + 1:
-            return False
-        if slots & (await self._parked(ordered.scope, ordered.number - 1)).keys():
-            return False
-        # a fenced process may have applied that session, and deleted its parts, between the two reads
-        return (await self._committer.flushed_anew(ordered.scope)).applied == ledger.applied
-
-    async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
-        ledger = await self._committer.flushed(ordered.scope)
-        parked = await self._parked(ordered.scope, ledger.applied + 1)
-        if not parked:
-            # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
-            if await self._parking.progress(ordered.scope) == (ledger.applied, ledger.lates):
-                return False
-            return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
-        number = ledger.applied + 1
-        next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
-        progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
-        return progress is Progress.APPLIED
-
-    async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
-        """Decide a late session once, if it was skipped in its turn.
-
-        The events of a session that a gathering stage failed at are still parked. The retried event is one of them, or
-        one of another session that only triggered the decision.
-        """
-        if ordered.number not in ledger.skipped:
-            log.info("%s: %s, late session %d was not skipped here", self._spec.name, record.key, ordered.number)
-            return
-        gathered = await self._parked(ordered.scope, ordered.number) if self._spec.gathers else {}
-        if not isinstance(ordered.event, SessionEvent) or ordered.event.session == ordered.number:
-            gathered[_slot(ordered.event)] = ordered.event
-        if gathered:
-            await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
-
-    async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
-        with self._meter.timed(Part.APPLYING):
-            parked = await self._parking.parked(scope, number)
-        return {slot: decode(text.encode()) for slot, text in parked.items()}
-
-    async def _decide_and_commit(
-        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
-    ) -> Progress:
-        """Decide, commit and send, unless more events are needed or the conversation must be held."""
-        late = ordered.number <= ledger.applied
-        outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
-        if ordered.passed_over is not None:
-            outcome = RecordedOutcome(failed=ordered.passed_over, attempts=1)
-        work = replace(
-            await self._committer.work(ordered, events, record),
-            recorded=None if outcome is None else outcome.recorded,
-            late_after=ledger.applied if late else None,
-        )
-        hopeless = self._standing.waited_in_vain(work.key)
-        result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
-        if isinstance(result, Park):
-            self._standing.park(ordered, record)
-            # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
-            anew = await self._committer.flushed_anew(ordered.scope)
-            return Progress.APPLIED if anew.applied > ledger.applied else Progress.PARKED
-        if isinstance(result, Hold):
-            self._standing.wait_in_vain(work.key)
-            await self._hold_because(result.reason, ordered, record)
-            return Progress.HELD
-        here = current()
-        lates = ledger.lates + 1 if late else None
-        stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
-        outbox = compose_outbox(self._spec, result.decision, record, stamp)
-        if excess := excess_in(outbox):
-            result = self._decider.too_large(work, result, excess)
-            outbox = compose_outbox(self._spec, result.decision, record, stamp)
-        if (result.outcome or late) and not ordered.scope.request_id:
-            outbox = outbox.with_message(outcome_message(ordered.scope, ordered.number, result.outcome))
-        await self._committer.commit(
-            ordered.scope,
-            Commit(
-                expect=ledger.applied,
-                applied=max(ordered.number, ledger.applied),
-                lates=ledger.lates,
-                late=ordered.number if late else None,
-                writes=result.decision.writes,
-                outbox=None if outbox.empty else outbox,
-                skip=result.decision.skipped,
-                # the events of a failed decision stay parked, for a retry
-                unpark=ordered.number if self._spec.gathers and not result.failed else None,
-                server=ledger.server,
-                key=ledger.key,
-            ),
-        )
-        self._standing.go_on(ordered.scope.key)
-        self._observer.committed(ordered, record, work, (result.decision, result.by), here)
-        return Progress.APPLIED
-
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
-        """Hold conversations that wait for an event that was sent and never came; call it every few seconds.
-
-        ``caught_up``: the partitions that were read to their ends since the last call. A loss must be seen by two calls
-        in a row: the event may have been sent between them. Raises `Unavailable`.
-        """
-        suspects = {}
-        for ordered, record in self._standing.parked_for(LOST_AFTER_S):
-            ledger = await self._committer.flushed_anew(ordered.scope)
-            parked = await self._parked(ordered.scope, ledger.applied + 1)
-            lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
-            if lost is None:
-                continue
-            suspects[ordered.scope.key] = ledger.applied
-            is_read = (str(record.topic), record.partition) in caught_up
-            if is_read and self._suspects.get(ordered.scope.key) == ledger.applied:
-                await self._hold_because(lost, ordered, record)
-        self._suspects = suspects
-
-    async def _hold(self, ordered: OrderedEvent, ledger: Ledger, record: Record) -> None:
-        unit = self._spec.order.value
-        error = (
-            f"{unit} {ordered.number} came, but {self._spec.name} has applied only {ledger.applied}:"
-            " the state store lost acknowledged writes; the conversation is held until it is repaired"
-        )
-        await self._hold_because(error, ordered, record)
-
-    async def _hold_because(self, error: str, ordered: OrderedEvent, record: Record) -> None:
-        if self._continuity is not None:
-            await self._continuity.confirm(ordered.scope)
-        log.error("HELD %s: %s", ordered.scope.key, error)
-        self._standing.hold(ordered.scope.key)
-        await self._dead_letter(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+        """As `EventApplier.hold_lost`."""
+        await self._applier.hold_lost(caught_up)
 
     async def _dead_letter(self, record: Record, rejection: Rejection) -> None:
         where = f"{record.topic}/{record.partition}@{record.offset}"
@@ -472,11 +281,3 @@ def _check_lease(lease: Lease, done: int) -> None:
     """Raise `Revoked` where a rebalance has begun and some records are done: the others are for the next owner."""
     if done and lease.revoked:
         raise Revoked("a rebalance or a shutdown has begun")
-
-
-def _slot(event: Contract) -> str:
-    return event.slot if isinstance(event, SessionEvent) else event.type_tag()
-
-
-def _in_order(gathered: Mapping[str, Contract]) -> list[Contract]:
-    return [event for _, event in sorted(gathered.items())]

@@ -1,0 +1,270 @@
+"""Applies the events of one stage, each once and in its turn; parks what comes early, holds where something is lost."""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+
+from eunoe.schemas.base import Contract
+from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
+from eunoe.schemas.events import DeadLetterReason, SessionEvent
+from eunoe.schemas.ports import ParkingLot
+from eunoe.streams.codec import decode, encode
+from eunoe.streams.record import Lease, Record
+from eunoe.streams.tracing import current
+from eunoe.workers.runner.committer import Committer
+from eunoe.workers.runner.continuity import Continuity
+from eunoe.workers.runner.decider import Decider
+from eunoe.workers.runner.inbound import OrderedEvent
+from eunoe.workers.runner.metrics import Part
+from eunoe.workers.runner.observer import Observer
+from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
+from eunoe.workers.runner.standing import StandingConversations
+from eunoe.workers.stage import StageSpec
+
+log = logging.getLogger(__name__)
+
+SetAside = Callable[[Record, Rejection], Awaitable[None]]
+"""Makes a dead letter of a record."""
+
+LOST_AFTER_S = 30.0
+"""Seconds that a conversation is parked before its stage is asked whether what it waits for is lost."""
+
+
+class Progress(Enum):
+    """What became of the next number of a conversation."""
+
+    APPLIED = auto()
+    PARKED = auto()
+    """It waits for further events."""
+    HELD = auto()
+    """The conversation is held."""
+
+
+class EventApplier:
+    """Decides and commits single events of one stage."""
+
+    def __init__(  # noqa: PLR0913 - what the runner has built
+        self,
+        spec: StageSpec,
+        decider: Decider,
+        committer: Committer,
+        parking: ParkingLot,
+        *,
+        max_parked: int,
+        outcomes: RecordedOutcomes,
+        standing: StandingConversations,
+        continuity: Continuity | None,
+        observer: Observer,
+        log_epoch: int | None,
+        set_aside: SetAside,
+    ) -> None:
+        """``max_parked``: sessions of a conversation that may wait. ``log_epoch``: as `DecisionStamp.log_epoch`."""
+        self._spec = spec
+        self._decider = decider
+        self._committer = committer
+        self._parking = parking
+        self._max_parked = max_parked
+        self._outcomes = outcomes
+        self._standing = standing
+        self._continuity = continuity
+        self._observer = observer
+        self._log_epoch = log_epoch
+        self._set_aside = set_aside
+        self._meter = committer.sender.meter
+        self._suspects: dict[str, int] = {}
+
+    async def _ledger(self, ordered: OrderedEvent) -> Ledger:
+        """The ledger for an event; one at hand only where no more follows from it than a decision, which is fenced."""
+        ledger = await self._committer.flushed(ordered.scope)
+        is_next = ordered.number <= ledger.applied + 1 or not self._spec.order.is_gapless
+        return ledger if is_next and not ordered.late else await self._committer.flushed_anew(ordered.scope)
+
+    async def apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+        """Apply an event once, in its turn. Raises `Fenced`, `Unavailable` and what `Decider.decide` raises."""
+        ledger = await self._ledger(ordered)
+        if ordered.number <= ledger.applied:
+            if ordered.late:
+                await self._apply_late(ordered, ledger, record, lease)
+            else:
+                self._meter.ignored += 1
+            return
+        if self._spec.order.is_gapless and ordered.number > ledger.applied + 1:
+            await self._hold(ordered, ledger, record)
+            return
+        await self._decide_and_commit(ordered, (ordered.event,), ledger, record, lease)
+
+    async def gather(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
+        """Apply the event's session where the event completes it, park it otherwise; then apply what it has held up."""
+        ledger = await self._ledger(ordered)
+        if ordered.number > ledger.applied:
+            if await self._is_beyond(ordered, ledger):
+                await self._hold(ordered, ledger, record)
+                return
+            progress = await self._apply_complete(ordered, ledger, record, lease)
+            if progress is Progress.HELD:
+                return
+            if progress is Progress.PARKED:
+                await self._park(ordered)
+                self._standing.park(ordered, record)
+        elif ordered.late:
+            await self._apply_late(ordered, ledger, record, lease)
+        while await self._apply_parked(ordered, record, lease):
+            pass
+
+    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> Progress:
+        """Apply the event's session at once if it is the next one, and this its last event: most need not be parked."""
+        slot = _slot(ordered.event)
+        if ordered.number != ledger.applied + 1 or slot not in self._spec.ordered_event_types:
+            return Progress.PARKED
+        gathered = {slot: ordered.event} | await self._parked(ordered.scope, ordered.number)
+        return await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
+
+    async def _park(self, ordered: OrderedEvent) -> None:
+        slot = _slot(ordered.event)
+        with self._meter.timed(Part.APPLYING):
+            await self._parking.park(ordered.scope, ordered.number, slot, encode(ordered.event).decode())
+        if self._continuity is not None:
+            self._continuity.note_parked(ordered.scope, ordered.number, slot)
+
+    async def _is_beyond(self, ordered: OrderedEvent, ledger: Ledger) -> bool:
+        """Whether a session before it is missing: too many would wait, or its predecessor never came."""
+        if ordered.number > ledger.applied + self._max_parked:
+            return True
+        slots = self._spec.ordered_event_types
+        if _slot(ordered.event) not in slots or ordered.number == ledger.applied + 1:
+            return False
+        if slots & (await self._parked(ordered.scope, ordered.number - 1)).keys():
+            return False
+        # a fenced process may have applied that session, and deleted its parts, between the two reads
+        return (await self._committer.flushed_anew(ordered.scope)).applied == ledger.applied
+
+    async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
+        ledger = await self._committer.flushed(ordered.scope)
+        parked = await self._parked(ordered.scope, ledger.applied + 1)
+        if not parked:
+            # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
+            if await self._parking.progress(ordered.scope) == (ledger.applied, ledger.lates):
+                return False
+            return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
+        number = ledger.applied + 1
+        next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
+        progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
+        return progress is Progress.APPLIED
+
+    async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
+        """Decide a late session once, if it was skipped in its turn.
+
+        The events of a session that a gathering stage failed at are still parked. The retried event is one of them, or
+        one of another session that only triggered the decision.
+        """
+        if ordered.number not in ledger.skipped:
+            log.info("%s: %s, late session %d was not skipped here", self._spec.name, record.key, ordered.number)
+            return
+        gathered = await self._parked(ordered.scope, ordered.number) if self._spec.gathers else {}
+        if not isinstance(ordered.event, SessionEvent) or ordered.event.session == ordered.number:
+            gathered[_slot(ordered.event)] = ordered.event
+        if gathered:
+            await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
+
+    async def _parked(self, scope: Scope, number: int) -> dict[str, Contract]:
+        with self._meter.timed(Part.APPLYING):
+            parked = await self._parking.parked(scope, number)
+        return {slot: decode(text.encode()) for slot, text in parked.items()}
+
+    async def _decide_and_commit(
+        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
+    ) -> Progress:
+        """Decide, commit and send, unless more events are needed or the conversation must be held."""
+        late = ordered.number <= ledger.applied
+        outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
+        if ordered.passed_over is not None:
+            outcome = RecordedOutcome(failed=ordered.passed_over, attempts=1)
+        work = replace(
+            await self._committer.work(ordered, events, record),
+            recorded=None if outcome is None else outcome.recorded,
+            late_after=ledger.applied if late else None,
+        )
+        hopeless = self._standing.waited_in_vain(work.key)
+        result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
+        if isinstance(result, Park):
+            self._standing.park(ordered, record)
+            # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
+            anew = await self._committer.flushed_anew(ordered.scope)
+            return Progress.APPLIED if anew.applied > ledger.applied else Progress.PARKED
+        if isinstance(result, Hold):
+            self._standing.wait_in_vain(work.key)
+            await self.hold_because(result.reason, ordered, record)
+            return Progress.HELD
+        here = current()
+        lates = ledger.lates + 1 if late else None
+        stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
+        outbox = compose_outbox(self._spec, result.decision, record, stamp)
+        if excess := excess_in(outbox):
+            result = self._decider.too_large(work, result, excess)
+            outbox = compose_outbox(self._spec, result.decision, record, stamp)
+        if (result.outcome or late) and not ordered.scope.request_id:
+            outbox = outbox.with_message(outcome_message(ordered.scope, ordered.number, result.outcome))
+        await self._committer.commit(
+            ordered.scope,
+            Commit(
+                expect=ledger.applied,
+                applied=max(ordered.number, ledger.applied),
+                lates=ledger.lates,
+                late=ordered.number if late else None,
+                writes=result.decision.writes,
+                outbox=None if outbox.empty else outbox,
+                skip=result.decision.skipped,
+                # the events of a failed decision stay parked, for a retry
+                unpark=ordered.number if self._spec.gathers and not result.failed else None,
+                server=ledger.server,
+                key=ledger.key,
+            ),
+        )
+        self._standing.go_on(ordered.scope.key)
+        self._observer.committed(ordered, record, work, (result.decision, result.by), here)
+        return Progress.APPLIED
+
+    async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
+        """Hold conversations that wait for an event that was sent and never came; call it every few seconds.
+
+        ``caught_up``: the partitions that were read to their ends since the last call. A loss must be seen by two calls
+        in a row: the event may have been sent between them. Raises `Unavailable`.
+        """
+        suspects = {}
+        for ordered, record in self._standing.parked_for(LOST_AFTER_S):
+            ledger = await self._committer.flushed_anew(ordered.scope)
+            parked = await self._parked(ordered.scope, ledger.applied + 1)
+            lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
+            if lost is None:
+                continue
+            suspects[ordered.scope.key] = ledger.applied
+            is_read = (str(record.topic), record.partition) in caught_up
+            if is_read and self._suspects.get(ordered.scope.key) == ledger.applied:
+                await self.hold_because(lost, ordered, record)
+        self._suspects = suspects
+
+    async def _hold(self, ordered: OrderedEvent, ledger: Ledger, record: Record) -> None:
+        unit = self._spec.order.value
+        error = (
+            f"{unit} {ordered.number} came, but {self._spec.name} has applied only {ledger.applied}:"
+            " the state store lost acknowledged writes; the conversation is held until it is repaired"
+        )
+        await self.hold_because(error, ordered, record)
+
+    async def hold_because(self, error: str, ordered: OrderedEvent, record: Record) -> None:
+        """Hold the conversation of an event until it is repaired; the event becomes a dead letter."""
+        if self._continuity is not None:
+            await self._continuity.confirm(ordered.scope)
+        log.error("HELD %s: %s", ordered.scope.key, error)
+        self._standing.hold(ordered.scope.key)
+        await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+
+
+def _slot(event: Contract) -> str:
+    return event.slot if isinstance(event, SessionEvent) else event.type_tag()
+
+
+def _in_order(gathered: Mapping[str, Contract]) -> list[Contract]:
+    return [event for _, event in sorted(gathered.items())]
