@@ -23,6 +23,19 @@ async def test_the_pipeline_is_measured_and_comes_to_the_memory_of_a_sequential_
     assert (tmp_path / "reports" / "pipeline.md").exists()
 
 
+@pytest.mark.timeout(400)
+async def test_a_rebuild_is_measured_and_comes_to_the_same_memory(tmp_path):
+    words = ("--marks", "300", "--turns", "1", "--json")
+    done = await command.run_module("tests.bench", "rebuild", *words, cwd=tmp_path, timeout_s=350)
+    assert done.code == 0, done.err
+    figures = orjson.loads(done.out)
+    assert figures["checked"] == "digest for digest the same"
+    (row,) = figures["rebuilt"].values()
+    assert (row["events"], row["sessions"]) == (380, 190)
+    assert min(row[name] for name in ("events_per_s", "cpu_ms_per_event", "share_rss_mb", "answers_s", "memory_s")) > 0
+    assert (tmp_path / "reports" / "rebuild.md").exists()
+
+
 @pytest.mark.timeout(300)
 async def test_a_soak_starts_a_system_of_its_own_and_judges_what_it_saw(tmp_path):
     words = ("--minutes", "0.15", "--rate", "4", "--conversations", "3", "--asks", "0.4", "--json")

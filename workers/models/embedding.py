@@ -20,6 +20,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import Vectors
 from eunoe.streams.tracing import step
 from eunoe.workers.models.batching import Batcher
+from eunoe.workers.models.offload import is_inline
 from eunoe.workers.models.vectors import stack, unit_rows
 from eunoe.workers.text.caches import CacheBySize
 
@@ -82,7 +83,7 @@ class WordLlamaEmbedder:
         return stack([row for row in rows if row is not None], self.dimensions)
 
     async def _embed(self, texts: list[str]) -> Vectors:
-        if sum(map(len, texts)) <= _LITTLE_CHARS:
+        if is_inline() or sum(map(len, texts)) <= _LITTLE_CHARS:
             return self.embed_now(texts)
         with step("embeddings wordllama", {"gen_ai.operation.name": "embeddings", "eunoe.texts": len(texts)}):
             return stack(await self._batcher.submit(texts), self.dimensions)

@@ -1,7 +1,7 @@
 """In-memory implementations of the stores, with the rules of the servers."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
@@ -29,6 +29,8 @@ from eunoe.workers.stores.hits import best_hits
 from eunoe.workers.stores.promotions import last_promoted
 
 Table = dict[str, str]
+_ROUNDED = 1e-5
+"""More than rounding (`eunoe.workers.stores.hits.DIGITS`) changes in a score."""
 
 
 @dataclass(slots=True)
@@ -291,7 +293,7 @@ class MemoryIndex:
             if place not in found:
                 found[place] = _Searched(self._searched(*place))
         return [
-            best_hits(found[search.collection, search.key, search.born_before].scores(search), search.limit)
+            best_hits(found[search.collection, search.key, search.born_before].candidates(search), search.limit)
             for search in searches
         ]
 
@@ -333,18 +335,23 @@ class _Searched:
     rows: NDArray[np.float32] | None = None
     """Their vectors, once a search needed them."""
 
-    def scores(self, search: Search) -> list[tuple[str, float]]:
+    def candidates(self, search: Search) -> list[tuple[str, float]]:
+        """Points with their scores, of which the best hits are the best."""
         if search.dense is not None:
-            return self._dense_scores(search.dense) if self.points else []
+            return self._nearest(search.dense, search.limit) if self.points else []
         query = {} if search.sparse is None else dict(zip(search.sparse.indices, search.sparse.values, strict=True))
         return _sparse_scores(self.points, query)
 
-    def _dense_scores(self, query: bytes) -> list[tuple[str, float]]:
+    def _nearest(self, query: bytes, limit: int) -> list[tuple[str, float]]:
         if self.rows is None:
             flat = np.frombuffer(b"".join([point.dense for point in self.points]), "<f4")
             self.rows = flat.reshape(len(self.points), -1)
-        scores = (self.rows @ np.frombuffer(query, "<f4")).tolist()
-        return [(point.id, score) for point, score in zip(self.points, scores, strict=True)]
+        scores = self.rows @ np.frombuffer(query, "<f4")
+        places: Iterable[int] = range(len(scores))
+        if 0 < limit < len(scores):  # those that may be equal to the last one once they are rounded are among them
+            least = np.partition(scores, -limit)[-limit]
+            places = np.flatnonzero(scores >= least - _ROUNDED).tolist()
+        return [(self.points[place].id, float(scores[place])) for place in places]
 
 
 def _sparse_scores(points: Sequence[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:

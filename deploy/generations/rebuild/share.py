@@ -33,6 +33,7 @@ from eunoe.streams.record import Message, Record
 from eunoe.streams.sealed_log import restored
 from eunoe.streams.settings import partition_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
+from eunoe.workers.models.offload import inline
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 AT_ONCE = 64
@@ -94,9 +95,10 @@ async def run_share(settings: Settings, share: Share) -> None:
         work = _ShareWork(settings, spool, landing, deriver, await read_erased(settings))
         keep_for_good()
         waiting = spool.conversations(share.share, share.shares)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
-                group.create_task(work.take(waiting))
+        with inline():
+            async with asyncio.TaskGroup() as group:
+                for _ in range(AT_ONCE):
+                    group.create_task(work.take(waiting))
     spool.close()
 
 
