@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from eunoe.schemas.events import Line, Span
-from eunoe.workers.models.offload import LONG, offload
+from eunoe.workers.models.offload import LONG, inline, offload
 from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.summarize.offline import OfflineSummarizer
@@ -18,6 +18,12 @@ async def test_what_is_short_stays_and_what_is_long_goes_to_a_thread():
     here = threading.get_ident()
     assert await offload(LONG - 1, threading.get_ident) == here
     assert await offload(LONG, threading.get_ident) != here
+
+
+async def test_where_nobody_waits_all_stays():
+    with inline():
+        assert await offload(LONG, threading.get_ident) == threading.get_ident()
+    assert await offload(LONG, threading.get_ident) != threading.get_ident()
 
 
 async def test_its_fault_comes_back():

@@ -32,7 +32,7 @@ TABLES: Mapping[str, Sequence[str]] = {name: STAGES[name].tables.all for name in
 """Stage → its tables; intake, whose ledger holds the progress of a conversation, comes first."""
 
 _MOVES_ON = re.compile(rb'"ask"\s*:\s*\{|"(?:session_ended|erase|utterance_erased)"')
-"""What only the value of a record has that closes a session or is a turn; that of others may have it in a text."""
+"""Found in each record that closes a session or is a turn, and in few others."""
 _EVER = datetime.max.replace(tzinfo=UTC)
 
 

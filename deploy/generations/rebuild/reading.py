@@ -123,7 +123,7 @@ class _Reading:
 
 
 async def _begin(settings: Settings, spool: Spool, surroundings: str) -> Places:
-    """How far the spool was filled; it is cleared where it is of another log, or of another time of erasures."""
+    """The places up to which the spool was filled; clears it where the log is another one, or more was erased."""
     places = spool.places()
     if spool.noted(_SURROUNDINGS) != surroundings or not await _is_of(settings, places):
         spool.clear()

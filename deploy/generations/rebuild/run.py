@@ -30,9 +30,10 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import ReadPartition
 from eunoe.streams.admin import check_log_is_open, create_topics
+from eunoe.streams.log_reader import log_topics
 from eunoe.streams.offsets import commit_offsets, ends_of
 from eunoe.streams.position import position
-from eunoe.streams.reader import partitions_of
+from eunoe.streams.reader import partitions_of, topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder, StageSpec
@@ -152,14 +153,19 @@ async def _fill(settings: Settings, path: Path, report: ReportRebuild) -> int:
     with contextlib.closing(Spool(path)) as read:
         async with open_data_keys(settings) as data_keys, open_redis(settings) as redis:
             answers = RedisAnswers(redis, store_keys(settings), data_keys=data_keys)
-            return await fill_lookup(settings, answers, read, lambda done: report(RebuildProgress("answers", done, 0)))
+            total = await topic_size(settings.kafka_settings, settings.names, Topic.ANSWERS)
+            return await fill_lookup(
+                settings, answers, read, lambda done: report(RebuildProgress("answers", done, total))
+            )
 
 
 async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: ReportRebuild) -> LogRead:
     spool = Spool(path)
     try:
         erased = await read_erased(settings)
-        return await read_log(settings, plan, spool, lambda done: report(RebuildProgress("log", done, 0)), erased)
+        kafka, names = settings.kafka_settings, settings.names
+        total = sum([await topic_size(kafka, names, topic) for topic in log_topics(names)])
+        return await read_log(settings, plan, spool, lambda done: report(RebuildProgress("log", done, total)), erased)
     finally:
         spool.close()
 

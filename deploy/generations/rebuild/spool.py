@@ -52,7 +52,7 @@ class Spooled:
 
 @dataclass(frozen=True, slots=True)
 class ReadUpTo:
-    """How far a partition was read."""
+    """The place up to which a partition was read."""
 
     next: int
     """The first offset that was not read."""
@@ -61,7 +61,7 @@ class ReadUpTo:
 
 
 Places = Mapping[tuple[str, int], ReadUpTo]
-"""Topic and partition → how far it was read."""
+"""Topic and partition → the place up to which it was read."""
 
 
 class Spool:
@@ -103,7 +103,7 @@ class Spool:
             self._file.execute(_INDEX)
 
     def places(self) -> dict[tuple[str, int], ReadUpTo]:
-        """How far each partition was read."""
+        """Topic and partition → the place up to which it was read."""
         rows = self._file.execute("SELECT topic, part, next, digest FROM places")
         return {(topic, part): ReadUpTo(next_, digest) for topic, part, next_, digest in rows}
 

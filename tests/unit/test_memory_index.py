@@ -1,0 +1,33 @@
+"""The index in memory finds what comparing with every point finds."""
+
+import numpy as np
+
+from eunoe.schemas.decisions import Collection, Point
+from eunoe.schemas.ports import Search
+from eunoe.workers.stores.hits import DIGITS
+from eunoe.workers.stores.memory import MemoryIndex
+
+POINTS, DIMENSIONS = 300, 4
+
+
+def point(number: int, dense: bytes) -> Point:
+    id_ = f"00000000-0000-0000-0000-{number:012d}"
+    return Point(collection=Collection.MEMORIES, id=id_, key="c", born=1 + number // 50, seq=1, text="t", dense=dense)
+
+
+async def test_the_nearest_points_are_found_also_where_many_are_equally_near():
+    chance = np.random.default_rng(1)
+    # few levels: most scores are those of several points, and some differ by less than is rounded
+    rows = chance.integers(-2, 3, (POINTS, DIMENSIONS)).astype("<f4")
+    rows += chance.choice([0.0, 2e-7, -2e-7], rows.shape).astype("<f4")
+    index = MemoryIndex()
+    await index.upsert([point(number, row.tobytes()) for number, row in enumerate(rows)])
+    query = np.array([1.0, -0.5, 0.25, 0.75], "<f4")
+    for limit in (0, 1, 7, 100, POINTS, POINTS + 1):
+        for before in (None, 4):
+            search = Search(Collection.MEMORIES, "c", limit, dense=query.tobytes(), born_before=before)
+            (found,) = await index.search([search])
+            known = rows if before is None else rows[: (before - 1) * 50]
+            scores = [round(float(score), DIGITS) + 0.0 for score in known @ query]
+            best = sorted(range(len(known)), key=lambda place: (-scores[place], place))[:limit]
+            assert [(hit.id, hit.score) for hit in found] == [(point(n, b"").id, scores[n]) for n in best]
