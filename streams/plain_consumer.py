@@ -1,8 +1,9 @@
 """Consumers without a group, and helpers that all consumers share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from types import MappingProxyType
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -15,6 +16,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.settings import LARGEST_RECORD, KafkaSettings, client_options
 
 _BATCH_RECORDS = 500
+_NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 _FETCH_BYTES = 4 * LARGEST_RECORD
 _BRIEF_WAIT_MS = 20
 
@@ -96,7 +98,7 @@ def as_record(topic: str, found: ConsumerRecord) -> Record:
         key=found.key,
         value=found.value or b"",
         timestamp_ms=found.timestamp,
-        headers={name: value or b"" for name, value in found.headers},
+        headers={name: value or b"" for name, value in found.headers} if found.headers else _NO_HEADERS,
     )
 
 

@@ -27,6 +27,9 @@ from eunoe.workers.text.caches import cache_sizes
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
+_AHEAD: Final = "records taken"
+"""The kind of cache by which records count that were read from topics and are not handled yet."""
+
 Samples = Iterable[tuple[tuple[str, ...], float]]
 """Label values and the number of each sample."""
 Durations = Iterable[tuple[tuple[str, ...], Buckets]]
@@ -137,12 +140,14 @@ def _replies(sources: MetricSources) -> Samples:
     return () if meter is None else meter.replies.items()
 
 
-def _cached(_sources: MetricSources) -> Samples:
-    return (((name,), held) for name, (held, _) in cache_sizes().items())
+def _cached(sources: MetricSources) -> Samples:
+    yield from (((name,), held) for name, (held, _) in cache_sizes().items())
+    yield (_AHEAD,), sum(one.dispatcher.held_bytes for one in sources.meter.consumers.values())
 
 
-def _cacheable(_sources: MetricSources) -> Samples:
-    return (((name,), most) for name, (_, most) in cache_sizes().items())
+def _cacheable(sources: MetricSources) -> Samples:
+    yield from (((name,), most) for name, (_, most) in cache_sizes().items())
+    yield (_AHEAD,), sum(one.dispatcher.max_ahead_bytes for one in sources.meter.consumers.values())
 
 
 def _standing(kind: StandingKind, place: int) -> Callable[[MetricSources], Samples]:

@@ -1,5 +1,6 @@
 """Assembles a stage in a worker: its decision, its runner, its consumer, its meters and its background work."""
 
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +30,8 @@ from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.standing import RedisStanding
 from eunoe.workers.stores.uncommitted import UncommittedState
 
+AHEAD_BYTES = 40_000_000
+"""Bytes of the log that a process of intake reads ahead: about 50,000 utterances of ordinary length."""
 STANDING_EVERY_S = 5.0
 """Seconds between two looks at conversations that stand still."""
 
@@ -76,7 +79,14 @@ class StageFactory:
         )
         options = replace(options, batch=batch_limit(spec))
         if spec.reads_log:
-            options = replace(options, barrier=_is_control)
+            options = replace(
+                options,
+                barrier=_is_control,
+                # an ask goes ahead of an import that stands before it; the import yields to whoever answers
+                urgent=_is_ask,
+                ahead_bytes=AHEAD_BYTES,
+                overloaded=lambda: self.meter.loop.is_overloaded,
+            )
         continuity = self._continuities.get(spec.name)
         if continuity is None:
             return options
@@ -181,6 +191,15 @@ class StageFactory:
             meter=clients.store.cold.meter,
         )
         return PeriodicTask(lambda: freezer.sweep(caught_up()), settings.sweep_seconds)
+
+
+_ASK = re.compile(rb'"ask"\s*:\s*\{')
+"""Within a text the quotes would be escaped."""
+
+
+def _is_ask(record: Record) -> bool:
+    """Whether a client waits for an answer to a record of the log, by its looks: it is not decoded yet."""
+    return _ASK.search(record.value) is not None
 
 
 def _is_control(record: Record) -> bool:

@@ -13,7 +13,13 @@ from eunoe.streams.record import Lease, Record, Revoked
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
+_RECORD_BYTES = 250
+"""Of a waiting record beside its key and value."""
+_TRACKED_BYTES = 100
+"""Of the offset of a record that is unfinished, or done behind an unfinished one."""
 _OVERLOAD_POLL_S = 0.05
+_STARTS = 4
+"""Keys that begin in one turn of the event loop, one under overload: all else in the process waits for a turn."""
 
 Handler = Callable[[Record, Lease], Awaitable[None]]
 """Handles one record; returns when the work is done for good."""
@@ -23,6 +29,9 @@ BatchHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
 
 Overloaded = Callable[[], bool]
 """Backpressure: while it returns true, at most `DispatchLimits.min_active` keys run."""
+
+Urgent = Callable[[Record], bool]
+"""Whether somebody waits for a record. It goes before those of other keys; a wrong answer harms nothing else."""
 
 OnRevoked = Callable[[str, int], None]
 """Called with topic and partition when a handler or `BeforeAck` raises `Revoked` while its lease stands.
@@ -41,11 +50,13 @@ class DispatchLimits:
     """Records of one key in one call of a `BatchHandler`."""
     queued: int = 1024
     """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
-    more than ``queued + concurrency``."""
+    more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
     window: int = 8192
-    """Records of one partition that are unfinished, or done behind an unfinished one."""
+    """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
     min_active: int = 4
     """Keys that may be in work under overload."""
+    ahead_bytes: int = 0
+    """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,8 @@ class _Job:
     record: Record
     ordering_key: OrderingKey
     state: PartitionState
+    size: int
+    urgent: bool = False
     taken: float = field(default_factory=perf_counter)
 
 
@@ -81,7 +94,7 @@ class Dispatcher:
     other exception ends the dispatcher: it takes no more records, and `failed` returns.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a dispatcher asks of its owner
         self,
         handle: BatchHandler,
         ack: Ack,
@@ -89,22 +102,27 @@ class Dispatcher:
         before_ack: BeforeAck | None = None,
         on_revoked: OnRevoked | None = None,
         overloaded: Overloaded = lambda: False,
+        urgent: Urgent = lambda _record: False,
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
         self._callbacks = AckCallbacks(ack, before_ack, self._acks_returned, self._acks_flushed)
         self._on_revoked = on_revoked
         self._overloaded = overloaded
+        self._urgent = urgent
         self._limits = limits or DispatchLimits()
         self._assignment = Assignment()
         self._partitions: dict[LogicalPartition, PartitionState] = {}
         self._queues = FairQueues[_Job]()
         self._running: dict[asyncio.Task[None], _Batch] = {}
         self._in_work = 0
+        self._in_work_bytes = 0
+        self._is_behind = False
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
         self._waited_s = 0.0
         self._retry: asyncio.TimerHandle | None = None
+        self._started = 0
 
     # ---- state
 
@@ -117,6 +135,17 @@ class Dispatcher:
     def queued(self) -> int:
         """Number of records that wait for their key, or for a key in work to finish."""
         return self._queues.waiting
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all records taken, and of what is noted of those that are done behind an unfinished one."""
+        tracked = sum(state.offsets.outstanding for state in self._partitions.values())
+        return self._queues.waiting_bytes + self._in_work_bytes + _TRACKED_BYTES * tracked
+
+    @property
+    def max_ahead_bytes(self) -> int:
+        """The bytes up to which records are read ahead."""
+        return self._limits.ahead_bytes
 
     @property
     def waited_s(self) -> float:
@@ -171,12 +200,21 @@ class Dispatcher:
         await self._until(lambda: assignment.revoked or not self.taking or self._has_room(state, barrier=barrier))
         if assignment.revoked or not self.taking or not state.offsets.enter(record.offset, record.timestamp_ms):
             return False
-        ordering_key = ordering_key_of(record)
-        if self._queues.add(ordering_key, _Job(record, ordering_key, state)):
+        if self._queues.add(ordering_key_of(record), self._job(record, state)):
             self._pump()
         if barrier:
             await self._until(lambda: assignment.revoked or not self.taking or not state.offsets.outstanding)
         return True
+
+    def _job(self, record: Record, state: PartitionState) -> _Job:
+        size = _RECORD_BYTES + len(record.key or b"") + len(record.value)
+        return _Job(record, ordering_key_of(record), state, size, self._urgent(record))
+
+    def note_behind(self, is_behind: bool) -> None:
+        """Note whether the log has more records; as long as they are read ahead, reading goes before handling."""
+        if self._is_behind != is_behind:
+            self._is_behind = is_behind
+            self._pump()
 
     def _state_of(self, partition: LogicalPartition) -> PartitionState:
         state = self._partitions.get(partition)
@@ -189,18 +227,30 @@ class Dispatcher:
             return not state.offsets.outstanding
         limits, waiting = self._limits, self._queues.waiting
         has_queue = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.concurrency
-        return has_queue and state.offsets.outstanding < limits.window
+        return (has_queue and state.offsets.outstanding < limits.window) or self.held_bytes < limits.ahead_bytes
 
     def _pump(self) -> None:
         while self._queues.any and self._may_start() and self.taking:
+            self._count_start()
             batch = self._queues.take(self._limits.batch)
             self._in_work += len(batch)
+            self._in_work_bytes += sum(job.size for job in batch)
             now = perf_counter()
             self._waited_s += sum(now - job.taken for job in batch)
             self._running[asyncio.create_task(self._work(batch, self._assignment))] = batch
         self._changed.set()
         if self._queues.any and self.taking and len(self._running) < self._limits.concurrency:
             self._pump_later()
+
+    def _count_start(self) -> None:
+        """Note that a key begins; in the next turn of the event loop others may."""
+        if not self._started:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._started += 1
+
+    def _next_turn(self) -> None:
+        self._started = 0
+        self._pump()
 
     def _pump_later(self) -> None:
         """Look again soon: an overload may end long before a handler in work does, which may wait for a model."""
@@ -212,8 +262,16 @@ class Dispatcher:
         self._pump()
 
     def _may_start(self) -> bool:
-        in_work = len(self._running)
-        return in_work < self._limits.concurrency and (in_work < self._limits.min_active or not self._overloaded())
+        in_work, limits = len(self._running), self._limits
+        if in_work >= limits.concurrency:
+            return False
+        if self._queues.any_urgent:
+            return True
+        if self._started and (self._started >= _STARTS or self._overloaded()):
+            return False
+        if in_work and self._is_behind and self.held_bytes < limits.ahead_bytes:
+            return False
+        return in_work < limits.min_active or not self._overloaded()
 
     # ---- handling records
 
@@ -231,6 +289,7 @@ class Dispatcher:
         finally:
             self._running.pop(_this_task(), None)
             self._in_work -= len(batch)
+            self._in_work_bytes -= sum(job.size for job in batch)
             self._pump()
 
     def _finish(self, batch: _Batch, assignment: Assignment) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import warnings
 from collections.abc import Iterable, Mapping
+from time import perf_counter
 from typing import Any, Protocol, cast
 
 with warnings.catch_warnings():
@@ -33,7 +34,8 @@ __all__ = ["TP", "GroupApp", "GroupConsumer", "Owner", "open_group"]
 log = logging.getLogger(__name__)
 
 _POLL_S = 2.0
-_YIELD_EVERY = 50
+_SLICE_S = 0.005
+"""Seconds for which records are handed on before the handlers get a turn."""
 
 
 class Owner(Protocol):
@@ -183,14 +185,15 @@ class GroupConsumer(driver.Consumer):
         if self._needs_seek or not self.flow_active:
             await self._seek_again()
             return
-        generation = self.app.consumer_generation_id
-        for number, (tp, found) in enumerate(self.scheduler.iterate(fetched or {}), 1):
+        generation, since = self.app.consumer_generation_id, perf_counter()
+        for tp, found in self.scheduler.iterate(fetched or {}):
             if not self.flow_active or self.app.consumer_generation_id != generation:
                 return
             if active is None or tp in active:
                 await self._owner.take(found)
-            if not number % _YIELD_EVERY:
+            if perf_counter() - since > _SLICE_S:
                 await asyncio.sleep(0)
+                since = perf_counter()
 
     async def _seek_again(self) -> None:
         """Have the records fetched while the flow was stopped again: they may have come after the rebalance's seek."""
@@ -208,6 +211,8 @@ class GroupConsumer(driver.Consumer):
         records = await super()._getmany(active_partitions, timeout)
         self._fetched.update({ensure_TP(tp): batch[-1].offset for tp, batch in records.items() if batch})
         self._progress = {tp: self._worker.progress(tp) for tp in self.assignment()}
+        places = self._progress.values()
+        self._owner.dispatcher.note_behind(any(at is not None and end is not None and at < end for at, end in places))
         return records
 
     def begun_at(self, tp: TP) -> int | None:

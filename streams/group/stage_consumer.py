@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
-from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded
+from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded, Urgent
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import BeforeAck, LogicalPartition
@@ -50,6 +50,10 @@ class StageOptions:
     batch: int = 1
     """Records of one key in one call of the handler; a rebalance waits for all of them."""
     overloaded: Overloaded = lambda: False
+    urgent: Urgent = lambda _record: False
+    """Whether somebody waits for a record, by its looks: its key goes before others."""
+    ahead_bytes: int = 0
+    """Bytes of records that are read ahead of the handler, to find urgent ones."""
     loop_lag_s: Callable[[], float] = lambda: 0.0
     """Current lag of the event loop, in seconds. The adapter of the broker may pace fetches by it."""
     interactive: bool = True
@@ -87,7 +91,13 @@ class StageConsumer:
             before_ack=options.before_ack,
             on_revoked=self._revoked,
             overloaded=options.overloaded,
-            limits=DispatchLimits(concurrency=options.concurrency, batch=options.batch, queued=4 * options.concurrency),
+            urgent=options.urgent,
+            limits=DispatchLimits(
+                concurrency=options.concurrency,
+                batch=options.batch,
+                queued=4 * options.concurrency,
+                ahead_bytes=options.ahead_bytes,
+            ),
         )
         self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive)
         self._app: GroupApp | None = None

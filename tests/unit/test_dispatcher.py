@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -219,6 +219,64 @@ async def test_under_overload_few_keys_are_in_work_and_they_make_progress() -> N
     overload = False
     await settle(lambda: len(world.finished) == 12)
     assert world.most > 2
+
+
+def _is_ask(taken: Record) -> bool:
+    return taken.value == b"ask"
+
+
+async def test_an_ask_goes_before_an_import_that_stands_before_it_and_its_offset_is_not_acked() -> None:
+    world = World(turns={(0, offset): 3 for offset in range(1_000)})
+    limits = DispatchLimits(concurrency=2, queued=4, window=8, ahead_bytes=1_000_000)
+    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, urgent=_is_ask, limits=limits)
+    for offset in range(600):
+        assert await dispatcher.submit(record(offset, bytes([offset % 200])))
+    await dispatcher.submit(record(600, b"asks"))
+    await dispatcher.submit(replace(record(601, b"asks"), value=b"ask"))
+    assert dispatcher.queued > 590
+    await settle(lambda: (0, 601) in world.finished)
+    assert len(world.started) < 20
+    assert [taken.offset for taken in world.started if taken.key == b"asks"] == [600, 601]
+    assert max(offset for _, offset in world.acks) < 20
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 601})
+    assert dispatcher.held_bytes == 0
+
+
+@given(drawn=records_of_keys, ahead=st.integers(0, 5_000))
+@settings(max_examples=50, deadline=None)
+def test_what_is_read_ahead_is_bounded_in_bytes(drawn: list[tuple[bytes | None, int, int]], ahead: int) -> None:
+    async def run() -> None:
+        world = World()
+        taken = [replace(one, value=b"x" * 100) for one in make(world, drawn)]
+        limits = DispatchLimits(concurrency=1, queued=1, window=1, ahead_bytes=ahead)
+        dispatcher = Dispatcher(one_by_one(world.handle), world.ack, urgent=_is_ask, limits=limits)
+        least = 2 * (100 + 1 + 350)
+        for one in taken:
+            assert await dispatcher.submit(one)
+            assert dispatcher.held_bytes <= max(ahead + least // 2, least)
+        await settle(lambda: len(world.finished) == len(taken))
+        world.check_acks(taken)
+        assert dispatcher.held_bytes == 0
+
+    asyncio.run(run())
+
+
+async def test_under_overload_an_ask_does_not_wait_for_the_keys_in_work() -> None:
+    go = asyncio.Event()
+    started: list[bytes | None] = []
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        started.append(taken.key)
+        await go.wait()
+
+    limits = DispatchLimits(concurrency=8, min_active=1)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, overloaded=lambda: True, urgent=_is_ask, limits=limits)
+    for offset in range(4):
+        await dispatcher.submit(record(offset, bytes([offset])))
+    await dispatcher.submit(replace(record(4, b"asks"), value=b"ask"))
+    await settle(lambda: b"asks" in started)
+    assert len(started) <= 3
+    go.set()
 
 
 async def test_large_batches_in_work_leave_less_room_to_wait() -> None:
