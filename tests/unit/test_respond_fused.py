@@ -333,7 +333,8 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     shelf = Shelf()
     told = ("Wow, that is so great of you!", "I bought my boat in Oslo last May.", "What will you do then?")
     shelf.said(1, *told)
-    (read,) = await FeatureCache(shelf.embedder, CACHE_BYTES).read_segments(shelf.segments, SPEAKERS, {})
+    cache = FeatureCache(shelf.embedder, CACHE_BYTES)
+    (read,) = await cache.read_segments(stored_in(cache, shelf.segments), SPEAKERS, {})
     alike = np.ones((3, 4), dtype=np.float32) / 2
     material = ScoringInput([replace(read, vectors=alike, around=np.asarray([1.75, 2, 1.75], dtype=np.float32))], {})
     sought = QuestionFeatures(read_question("Soup?", SPEAKERS), {"soup": 1}, alike[0], 2)
@@ -420,6 +421,16 @@ def test_neighbours_count_within_touching_segments_only():
     assert positions([]).shape == (0,)
 
 
+def stored_in(cache, segments, speakers=SPEAKERS):
+    """The segments as the cache knows them by their stored texts."""
+    return [cache.stored(one.to_json().decode(), speakers) for one in segments]
+
+
+async def read_by(cache, segments, speakers, stored):
+    """The features of segments."""
+    return await cache.read_segments(stored_in(cache, segments, speakers), speakers, stored)
+
+
 async def test_a_text_is_embedded_once():
     counted: list[int] = []
 
@@ -450,15 +461,20 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     shelf.said(2, "as the responder said", reply_id="r1")
     boat, reply = shelf.segments
     cache = FeatureCache(Counting(), CACHE_BYTES)
-    first = await cache.read_segments([boat, reply], SPEAKERS, {})
-    assert cache.missing([reply, boat], SPEAKERS) == []
-    assert await cache.read_segments([reply, boat], SPEAKERS, {}) == first[::-1]
+    first = await cache.read_segments(stored_in(cache, [boat, reply]), SPEAKERS, {})
+    again = stored_in(cache, [reply, boat])
+    assert cache.missing(again) == []
+    for one, other in zip(await cache.read_segments(again, SPEAKERS, {}), first[::-1], strict=True):
+        assert one.passages == other.passages
+        assert np.array_equal(one.vectors, other.vectors)
     assert counted == [3]
     costs = [one.tokens + one.row_tokens for one in first[0].passages]
     assert costs == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
     changed = boat.model_copy(update={"lines": boat.lines[:1]})
-    assert cache.missing([changed, reply], SPEAKERS) == [changed]
-    assert [len(one.passages) for one in await cache.read_segments([changed], SPEAKERS, {})] == [1]
+    known = stored_in(cache, [changed, reply])
+    assert cache.missing(known) == known[:1]
+    assert [len(one.passages) for one in await cache.read_segments(known[:1], SPEAKERS, {})] == [1]
+    assert len(cache.missing(stored_in(cache, [boat], ("Zoe",)))) == 1
 
 
 async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the_same():
@@ -478,15 +494,15 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
             counted.append(len(texts))
             return await super().embed(texts)
 
-    again = await FeatureCache(Counting(), CACHE_BYTES).read_segments(segments, speakers, stored)
+    again = await read_by(FeatureCache(Counting(), CACHE_BYTES), segments, speakers, stored)
     assert counted == []
-    fresh = await FeatureCache(Counting(), CACHE_BYTES).read_segments(segments, speakers, {})
+    fresh = await read_by(FeatureCache(Counting(), CACHE_BYTES), segments, speakers, {})
     assert counted == [2]
     for one, other in zip(again, fresh, strict=True):
         assert np.array_equal(one.vectors, other.vectors)
         assert np.array_equal(one.features, other.features)
         assert one.passages == other.passages
-    others = await FeatureCache(Counting(), CACHE_BYTES).read_segments(segments, ("Zoe",), stored)
+    others = await read_by(FeatureCache(Counting(), CACHE_BYTES), segments, ("Zoe",), stored)
     assert len(others) == len(segments)
     assert len(counted) == 2
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Line
 from eunoe.schemas.ports import Vectors
-from eunoe.workers.models.vectors import levels, unit_of_levels
+from eunoe.workers.models.vectors import levels
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.passages import cut_passages
 
@@ -28,10 +28,9 @@ class LineFeatures(Value):
     worth: tuple[float, ...] = ()
     """Only in rows written before lines were cut."""
 
-    def unpacked(self) -> NDArray[np.float32]:
-        """The unit vectors, shape (passages, dimensions)."""
-        flat = np.frombuffer(base64.b64decode(self.vectors), dtype=np.int8)
-        return unit_of_levels(flat.reshape(self.passages, -1))
+    def rows(self) -> NDArray[np.int8]:
+        """The vectors as signed bytes, shape (passages, dimensions)."""
+        return np.frombuffer(base64.b64decode(self.vectors), dtype=np.int8).reshape(self.passages, -1)
 
 
 def passage_texts(lines: Sequence[Line], speakers: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ __all__ = [
     "compressed_session",
     "read_frequencies",
     "read_line_features",
+    "read_segment_texts",
     "read_segments",
     "read_session_segments",
     "read_stats",
@@ -50,10 +51,13 @@ async def read_segments(
 
     ``parse`` may cache.
     """
-    if not ids:
-        return []
-    rows = await store.fetch(NAME, key, SEGMENTS, ids)
-    return [parse(row) for row in rows if row is not None]
+    return [parse(row) for row in await read_segment_texts(store, key, ids)]
+
+
+async def read_segment_texts(store: StateStore, key: str, ids: Sequence[str]) -> list[str]:
+    """The texts of these segments as they are stored, in the given order; unknown ids are left out."""
+    rows = await store.fetch(NAME, key, SEGMENTS, ids) if ids else []
+    return [row for row in rows if row is not None]
 
 
 async def read_session_segments(store: StateStore, key: str, session: int) -> list[Segment]:

@@ -1,9 +1,9 @@
 """Caches features and vectors of texts and segments, which do not depend on the question."""
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,39 +11,39 @@ from numpy.typing import NDArray
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.compress.reads import LineFeatures
-from eunoe.workers.models.vectors import quantized
+from eunoe.workers.models.vectors import levels, unit_of_levels
+from eunoe.workers.respond.packed_segments import (
+    PackedSegment,
+    Postings,
+    SegmentPassages,
+    StoredSegment,
+    pack_segment,
+)
 from eunoe.workers.respond.passages import (
     SENSE_AROUND,
     WINDOW,
     CandidatePassage,
     Floats,
-    TextFeatures,
     add_neighbours,
-    feature_matrix,
     segment_passages,
     text_features,
 )
-from eunoe.workers.text.caches import CacheBySize, total_chars
+from eunoe.workers.text.caches import CacheBySize
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.passages import cut_passages
 
 TEXT_SHARE = 0.1
 """Share of the vectors of texts of the cache's bytes; of 28 MB about 2,000 texts."""
-_TERM_BYTES = 60
-"""Of an occurrence of a term in a passage."""
 _OBJECT_BYTES = 400
-"""Of everything else of a passage or a text."""
-
-Postings = Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
-"""Term → the passages of a segment that contain it, and how often they do."""
+"""Of a text beside its vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFeatures:
     """A segment with the features and vectors of its passages."""
 
-    segment: Segment
-    passages: tuple[CandidatePassage, ...]
+    segment: StoredSegment
+    passages: SegmentPassages
     vectors: NDArray[np.float32]
     """Shape (passages, dimensions), unit rows."""
     features: Floats
@@ -56,16 +56,30 @@ class SegmentFeatures:
     around: NDArray[np.float32]
     """Shape (passages,): length of each vector with its neighbours' added, see `SENSE_AROUND`."""
 
+    @classmethod
+    def of(cls, segment: StoredSegment, packed: PackedSegment) -> Self:
+        """Of a segment, whose text is known, and what is kept of it."""
+        return cls(
+            segment,
+            SegmentPassages(segment, packed),
+            unit_of_levels(packed.levels),
+            packed.features.astype(np.float64),
+            packed.postings,
+            np.asarray(packed.names, dtype=np.str_)[packed.speakers],
+            packed.pieces.astype(np.int64),
+            packed.around,
+        )
+
 
 @dataclass(slots=True)
 class FeatureCache:
-    """A least-recently-used cache, keyed by text and speakers' names."""
+    """A least-recently-used cache, keyed by the digest of a text and of the speakers' names."""
 
     embedder: Embedder
     max_bytes: int
-    """The most that it holds; features of segments, vectors and terms, take about 5 kB a passage."""
+    """The most that it holds; features of segments, vectors and terms, take about 0.7 kB a passage."""
     _texts: CacheBySize[bytes, NDArray[np.float32]] = field(init=False)
-    _segments: CacheBySize[tuple[str, tuple[str, ...]], SegmentFeatures] = field(init=False)
+    _segments: CacheBySize[bytes, PackedSegment] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin empty."""
@@ -73,31 +87,30 @@ class FeatureCache:
         self._texts = CacheBySize(texts, "text vectors")
         self._segments = CacheBySize(self.max_bytes - texts, "segment features")
 
-    def missing(self, segments: Sequence[Segment], speakers: tuple[str, ...]) -> list[Segment]:
-        """The segments not in the cache; a cached segment is recognised by object identity."""
-        return [segment for segment in segments if self._known(segment, speakers) is None]
+    def stored(self, text: str, speakers: Sequence[str]) -> StoredSegment:
+        """A stored segment by its text, with what is kept of it."""
+        digest = _digest(_digest_of_names(speakers), text)
+        return StoredSegment(text, digest, self._segments.get(digest))
+
+    def missing(self, segments: Sequence[StoredSegment]) -> list[StoredSegment]:
+        """The segments that are not in the cache."""
+        return [segment for segment in segments if segment.packed is None]
 
     async def read_segments(
-        self, segments: Sequence[Segment], speakers: tuple[str, ...], stored: Mapping[str, LineFeatures]
+        self, segments: Sequence[StoredSegment], speakers: tuple[str, ...], stored: Mapping[str, LineFeatures]
     ) -> list[SegmentFeatures]:
         """The features of segments, in their order; ``stored`` has vectors computed when they were stored.
 
         Raises `Unavailable` if the embedder's endpoint is unavailable.
         """
-        found = {segment.segment_id: self._known(segment, speakers) for segment in segments}
-        fresh = [segment for segment in segments if found[segment.segment_id] is None]
-        cut = {segment.segment_id: _cut(segment) for segment in fresh}
-        vectors = {id_: one.unpacked() for id_, one in stored.items() if self._fits(one, cut.get(id_, ()), speakers)}
-        vectors |= await self._embedded([one for one in fresh if one.segment_id not in vectors], cut, speakers)
-        for segment in fresh:
-            one = _read(segment, cut[segment.segment_id], vectors[segment.segment_id], speakers)
-            found[segment.segment_id] = one
-            self._segments.put((segment.segment_id, speakers), one, _size_of_segment(one))
-        return [features for segment in segments if (features := found[segment.segment_id]) is not None]
-
-    def _known(self, segment: Segment, speakers: tuple[str, ...]) -> SegmentFeatures | None:
-        found = self._segments.get((segment.segment_id, speakers))
-        return found if found is not None and found.segment is segment else None
+        fresh = self.missing(segments)
+        cut = {one.segment_id: _cut(one) for one in fresh}
+        read = {id_: one.rows() for id_, one in stored.items() if self._fits(one, cut.get(id_, ()), speakers)}
+        read |= await self._embedded([one.segment for one in fresh if one.segment_id not in read], cut, speakers)
+        for one in fresh:
+            one.packed = _packed(one.segment, cut[one.segment_id], read[one.segment_id], speakers)
+            self._segments.put(one.digest, one.packed, one.packed.size)
+        return [SegmentFeatures.of(one, one.packed) for one in segments if one.packed is not None]
 
     def _fits(self, stored: LineFeatures, passages: Sequence[CandidatePassage], speakers: tuple[str, ...]) -> bool:
         return (stored.embedder, stored.speakers, stored.passages) == (self.embedder.name, speakers, len(passages))
@@ -107,14 +120,14 @@ class FeatureCache:
         segments: Sequence[Segment],
         cut: Mapping[str, tuple[CandidatePassage, ...]],
         speakers: Sequence[str],
-    ) -> dict[str, NDArray[np.float32]]:
+    ) -> dict[str, NDArray[np.int8]]:
         """Segment id → the vectors of its passages, in the precision in which they are stored."""
         texts = [without_names(one.text, speakers) for segment in segments for one in cut[segment.segment_id]]
         vectors = await self.embedder.embed(texts) if texts else np.zeros((0, self.embedder.dimensions), np.float32)
         found, start = {}, 0
         for segment in segments:
             end = start + len(cut[segment.segment_id])
-            found[segment.segment_id] = quantized(vectors[start:end])
+            found[segment.segment_id] = levels(vectors[start:end])
             start = end
         return found
 
@@ -123,7 +136,7 @@ class FeatureCache:
 
         Raises `Unavailable` if the embedder's endpoint is unavailable.
         """
-        names = hashlib.blake2b("\n".join(speakers).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        names = _digest_of_names(speakers)
         digests = {text: _digest(names, text) for text in texts}
         known = {digest: read for digest in digests.values() if (read := self._texts.get(digest)) is not None}
         fresh = {digest: text for text, digest in digests.items() if digest not in known}
@@ -135,41 +148,21 @@ class FeatureCache:
         return {text: known[digest] for text, digest in digests.items()}
 
 
-def _cut(segment: Segment) -> tuple[CandidatePassage, ...]:
-    return segment_passages(segment, [cut_passages(line.text) for line in segment.lines])
+def _cut(stored: StoredSegment) -> tuple[CandidatePassage, ...]:
+    segment = stored.segment
+    return segment_passages(segment, stored, [cut_passages(line.text) for line in segment.lines])
 
 
-def _read(
-    segment: Segment, passages: tuple[CandidatePassage, ...], vectors: NDArray[np.float32], speakers: Sequence[str]
-) -> SegmentFeatures:
+def _packed(
+    segment: Segment, passages: tuple[CandidatePassage, ...], rows: NDArray[np.int8], speakers: Sequence[str]
+) -> PackedSegment:
     features = [text_features(one.text, speakers) for one in passages]
-    return SegmentFeatures(
-        segment,
-        passages,
-        vectors,
-        feature_matrix(passages, features),
-        _postings(features),
-        np.asarray([one.line.speaker for one in passages], dtype=np.str_),
-        np.asarray([len(one.spans) for one in passages if one.piece == 0], dtype=np.int64),
-        np.linalg.norm(add_neighbours(vectors, np.arange(len(vectors)) + WINDOW, SENSE_AROUND), axis=1),
-    )
+    near = add_neighbours(unit_of_levels(rows), np.arange(len(rows)) + WINDOW, SENSE_AROUND)
+    return pack_segment(segment, passages, features, rows, np.linalg.norm(near, axis=1))
 
 
-def _postings(features: Sequence[TextFeatures]) -> Postings:
-    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for place, one in enumerate(features):
-        for term, count in one.counts.items():
-            found[term].append((place, count))
-    return {
-        term: (tuple(place for place, _ in rows), tuple(count for _, count in rows)) for term, rows in found.items()
-    }
-
-
-def _size_of_segment(read: SegmentFeatures) -> int:
-    chars = total_chars(line.text for line in read.segment.lines)
-    terms = sum(len(places) for places, _ in read.postings.values())
-    own = _OBJECT_BYTES * (len(read.passages) + len(read.postings)) + _TERM_BYTES * terms
-    return read.vectors.nbytes + read.features.nbytes + read.speakers.nbytes + chars + own
+def _digest_of_names(speakers: Sequence[str]) -> bytes:
+    return hashlib.blake2b("\n".join(speakers).encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 def _digest(names: bytes, text: str) -> bytes:

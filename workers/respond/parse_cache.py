@@ -9,7 +9,9 @@ from eunoe.workers.text.caches import CacheBySize
 T = TypeVar("T")
 
 SHARE = 0.15
-"""Share of segments, and of memories, of the bytes that `RespondSettings` gives to caches."""
+"""Share of memories of the bytes that `RespondSettings` gives to caches."""
+SEGMENT_SHARE = 0.05
+"""Share of whole segments; the default strategy keeps their features instead."""
 COPIES = 4
 """Bytes of a document by those of its text: the text, and its values as objects; measured, rounded up."""
 

@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,12 +101,29 @@ def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
     )
 
 
+class SegmentLines(Protocol):
+    """A segment whose lines are read when somebody asks for them."""
+
+    @property
+    def segment_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def utterance_ids(self) -> Sequence[str]:
+        """The ids of its lines."""
+        ...
+
+    def line(self, place: int) -> Line:
+        """A line by its place, from 0."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CandidatePassage:
     """A passage of an utterance of a segment, with its place."""
 
-    line: Line
-    segment_id: str
+    segment: SegmentLines = field(compare=False)
     order: tuple[int, int, int]
     """Session, index of the segment in it, index of the utterance in the segment."""
     spans: tuple[PassageSpan, ...]
@@ -119,6 +136,21 @@ class CandidatePassage:
     """Tokens of the utterance's text."""
     row_tokens: int
     """Tokens of the utterance's row besides its text."""
+
+    @property
+    def line(self) -> Line:
+        """Its utterance."""
+        return self.segment.line(self.order[2])
+
+    @property
+    def segment_id(self) -> str:
+        """The id of its segment."""
+        return self.segment.segment_id
+
+    @property
+    def utterance_id(self) -> str:
+        """The id of its utterance."""
+        return self.segment.utterance_ids[self.order[2]]
 
     @property
     def is_whole(self) -> bool:
@@ -140,7 +172,7 @@ class CandidatePassage:
             id=self.segment_id,
             session=self.session,
             at=self.line.at,
-            utterance_ids=(self.line.utterance_id,),
+            utterance_ids=(self.utterance_id,),
             score=0.0,
         )
 
@@ -150,7 +182,9 @@ class CandidatePassage:
         return self.order[0]
 
 
-def segment_passages(segment: Segment, spans: Sequence[Sequence[PassageSpan]]) -> tuple[CandidatePassage, ...]:
+def segment_passages(
+    segment: Segment, stored: SegmentLines, spans: Sequence[Sequence[PassageSpan]]
+) -> tuple[CandidatePassage, ...]:
     """The passages of a segment in order; ``spans`` has those of each of its utterances."""
     found: list[CandidatePassage] = []
     for place, (line, own) in enumerate(zip(segment.lines, spans, strict=True)):
@@ -158,7 +192,7 @@ def segment_passages(segment: Segment, spans: Sequence[Sequence[PassageSpan]]) -
         row = count_tokens(line.speaker) + NUMBER_AND_COLON + mark
         order, whole = (segment.session, segment.index, place), sum(span.tokens for span in own)
         found += (
-            CandidatePassage(line, segment.segment_id, order, tuple(own), piece, span.tokens, whole, row)
+            CandidatePassage(stored, order, tuple(own), piece, span.tokens, whole, row)
             for piece, span in enumerate(own)
         )
     return tuple(found)

@@ -8,7 +8,7 @@ from eunoe.workers.link.reads import TimelineSettings
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.source import FusedSource
 from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemorySearch
-from eunoe.workers.respond.parse_cache import SHARE, ParseCache
+from eunoe.workers.respond.parse_cache import SEGMENT_SHARE, SHARE, ParseCache
 from eunoe.workers.respond.segments import SegmentSource
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, RecallSource
@@ -24,8 +24,8 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
     settings, timeline = dependencies.settings.of(RespondSettings), dependencies.settings.of(TimelineSettings)
     search = HybridSearch(index, embedder, settings)
     cache_bytes = settings.cache_mb << 20
-    documents = int(SHARE * cache_bytes)
-    parse_segment, parse_memory = ParseCache(Segment.from_json, documents), ParseCache(Memory.from_json, documents)
+    documents, segments = int(SHARE * cache_bytes), int(SEGMENT_SHARE * cache_bytes)
+    parse_segment, parse_memory = ParseCache(Segment.from_json, segments), ParseCache(Memory.from_json, documents)
     memories = MemorySearch(store, search, parse_memory, settings.activation, settings.rrf_k)
     recall_settings, tree_settings = (
         dependencies.settings.of(TreeRecallSettings),
@@ -42,11 +42,10 @@ def recall_sources(dependencies: Dependencies) -> Mapping[Strategy, RecallSource
         Strategy.FUSED: FusedSource(
             store,
             search,
-            FeatureCache(embedder, cache_bytes - 2 * documents),
+            FeatureCache(embedder, cache_bytes - documents - segments),
             timeline,
             settings.max_lines,
             tree if aggregates_stand else None,
-            parse_segment=parse_segment,
             parse_memory=parse_memory,
         ),
     }

@@ -62,13 +62,12 @@ class CandidateScores:
             return cls((), scores, {}, {}, length, at)
         starts = np.cumsum(inputs.pieces) - inputs.pieces
         fits = np.maximum.reduceat(scores + length * np.log(inputs.features[:, TOKENS]), starts).tolist()
-        orders = [inputs.passages[start].order for start in starts.tolist()]
         ids = inputs.utterance_ids
         return cls(
             inputs.passages,
             scores,
             dict(zip(ids, fits, strict=True)),
-            dict(zip(ids, orders, strict=True)),
+            dict(zip(ids, inputs.orders, strict=True)),
             length,
             at,
         )
@@ -84,8 +83,8 @@ class CandidateScores:
             one = self.passages[place]
             if spent > most:
                 break
-            if one.line.utterance_id not in left_out and one.tokens + one.row_tokens <= budget_tokens:
-                found.append(ScoredPassage(float(self.scores[place]), one, past.get(one.line.utterance_id, "")))
+            if one.utterance_id not in left_out and one.tokens + one.row_tokens <= budget_tokens:
+                found.append(ScoredPassage(float(self.scores[place]), one, past.get(one.utterance_id, "")))
                 spent += one.tokens
         return found
 

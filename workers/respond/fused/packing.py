@@ -79,7 +79,7 @@ class ScoredPassage:
     @property
     def utterance_id(self) -> str:
         """The id of its utterance."""
-        return self.passage.line.utterance_id
+        return self.passage.utterance_id
 
 
 def tokens_of(rows: Sequence[Row]) -> int:

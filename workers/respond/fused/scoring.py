@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.feature_cache import SegmentFeatures
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, time_fit
+from eunoe.workers.respond.packed_segments import JoinedPassages
 from eunoe.workers.respond.passages import (
     ASKS,
     CLOSES,
@@ -61,14 +62,23 @@ class ScoringInput:
     """Utterance id → best cosine to the question of the found memories that rest on it."""
 
     @cached_property
-    def passages(self) -> list[CandidatePassage]:
-        """All passages."""
-        return list(chain.from_iterable(one.passages for one in self.segments))
+    def passages(self) -> Sequence[CandidatePassage]:
+        """All passages, each made when somebody asks for it: hundreds are scored and few shown."""
+        return JoinedPassages([one.passages for one in self.segments])
 
     @cached_property
     def utterance_ids(self) -> list[str]:
         """The ids of the utterances in log order."""
-        return [line.utterance_id for one in self.segments for line in one.segment.lines]
+        return [id_ for one in self.segments for id_ in one.segment.utterance_ids]
+
+    @cached_property
+    def orders(self) -> list[tuple[int, int, int]]:
+        """The place of each utterance: session, index of the segment in it, index in the segment."""
+        return [
+            (one.segment.session, one.segment.index, place)
+            for one in self.segments
+            for place in range(len(one.segment.utterance_ids))
+        ]
 
     @cached_property
     def pieces(self) -> NDArray[np.int64]:
@@ -119,7 +129,7 @@ class ScoringInput:
         for one in self.segments:
             for column, word in enumerate(words):
                 if (rows := one.postings.get(word)) is not None:
-                    found[[start + place for place in rows[0]], column] = rows[1]
+                    found[start + rows[0].astype(np.int64), column] = rows[1]
             start += len(one.passages)
         return found
 

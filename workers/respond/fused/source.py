@@ -1,13 +1,20 @@
 """Strategy `fused`: candidates of all sources, scored together within one budget."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.memory import Memory, Segment
+from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_frequencies, read_line_features, read_segments, read_stats, segment_id
+from eunoe.workers.compress.reads import (
+    read_frequencies,
+    read_line_features,
+    read_segment_texts,
+    read_stats,
+    segment_id,
+)
 from eunoe.workers.link.reads import TimelineSettings, read_timelines
 from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Context
@@ -19,6 +26,7 @@ from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.histories import histories, only_outdated, past_notes
 from eunoe.workers.respond.memories import MemorySearch
+from eunoe.workers.respond.packed_segments import StoredSegment
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.respond.timelines import ShownTimeline, show_timelines
 from eunoe.workers.respond.trees import ShownNode, TreeSource
@@ -30,6 +38,8 @@ MAX_EVIDENCE_SESSIONS = 8
 """Sessions read for found memories whose utterances no segment search found."""
 MAX_SEGMENTS_PER_SESSION = 64
 """Segments read of each such session."""
+SEGMENTS_AT_ONCE = 16
+"""Of them in one read: few sessions have more."""
 MAX_SUCCESSIONS = 4
 """Steps of supersession that are followed."""
 
@@ -77,7 +87,6 @@ class FusedSource:
     tree: TreeSource | None = None
     """The tree, where a model writes its aggregates."""
     weights: FeatureWeights = field(default_factory=FeatureWeights)
-    parse_segment: Callable[[str], Segment] = Segment.from_json
     parse_memory: Callable[[str], Memory] = Memory.from_json
 
     async def recall(self, query: Query) -> Context:
@@ -93,14 +102,14 @@ class FusedSource:
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
         found, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
         memories = await self._with_looked_up(query, [memory for memory, _ in hits])
-        segments = await self._with_evidence(query.key, found, memories)
+        segments = await self._with_evidence(query, found, memories)
         known, linked, aggregates = await asyncio.gather(
             self._with_successors(query.key, memories), self._linked(query, memories), self._aggregates(query)
         )
         inputs, question = await self._scoring_input(query, hints, segments, memories)
         return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
 
-    async def _segments(self, query: Query) -> list[Segment]:
+    async def _segments(self, query: Query) -> list[StoredSegment]:
         """The found segments, best first, then their neighbours, within the bound on lines."""
         stats = await read_stats(self.store, query.key)
         if not stats.segments:
@@ -109,10 +118,15 @@ class FusedSource:
         hits = await self.search.find(
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )
-        found = await read_segments(self.store, query.key, [hit.id for hit in hits], self.parse_segment)
+        found = await self._read(query, [hit.id for hit in hits])
         beside = [(one.session, one.index + step) for one in found for step in (-1, 1) if one.index + step >= 0]
-        near = await read_segments(self.store, query.key, _segment_ids(query.key, beside), self.parse_segment)
+        near = await self._read(query, _segment_ids(query.key, beside))
         return _bounded([*found, *near], self.max_lines)
+
+    async def _read(self, query: Query, ids: Sequence[str]) -> list[StoredSegment]:
+        """The stored segments with these ids, in the given order; unknown ids are left out."""
+        texts = await read_segment_texts(self.store, query.key, ids)
+        return [self.cache.stored(text, query.speakers) for text in texts]
 
     async def _with_looked_up(self, query: Query, memories: list[Memory]) -> list[Memory]:
         """The found memories, and those that were found when memory was asked a question."""
@@ -120,14 +134,30 @@ class FusedSource:
         missing = [id_ for id_ in query.looked_up if id_ not in known]
         return [*memories, *await read_memories(self.store, query.key, missing, self.parse_memory)]
 
-    async def _with_evidence(self, key: str, found: Sequence[Segment], memories: Sequence[Memory]) -> list[Segment]:
+    async def _with_evidence(
+        self, query: Query, found: Sequence[StoredSegment], memories: Sequence[Memory]
+    ) -> list[StoredSegment]:
         """Add sessions of memories whose utterances are missing; in log order."""
         seen = {id_ for segment in found for id_ in segment.utterance_ids}
         missing = (m.session for m in memories if any(line.utterance_id not in seen for line in m.evidence))
         sessions = list(dict.fromkeys(missing))[:MAX_EVIDENCE_SESSIONS]
-        wanted = [(session, index) for session in sessions for index in range(MAX_SEGMENTS_PER_SESSION)]
-        more = await read_segments(self.store, key, _segment_ids(key, wanted), self.parse_segment)
+        more = await self._of_sessions(query, sessions)
         return sorted(_bounded([*found, *more], self.max_lines), key=lambda one: (one.session, one.index))
+
+    async def _of_sessions(self, query: Query, sessions: Sequence[int]) -> list[StoredSegment]:
+        """The first `MAX_SEGMENTS_PER_SESSION` segments of each session, session by session."""
+        found: list[StoredSegment] = []
+        going = list(sessions)
+        for begin in range(0, MAX_SEGMENTS_PER_SESSION, SEGMENTS_AT_ONCE):
+            wanted = [(session, index) for session in going for index in range(begin, begin + SEGMENTS_AT_ONCE)]
+            page = await self._read(query, _segment_ids(query.key, wanted))
+            found += page
+            lengths = Counter(one.session for one in page)
+            going = [session for session in going if lengths[session] == SEGMENTS_AT_ONCE]
+            if not going:
+                break
+        place = {session: place for place, session in enumerate(sessions)}
+        return sorted(found, key=lambda one: (place[one.session], one.index))
 
     async def _with_successors(self, key: str, memories: Sequence[Memory]) -> dict[str, Memory]:
         """The memories and their successors, by id."""
@@ -152,9 +182,9 @@ class FusedSource:
         return [] if self.tree is None else await self.tree.aggregates(query)
 
     async def _scoring_input(
-        self, query: Query, hints: QuestionHints, segments: Sequence[Segment], memories: Sequence[Memory]
+        self, query: Query, hints: QuestionHints, segments: Sequence[StoredSegment], memories: Sequence[Memory]
     ) -> tuple[ScoringInput, QuestionFeatures]:
-        missing = [segment.segment_id for segment in self.cache.missing(segments, query.speakers)]
+        missing = [segment.segment_id for segment in self.cache.missing(segments)]
         stored = await read_line_features(self.store, query.key, missing)
         found = await self.cache.read_segments(segments, query.speakers, stored)
         read = await self.cache.read_vectors([*query.texts, *(m.text for m in memories)], query.speakers)
@@ -172,12 +202,13 @@ def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:
     return list(dict.fromkeys(segment_id(key, session, index) for session, index in places_))
 
 
-def _bounded(segments: Iterable[Segment], max_lines: int) -> list[Segment]:
+def _bounded(segments: Iterable[StoredSegment], max_lines: int) -> list[StoredSegment]:
     """The first segments without duplicates, within the bound on lines; at least one."""
-    kept: dict[str, Segment] = {}
+    kept: dict[str, StoredSegment] = {}
     lines = 0
     for segment in segments:
-        if segment.segment_id not in kept and (not kept or lines + len(segment.lines) <= max_lines):
+        size = len(segment.utterance_ids)
+        if segment.segment_id not in kept and (not kept or lines + size <= max_lines):
             kept[segment.segment_id] = segment
-            lines += len(segment.lines)
+            lines += size
     return list(kept.values())

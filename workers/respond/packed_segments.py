@@ -1,0 +1,242 @@
+"""Segments with their features in few bytes: a conversation of 10,000 memories fits into one process's cache."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, overload
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from eunoe.schemas.events import Line
+from eunoe.schemas.memory import Segment
+from eunoe.workers.respond.passages import CandidatePassage, TextFeatures, feature_matrix
+from eunoe.workers.text.passages import PassageSpan
+
+_ARRAY_BYTES = 120
+"""Of an array beside its numbers."""
+_TEXT_BYTES = 57
+"""Of a text beside its characters, its place in a tuple included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The passages of a segment that contain a term, and how often.
+
+    Terms are known by their hashes of 64 bits: among the terms of a segment two are the same once in 10¹⁵ segments.
+    """
+
+    terms: NDArray[np.int64]
+    """The hashes, ascending."""
+    ends: NDArray[np.uint32]
+    """The end of each term's passages among ``places``."""
+    places: NDArray[Any]
+    counts: NDArray[Any]
+
+    @classmethod
+    def of(cls, features: Sequence[TextFeatures]) -> "Postings":
+        """Of the passages of a segment; ``features`` in their order."""
+        rows = sorted(
+            (hash(term), place, count) for place, one in enumerate(features) for term, count in one.counts.items()
+        )
+        hashes, places, counts = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
+        terms, sizes = np.unique(hashes, return_counts=True)
+        return cls(terms, np.cumsum(sizes).astype(np.uint32), _narrow(places), _narrow(counts))
+
+    def get(self, term: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """The places and counts of a term; `None` where no passage has it."""
+        wanted = hash(term)
+        at = int(self.terms.searchsorted(wanted))
+        if at == len(self.terms) or self.terms[at] != wanted:
+            return None
+        begin, end = 0 if at == 0 else int(self.ends[at - 1]), int(self.ends[at])
+        return self.places[begin:end], self.counts[begin:end]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSegment:
+    """What does not depend on a question, of a segment whose text is kept elsewhere."""
+
+    segment_id: str
+    session: int
+    index: int
+    utterance_ids: tuple[str, ...]
+    levels: NDArray[np.int8]
+    """See `eunoe.workers.models.vectors.levels`; shape (passages, dimensions)."""
+    around: NDArray[np.float32]
+    features: NDArray[np.float32]
+    """See `eunoe.workers.respond.passages.feature_matrix`: whole numbers, of which float32 keeps each."""
+    spans: NDArray[np.int32]
+    """Shape (passages, 4): start, end, tokens, and whether it is a heading."""
+    pieces: NDArray[np.int32]
+    """Number of passages of each line."""
+    lines: NDArray[np.int32]
+    """Shape (lines, 2): tokens of the line's text, and of its row besides."""
+    names: tuple[str, ...]
+    """The speakers of the lines."""
+    speakers: NDArray[Any]
+    """The place of each passage's speaker in ``names``."""
+    postings: Postings
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        arrays = [*_arrays_of(self), *_arrays_of(self.postings)]
+        texts = (self.segment_id, *self.utterance_ids, *self.names)
+        return sum(one.nbytes + _ARRAY_BYTES for one in arrays) + sum(len(text) + _TEXT_BYTES for text in texts)
+
+    @property
+    def passages(self) -> int:
+        """The number of its passages."""
+        return len(self.spans)
+
+
+def pack_segment(
+    segment: Segment,
+    passages: Sequence[CandidatePassage],
+    features: Sequence[TextFeatures],
+    levels: NDArray[np.int8],
+    around: NDArray[np.float32],
+) -> PackedSegment:
+    """A segment with the features and vectors of its ``passages``."""
+    firsts = [one for one in passages if one.piece == 0]
+    names = tuple(dict.fromkeys(line.speaker for line in segment.lines))
+    spans = [one.spans[one.piece] for one in passages]
+    return PackedSegment(
+        segment.segment_id,
+        segment.session,
+        segment.index,
+        segment.utterance_ids,
+        levels,
+        around,
+        feature_matrix(passages, features).astype(np.float32),
+        np.asarray([(one.start, one.end, one.tokens, one.opens) for one in spans], dtype=np.int32).reshape(-1, 4),
+        np.asarray([len(one.spans) for one in firsts], dtype=np.int32),
+        np.asarray([(one.line_tokens, one.row_tokens) for one in firsts], dtype=np.int32).reshape(-1, 2),
+        names,
+        _narrow(np.asarray([names.index(one.line.speaker) for one in passages], dtype=np.int64)),
+        Postings.of(features),
+    )
+
+
+class StoredSegment:
+    """A segment as it is stored: its text, of which a line is read when somebody asks for it."""
+
+    def __init__(self, text: str, digest: bytes, packed: PackedSegment | None) -> None:
+        """``digest``: of the text and the names of the speakers. ``packed``: where it is known."""
+        self.digest = digest
+        self.packed = packed
+        self._text = text
+
+        self._lines: dict[int, Line] = {}
+        self.segment_id: str = self._raw["segment_id"] if packed is None else packed.segment_id
+        self.session: int = self._raw["session"] if packed is None else packed.session
+        self.index: int = self._raw["index"] if packed is None else packed.index
+        self.utterance_ids: tuple[str, ...] = self._ids() if packed is None else packed.utterance_ids
+
+    def _ids(self) -> tuple[str, ...]:
+        return tuple(line["utterance_id"] for line in self._raw["lines"])
+
+    @cached_property
+    def _raw(self) -> dict[str, Any]:
+        """Its fields as they are stored: validated when they were written, and many are found that are not shown."""
+        raw: dict[str, Any] = orjson.loads(self._text)
+        return raw
+
+    @cached_property
+    def segment(self) -> Segment:
+        """The whole segment."""
+        return Segment.from_json(self._text)
+
+    def line(self, place: int) -> Line:
+        """A line by its place, from 0."""
+        if (known := self._lines.get(place)) is not None:
+            return known
+        if "segment" in self.__dict__:
+            return self.segment.lines[place]
+        return self._lines.setdefault(place, Line.model_validate(self._raw["lines"][place]))
+
+
+class SegmentPassages(Sequence[CandidatePassage]):
+    """The passages of a stored segment, each made when somebody asks for it."""
+
+    def __init__(self, stored: StoredSegment, packed: PackedSegment) -> None:
+        self._stored = stored
+        self._packed = packed
+        self._begins = np.cumsum(packed.pieces) - packed.pieces
+
+    def __len__(self) -> int:
+        """The number of passages."""
+        return self._packed.passages
+
+    @overload
+    def __getitem__(self, place: int) -> CandidatePassage: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[CandidatePassage]: ...
+
+    def __getitem__(self, place: int | slice) -> CandidatePassage | Sequence[CandidatePassage]:
+        """The passage at a place from 0; raises ``IndexError``."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        packed = self._packed
+        line = int(self._begins.searchsorted(place, side="right")) - 1
+        begin = int(self._begins[line])
+        tokens, row_tokens = packed.lines[line].tolist()
+        spans = packed.spans[begin : begin + int(packed.pieces[line])].tolist()
+        own = tuple(PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans)
+        order = (packed.session, packed.index, line)
+        piece = place - begin
+        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens)
+
+    def __iter__(self) -> Iterator[CandidatePassage]:
+        """All passages in order."""
+        return (self[place] for place in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has equal passages."""
+        return isinstance(other, SegmentPassages) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class JoinedPassages(Sequence[CandidatePassage]):
+    """The passages of several segments as one sequence."""
+
+    def __init__(self, parts: Sequence[Sequence[CandidatePassage]]) -> None:
+        self._parts = parts
+        self._ends = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        """The number of passages."""
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> CandidatePassage: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[CandidatePassage]: ...
+
+    def __getitem__(self, place: int | slice) -> CandidatePassage | Sequence[CandidatePassage]:
+        """The passage at a place from 0; raises ``IndexError``."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        part = bisect_right(self._ends, place)
+        return self._parts[part][place - (self._ends[part - 1] if part else 0)]
+
+
+def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
+    """The numbers, none below 0, in the fewest bytes."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def _arrays_of(packed: object) -> list[NDArray[Any]]:
+    values = (getattr(packed, one.name) for one in fields(packed))  # type: ignore[arg-type]
+    return [value for value in values if isinstance(value, np.ndarray)]
