@@ -163,6 +163,11 @@ def write_day(time: datetime) -> str:
     return _write_date(time.date())
 
 
+def write_ordinal(day: int) -> str:
+    """A day by its ordinal, in the same form."""
+    return _write_date(date.fromordinal(day))
+
+
 @lru_cache(maxsize=4096)
 def _write_date(day: date) -> str:
     return f"{day.day} {day:%B %Y}"

@@ -1,7 +1,8 @@
 """Items that were found for an ask and are not in the prompt, a few of each reason."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 from eunoe.schemas.events import LeftOut, LeftOutReason, Source
 
@@ -20,12 +21,29 @@ def left_out(reason: LeftOutReason, source: Source, score: float) -> LeftOut:
     )
 
 
-def few(found: Iterable[LeftOut], shown: Collection[str]) -> tuple[LeftOut, ...]:
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """Something that is not shown, with the little that decides whether it is named: hundreds are found for an ask."""
+
+    reason: LeftOutReason
+    score: float
+    """Rounded as in `LeftOut`."""
+    session: int
+    utterance_ids: tuple[str, ...]
+    source: Callable[[], Source]
+
+    def named(self) -> LeftOut:
+        """It, in the words of a reply."""
+        return left_out(self.reason, self.source(), self.score)
+
+
+def few(found: Iterable[LeftOut | Unnamed], shown: Collection[str]) -> tuple[LeftOut, ...]:
     """The best of each reason, best first; each utterance once, and none of those that are ``shown``."""
-    kept: dict[LeftOutReason, list[LeftOut]] = defaultdict(list)
+    kept: dict[LeftOutReason, list[LeftOut | Unnamed]] = defaultdict(list)
     known = set(shown)
     for one in sorted(found, key=lambda one: (-one.score, one.session, one.utterance_ids)):
         if len(kept[one.reason]) < MOST and not known.issuperset(one.utterance_ids):
             kept[one.reason].append(one)
             known.update(one.utterance_ids)
-    return tuple(one for reason in LeftOutReason for one in kept[reason])
+    best = (one for reason in LeftOutReason for one in kept[reason])
+    return tuple(one.named() if isinstance(one, Unnamed) else one for one in best)

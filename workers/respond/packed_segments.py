@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import Segment
-from eunoe.workers.respond.passages import CandidatePassage, TextFeatures, feature_matrix
+from eunoe.workers.respond.passages import DAY, CandidatePassage, TextFeatures, feature_matrix
 from eunoe.workers.text.passages import PassageSpan
 
 _ARRAY_BYTES = 120
@@ -192,7 +192,8 @@ class SegmentPassages(Sequence[CandidatePassage]):
         own = tuple(PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans)
         order = (packed.session, packed.index, line)
         piece = place - begin
-        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens)
+        day = int(packed.features[place, DAY])
+        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens, day)
 
     def __iter__(self) -> Iterator[CandidatePassage]:
         """All passages in order."""

@@ -136,6 +136,8 @@ class CandidatePassage:
     """Tokens of the utterance's text."""
     row_tokens: int
     """Tokens of the utterance's row besides its text."""
+    day: int
+    """Ordinal of the utterance's day."""
 
     @property
     def line(self) -> Line:
@@ -191,8 +193,9 @@ def segment_passages(
         mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
         row = count_tokens(line.speaker) + NUMBER_AND_COLON + mark
         order, whole = (segment.session, segment.index, place), sum(span.tokens for span in own)
+        day = line.at.date().toordinal()
         found += (
-            CandidatePassage(stored, order, tuple(own), piece, span.tokens, whole, row)
+            CandidatePassage(stored, order, tuple(own), piece, span.tokens, whole, row, day)
             for piece, span in enumerate(own)
         )
     return tuple(found)
@@ -222,7 +225,7 @@ def feature_matrix(passages: Sequence[CandidatePassage], features: Sequence[Text
             max(passage.line_tokens, 1),
             one.length,
             not passage.line.is_evidence,
-            passage.line.at.date().toordinal(),
+            passage.day,
             one.instructs,
             passage.piece == 0,
             0 < passage.piece == len(passage.spans) - 1,

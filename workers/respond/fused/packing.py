@@ -14,9 +14,10 @@ from eunoe.workers.respond.context import (
     heading_of,
     make_context,
     mark_past,
+    write_ordinal,
     write_row,
 )
-from eunoe.workers.respond.left_out import MOST, few, left_out
+from eunoe.workers.respond.left_out import MOST, Unnamed, few
 from eunoe.workers.respond.passages import CandidatePassage
 from eunoe.workers.respond.timelines import HEADING
 from eunoe.workers.text.passages import GAP
@@ -121,8 +122,8 @@ class _Choice:
             self.units.append(one)
             self.covered |= one.covers
         else:
-            line, chosen = one.passage.line, self.excerpts.get(one.utterance_id, [])
-            heading = one.passage.session, heading_of(excerpt_row(line, ()))
+            chosen = self.excerpts.get(one.utterance_id, [])
+            heading = one.passage.session, write_ordinal(one.passage.day)
             if one.utterance_id in self.covered or not self._pay(one, _cost(one, chosen), heading):
                 return
             self.excerpts[one.utterance_id] = [*chosen, one]
@@ -219,13 +220,17 @@ def choose(candidates: Iterable[Candidate], budget_tokens: int, hidden: Sequence
         choice.refused.insert(choice.better, choice.drop_last())
         context = choice.context()
     below = [*choice.refused[choice.better :], *(entry[-1] for entry in nsmallest(BELOW, queue))]
-    found = [*hidden, *(_named(LeftOutReason.BUDGET, one) for one in choice.refused[: choice.better])]
-    found += [_named(LeftOutReason.RANK, one) for one in below]
+    found: list[LeftOut | Unnamed] = [*hidden]
+    found += (_unnamed(LeftOutReason.BUDGET, one) for one in choice.refused[: choice.better])
+    found += [_unnamed(LeftOutReason.RANK, one) for one in below]
     return replace(context, left_out=few(found, {id_ for row in context.rows for id_ in row.cites}))
 
 
-def _named(reason: LeftOutReason, one: Candidate) -> LeftOut:
-    return left_out(reason, one.source if isinstance(one, PackedUnit) else one.passage.source, one.score)
+def _unnamed(reason: LeftOutReason, one: Candidate) -> Unnamed:
+    score = round(one.score, 6)
+    if isinstance(one, PackedUnit):
+        return Unnamed(reason, score, one.source.session, one.source.utterance_ids, lambda: one.source)
+    return Unnamed(reason, score, one.passage.session, (one.utterance_id,), lambda: one.passage.source)
 
 
 _Queued = tuple[float, Order, tuple[str, ...], int, int, int, Candidate]
