@@ -32,6 +32,7 @@ from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
 from eunoe.workers.stores.at_hand import StateAtHand, state_cache
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
+from eunoe.workers.stores.uncommitted import UncommittedState
 from tests.support.in_memory import Clock, Stores, make_dependencies
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
@@ -162,13 +163,16 @@ class Plant:
             process.state = StateAtHand(stores.state, process.stage, state_cache())
         state: Any = process.state or stores.state
         seen = replace(stores, state=state)
-        dependencies: Dependencies = make_dependencies(seen, self._settings, self._language)
+        uncommitted = UncommittedState(state, process.stage)
+        known: Any = uncommitted
+        dependencies: Dependencies = make_dependencies(replace(seen, state=known), self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
         sender = Sender(state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
         spec, continuity = STAGES[process.stage], process.continuity
-        return Runner(spec, stage, sender, stores.state, place, RELENTLESS, continuity=continuity)
+        options: Any = {"continuity": continuity, "uncommitted": uncommitted}
+        return Runner(spec, stage, sender, stores.state, place, RELENTLESS, **options)
 
     def _take(self, process: Process) -> None:
         for (topic, partition), offset in process.taken.items():
