@@ -33,7 +33,7 @@ class FairQueues(Generic[Job]):
         self.waiting = 0
         """Number of waiting jobs, over all keys."""
         self.waiting_bytes = 0
-        """What they hold."""
+        """Their bytes."""
         self._by_key: dict[OrderingKey, deque[Job]] = {}
         self._urgent_jobs: dict[OrderingKey, int] = {}
         """Key → its waiting urgent jobs."""

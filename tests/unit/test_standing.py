@@ -68,7 +68,7 @@ class Update:
         self.bench = Bench(stage, STAGES["update"], Topic.MEMORIES)
         # the stage reads the stores of its bench
         stage._store = self.bench.stores.state  # type: ignore[attr-defined]
-        self.bench.runner._standing = self.standing
+        self.bench.runner._applier._standing = self.standing
 
     def _dependencies(self) -> Dependencies:
         return make_dependencies(self.bench.stores, StageSettings())
@@ -125,7 +125,7 @@ async def test_a_session_that_waited_briefly_is_not_counted_and_goes_on():
 async def test_a_gap_is_counted_as_held_until_it_is_repaired():
     clock, stored = Clock(), Stored()
     bench, standing = Bench(Script(Decision())), StandingConversations(clock)
-    bench.runner._standing = standing
+    bench.runner._applier._standing = standing
     await bench.handle(closed(1), closed(3))
     assert standing.counts()[HELD] == (1, 0.0)
     await standing.sync("segment", stored)

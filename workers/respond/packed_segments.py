@@ -58,7 +58,7 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class PackedSegment:
-    """What does not depend on a question, of a segment whose text is kept elsewhere."""
+    """The part of a segment that does not depend on a question; its text is kept elsewhere."""
 
     segment_id: str
     session: int

@@ -32,8 +32,8 @@ LOST_AFTER_S = 30.0
 """Seconds that a conversation is parked before its stage is asked whether what it waits for is lost."""
 
 
-class Progress(Enum):
-    """What became of the next number of a conversation."""
+class ApplyResult(Enum):
+    """The result of applying the next number of a conversation."""
 
     APPLIED = auto()
     PARKED = auto()
@@ -103,9 +103,9 @@ class EventApplier:
                 await self._hold(ordered, ledger, record)
                 return
             progress = await self._apply_complete(ordered, ledger, record, lease)
-            if progress is Progress.HELD:
+            if progress is ApplyResult.HELD:
                 return
-            if progress is Progress.PARKED:
+            if progress is ApplyResult.PARKED:
                 await self._park(ordered)
                 self._standing.park(ordered, record)
         elif ordered.late:
@@ -113,11 +113,11 @@ class EventApplier:
         while await self._apply_parked(ordered, record, lease):
             pass
 
-    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> Progress:
+    async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> ApplyResult:
         """Apply the event's session at once if it is the next one, and this its last event: most need not be parked."""
         slot = _slot(ordered.event)
         if ordered.number != ledger.applied + 1 or slot not in self._spec.ordered_event_types:
-            return Progress.PARKED
+            return ApplyResult.PARKED
         gathered = {slot: ordered.event} | await self._parked(ordered.scope, ordered.number)
         return await self._decide_and_commit(ordered, _in_order(gathered), ledger, record, lease)
 
@@ -151,7 +151,7 @@ class EventApplier:
         number = ledger.applied + 1
         next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
         progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
-        return progress is Progress.APPLIED
+        return progress is ApplyResult.APPLIED
 
     async def _apply_late(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> None:
         """Decide a late session once, if it was skipped in its turn.
@@ -175,7 +175,7 @@ class EventApplier:
 
     async def _decide_and_commit(
         self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
-    ) -> Progress:
+    ) -> ApplyResult:
         """Decide, commit and send, unless more events are needed or the conversation must be held."""
         late = ordered.number <= ledger.applied
         outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
@@ -192,11 +192,11 @@ class EventApplier:
             self._standing.park(ordered, record)
             # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
             anew = await self._committer.flushed_anew(ordered.scope)
-            return Progress.APPLIED if anew.applied > ledger.applied else Progress.PARKED
+            return ApplyResult.APPLIED if anew.applied > ledger.applied else ApplyResult.PARKED
         if isinstance(result, Hold):
             self._standing.wait_in_vain(work.key)
             await self.hold_because(result.reason, ordered, record)
-            return Progress.HELD
+            return ApplyResult.HELD
         here = current()
         lates = ledger.lates + 1 if late else None
         stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
@@ -224,7 +224,7 @@ class EventApplier:
         )
         self._standing.go_on(ordered.scope.key)
         self._observer.committed(ordered, record, work, (result.decision, result.by), here)
-        return Progress.APPLIED
+        return ApplyResult.APPLIED
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
         """Hold conversations that wait for an event that was sent and never came; call it every few seconds.
