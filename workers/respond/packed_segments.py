@@ -167,6 +167,8 @@ class SegmentPassages(Sequence[CandidatePassage]):
         self._stored = stored
         self._packed = packed
         self._begins = np.cumsum(packed.pieces) - packed.pieces
+        self._spans: dict[int, tuple[PassageSpan, ...]] = {}
+        """Line → its passages: a long one has hundreds, many of which are looked at."""
 
     def __len__(self) -> int:
         """The number of passages."""
@@ -186,14 +188,20 @@ class SegmentPassages(Sequence[CandidatePassage]):
             raise IndexError(place)
         packed = self._packed
         line = int(self._begins.searchsorted(place, side="right")) - 1
-        begin = int(self._begins[line])
         tokens, row_tokens = packed.lines[line].tolist()
-        spans = packed.spans[begin : begin + int(packed.pieces[line])].tolist()
-        own = tuple(PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans)
+        own = self._spans_of(line)
         order = (packed.session, packed.index, line)
-        piece = place - begin
+        piece = place - int(self._begins[line])
         day = int(packed.features[place, DAY])
         return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens, day)
+
+    def _spans_of(self, line: int) -> tuple[PassageSpan, ...]:
+        if (known := self._spans.get(line)) is None:
+            begin = int(self._begins[line])
+            spans = self._packed.spans[begin : begin + int(self._packed.pieces[line])].tolist()
+            known = tuple(PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans)
+            self._spans[line] = known
+        return known
 
     def __iter__(self) -> Iterator[CandidatePassage]:
         """All passages in order."""

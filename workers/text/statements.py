@@ -116,8 +116,9 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of each sentence of a text without line breaks."""
     start = end = 0
     for found in _SENTENCE.finditer(text):
-        piece = found.group().strip()
-        first = found.end() - len(found.group().lstrip())
+        written = found.group()
+        piece = written.strip()
+        first = found.end() - len(written.lstrip())
         if piece and start < end and not _goes_on(text, start, end, first):
             yield start, end
             start = first

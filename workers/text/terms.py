@@ -61,7 +61,12 @@ def terms(text: str, drop: Collection[str] = ()) -> list[str]:
     dropped = _words_of(tuple(drop))
     found: list[str] = []
     for word in _words(text):
-        if word not in STOPWORDS and _bare(word) not in dropped:
+        bare = _bare(word)
+        if word in STOPWORDS or bare in dropped:
+            continue
+        if word.isascii():
+            found.append(_stem(bare))
+        else:
             found.extend(_terms_of_word(word))
     return found
 
@@ -117,11 +122,15 @@ class _Stemmers(threading.local):
 
 
 _STEMMERS = _Stemmers()
+_WHOLE_CHARS = 2
+"""Length up to which English words are their own stems."""
 _MAX_CACHED_CHARS = 40
 """Length up to which a word's stem is cached."""
 
 
 def _stem(word: str) -> str:
+    if len(word) <= _WHOLE_CHARS:
+        return word
     return _cached_stem(word) if len(word) <= _MAX_CACHED_CHARS else _read_stem(word)
 
 

@@ -54,7 +54,8 @@ def token_cuts(text: str, limit: int) -> Iterator[tuple[int, int]]:
     """(start, end) of consecutive parts of ``text``, each of at most ``limit`` tokens where single words allow it."""
     start = end = held = 0
     for found in _TOKEN.finditer(text):
-        weight = _weight(found.group())
+        token = found.group()
+        weight = _WHOLE if len(token) <= _USUAL_CHARS and token.isascii() else _weight(token)
         if held and held + weight > limit * _WHOLE:
             yield start, end
             start, held = end, 0
@@ -74,7 +75,7 @@ def _sums(text: str) -> Iterator[tuple[int, int]]:
 def _weight(token: str) -> int:
     """Fifths of a token."""
     if token.isascii():
-        return _WHOLE * (1 + _extra(len(token)))
+        return _WHOLE if len(token) <= _USUAL_CHARS else _WHOLE * (1 + _extra(len(token)))
     if len(token) == 1 and _CJK.match(token):
         return _CJK_PART
     return _WHOLE * -(-len(token) // _OTHER_CHARS)
