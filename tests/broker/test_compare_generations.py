@@ -35,6 +35,11 @@ async def test_a_rebuild_is_estimated_made_and_compared(pipeline: Pipeline, tmp_
             await pipeline.produce(*lines(talk("c")), *lines(talk("d")))
             for name in ("c", "d"):
                 await pipeline.remembered(ENDED, name)
+
+            async def answered() -> bool:
+                return len(await pipeline.records(Topic.REPLIES)) == 2 * ENDED
+
+            await until(answered)
             asked = model.stats["chat"]
             prices = {"EUNOE_MODEL_PROMPT_PRICE": "1", "EUNOE_MODEL_COMPLETION_PRICE": "2", **asking}
             words = ("rebuild", "--into", "v2", "--set", "link.associative=1", "--dry-run", "--json")
