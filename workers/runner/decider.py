@@ -82,6 +82,7 @@ class Decider:
         """``uncommitted``: the store that the stage reads from; `None`: its sessions are decided alone."""
         self._spec = spec
         self._stage = stage
+        self._batch_stage = stage if isinstance(stage, BatchStage) else None  # asked once: it takes long
         self._uncommitted = uncommitted
         self._settings = settings
         self._meter = meter
@@ -136,7 +137,7 @@ class Decider:
     @property
     def decides_batches(self) -> bool:
         """Whether the stage can decide several events of a conversation before the first is committed."""
-        return isinstance(self._stage, BatchStage) or (
+        return self._batch_stage is not None or (
             self._spec.batching is not Batching.ALONE and self._uncommitted is not None
         )
 
@@ -150,8 +151,8 @@ class Decider:
             self._meter.timed(Part.DECIDING),
             span(f"decide {self._spec.name}", {"eunoe.events": len(works)}),
         ):
-            if isinstance(self._stage, BatchStage):
-                results = await self._by_stage(self._stage, works)
+            if self._batch_stage is not None:
+                results = await self._by_stage(self._batch_stage, works)
             elif self._spec.batching is Batching.SIDE_BY_SIDE:
                 results = await self._side_by_side(works)
             else:
