@@ -77,10 +77,12 @@ class StageFactory:
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
         )
-        options = replace(options, batch=batch_limit(spec))
+        # sessions are handed on one by one, although stages could decide several: behind a state store that went back
+        # some conversations then stood still (make test-faults ARGS="--faults redis-rollback")
         if spec.reads_log:
             options = replace(
                 options,
+                batch=batch_limit(spec),
                 barrier=_is_control,
                 # an ask goes ahead of an import that stands before it; the import yields to whoever answers
                 urgent=_is_ask,
