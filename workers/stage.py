@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Contract, Value
@@ -196,17 +196,6 @@ class ApplyOrder(StrEnum):
         return self in (ApplyOrder.SESSION, ApplyOrder.TURN)
 
 
-class Batching(Enum):
-    """The way in which a stage decides sessions of a conversation that wait, before the first of them is committed."""
-
-    ALONE = auto()
-    """Each is committed before the next one is decided, which searches for its points."""
-    SIDE_BY_SIDE = auto()
-    """All at once: no session matters to another."""
-    IN_TURN = auto()
-    """One after the other, each with the documents of those before."""
-
-
 class ModelKind(StrEnum):
     """The models that a stage may ask."""
 
@@ -240,8 +229,6 @@ class StageSpec:
     consumes: tuple[type[ConversationEvent], ...]
     emits: tuple[type[ConversationEvent], ...] = ()
     order: ApplyOrder
-    batching: Batching = Batching.ALONE
-    """For a stage that goes session by session and does not gather."""
     build: Build
     settings: Mapping[str, type[Value]] = field(default_factory=dict)
     """Section of the settings → its class. A change of one makes this stage decide otherwise."""

@@ -17,7 +17,7 @@ from eunoe.schemas.ports import ColdStore, StateStore
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.batches import batch_limit
+from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.periodic import run_periodically
@@ -28,7 +28,6 @@ from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, Period
 from eunoe.workers.stores.at_hand import StateAtHand, StateCache, state_cache
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.standing import RedisStanding
-from eunoe.workers.stores.uncommitted import UncommittedState
 
 AHEAD_BYTES = 40_000_000
 """Bytes of the log that a process of intake reads ahead: about 50,000 utterances of ordinary length."""
@@ -77,12 +76,11 @@ class StageFactory:
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
         )
-        # sessions are handed on one by one, although stages could decide several: behind a state store that went back
-        # some conversations then stood still (make test-faults ARGS="--faults redis-rollback")
         if spec.reads_log:
             options = replace(
                 options,
-                batch=batch_limit(spec),
+                # the other stages decide record by record: a larger batch would only prolong a rebalance
+                batch=MAX_BATCH,
                 barrier=_is_control,
                 # an ask goes ahead of an import that stands before it; the import yields to whoever answers
                 urgent=_is_ask,
@@ -124,11 +122,10 @@ class StageFactory:
         language = self.clients.dependencies.language_of(spec.name) if ModelKind.LANGUAGE in spec.models else None
         meter.model = "" if language is None else language.name
         store = self._store(spec)
-        uncommitted = UncommittedState(store, spec.name)
         sender = replace(self.clients.sender, store=store, meter=meter, publisher=publisher)
         return Runner(
             spec,
-            spec.build(replace(self.clients.dependencies, store=uncommitted)),
+            spec.build(replace(self.clients.dependencies, store=store)),
             sender,
             self.clients.store,
             self.place,
@@ -139,7 +136,6 @@ class StageFactory:
             standing=self.standing(spec.name),
             self_test=self_test(self.clients.dependencies, spec.name),
             data_keys=self.clients.data_keys,
-            uncommitted=uncommitted,
         )
 
     def _store(self, spec: StageSpec) -> StateStore:

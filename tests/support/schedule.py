@@ -32,7 +32,6 @@ from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
 from eunoe.workers.stores.at_hand import StateAtHand, state_cache
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
-from eunoe.workers.stores.uncommitted import UncommittedState
 from tests.support.in_memory import Clock, Stores, make_dependencies
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
@@ -163,16 +162,13 @@ class Plant:
             process.state = StateAtHand(stores.state, process.stage, state_cache())
         state: Any = process.state or stores.state
         seen = replace(stores, state=state)
-        uncommitted = UncommittedState(state, process.stage)
-        known: Any = uncommitted
-        dependencies: Dependencies = make_dependencies(replace(seen, state=known), self._settings, self._language)
+        dependencies: Dependencies = make_dependencies(seen, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
         sender = Sender(state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
         spec, continuity = STAGES[process.stage], process.continuity
-        options: Any = {"continuity": continuity, "uncommitted": uncommitted}
-        return Runner(spec, stage, sender, stores.state, place, RELENTLESS, **options)
+        return Runner(spec, stage, sender, stores.state, place, RELENTLESS, continuity=continuity)
 
     def _take(self, process: Process) -> None:
         for (topic, partition), offset in process.taken.items():

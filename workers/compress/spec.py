@@ -5,7 +5,7 @@ from eunoe.workers.compress.restore import restore_points
 from eunoe.workers.compress.segments import NAME, TABLES
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.compress.stage import CompressStage
-from eunoe.workers.stage import ApplyOrder, Batching, Dependencies, ModelKind, Stage, StageSpec, skip_session
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
 
 
 def build(dependencies: Dependencies) -> Stage:
@@ -19,7 +19,6 @@ SPEC = StageSpec(
     purpose="Denoise segments and make them findable (SeCom, section 2.3)",
     consumes=(SessionSegmented,),
     order=ApplyOrder.SESSION,
-    batching=Batching.IN_TURN,
     build=build,
     settings={"compress": CompressSettings},
     models=(ModelKind.EMBEDDING, ModelKind.COMPRESSION),

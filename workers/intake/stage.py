@@ -12,6 +12,7 @@ from eunoe.schemas.events import Erase, SessionEnded, Utterance, UtteranceErased
 from eunoe.schemas.ports import Tables
 from eunoe.workers.intake.erased import ERASED, lines_of
 from eunoe.workers.intake.head import Head, OpenSession
+from eunoe.workers.intake.overlay import TableOverlay
 from eunoe.workers.intake.sessions import (
     CLOSED,
     HEAD,
@@ -33,7 +34,6 @@ from eunoe.workers.intake.sessions import (
     sessions_read,
 )
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.stores.overlay import TableOverlay
 
 NAME = "intake"
 

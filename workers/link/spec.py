@@ -7,7 +7,7 @@ from eunoe.workers.link.model import ModelJudge
 from eunoe.workers.link.offline import OfflineJudge
 from eunoe.workers.link.settings import LinkSettings, TimelineSettings
 from eunoe.workers.link.stage import LinkStage
-from eunoe.workers.stage import ApplyOrder, Batching, Dependencies, ModelKind, Stage, StageSpec, skip_session
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
 
 
 def judge_of(dependencies: Dependencies) -> Judge:
@@ -28,7 +28,6 @@ SPEC = StageSpec(
     purpose="Link memories into a graph (THEANINE, section 2.1)",
     consumes=(MemoriesChanged,),
     order=ApplyOrder.SESSION,
-    batching=Batching.IN_TURN,
     build=build,
     settings={"link": LinkSettings},
     reply_settings={"timeline": TimelineSettings},

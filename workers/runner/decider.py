@@ -1,11 +1,9 @@
 """Asks a stage for its decision: waits, retries, gives up, and stops the process when too much fails."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from time import monotonic
 from typing import Any
 
@@ -22,8 +20,7 @@ from eunoe.workers.runner.faults import describe_fault, fault_frames
 from eunoe.workers.runner.metrics import Part, StageMeter
 from eunoe.workers.runner.ordinary import is_ordinary
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome
-from eunoe.workers.stage import Batching, BatchStage, FailureAwareStage, LossAwareStage, Stage, StageSpec
-from eunoe.workers.stores.uncommitted import UncommittedState
+from eunoe.workers.stage import BatchStage, FailureAwareStage, LossAwareStage, Stage, StageSpec
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +74,10 @@ class Decider:
         settings: RunnerSettings,
         meter: StageMeter,
         self_test: SelfTest | None = None,
-        uncommitted: UncommittedState | None = None,
     ) -> None:
-        """``uncommitted``: the store that the stage reads from; `None`: its sessions are decided alone."""
         self._spec = spec
         self._stage = stage
         self._batch_stage = stage if isinstance(stage, BatchStage) else None  # asked once: it takes long
-        self._uncommitted = uncommitted
         self._settings = settings
         self._meter = meter
         self._window = FailureWindow(settings.failures)
@@ -137,72 +131,30 @@ class Decider:
     @property
     def decides_batches(self) -> bool:
         """Whether the stage can decide several events of a conversation before the first is committed."""
-        return self._batch_stage is not None or (
-            self._spec.batching is not Batching.ALONE and self._uncommitted is not None
-        )
+        return self._batch_stage is not None
 
-    async def decide_batch(self, works: Sequence[Work[Any]]) -> list[DecisionResult]:
-        """The stage's decisions of several events, or of the first of them: the others must be decided alone.
+    async def decide_batch(self, works: Sequence[Work[Any]]) -> Sequence[Decision] | None:
+        """The stage's decisions of several events; `None` where it cannot or fails: decide each on its own then.
 
         Raises `Unavailable` when a server is away.
         """
-        with (
-            asking_for(works[0].key),
-            self._meter.timed(Part.DECIDING),
-            span(f"decide {self._spec.name}", {"eunoe.events": len(works)}),
-        ):
-            if self._batch_stage is not None:
-                results = await self._by_stage(self._batch_stage, works)
-            elif self._spec.batching is Batching.SIDE_BY_SIDE:
-                results = await self._side_by_side(works)
-            else:
-                results = await self._in_turn(works)
-        for work, _ in zip(works, results, strict=False):
-            self._window.note(work.key, failed=False)
-        return results
-
-    async def _by_stage(self, stage: BatchStage, works: Sequence[Work[Any]]) -> list[DecisionResult]:
+        if self._batch_stage is None:
+            return None
         try:
-            return [DecisionResult(decision) for decision in await stage.decide_batch(works)]
+            with (
+                asking_for(works[0].key),
+                self._meter.timed(Part.DECIDING),
+                span(f"decide {self._spec.name}", {"eunoe.events": len(works)}),
+            ):
+                decisions = await self._batch_stage.decide_batch(works)
         except (Unavailable, Revoked):
             raise
         except Exception as error:
             self._log(works[0], error, f"{works[0].number} to {works[-1].number} in one batch")
-            return []
-
-    async def _side_by_side(self, works: Sequence[Work[Any]]) -> list[DecisionResult]:
-        tasks = [asyncio.ensure_future(self._tried_once(work)) for work in works]
-        try:
-            found = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-        return [result for result in takewhile(lambda result: result is not None, found) if result is not None]
-
-    async def _in_turn(self, works: Sequence[Work[Any]]) -> list[DecisionResult]:
-        if self._uncommitted is None:
-            return []
-        results: list[DecisionResult] = []
-        with self._uncommitted.deciding(works[0].key) as overlay:
-            for work in works:
-                result = await self._tried_once(work)
-                if result is None:
-                    break
-                overlay.write(result.decision.writes)
-                results.append(result)
-        return results
-
-    async def _tried_once(self, work: Work[Any]) -> DecisionResult | None:
-        """The decision of one event of a batch; `None` where the stage fails or waits: decide it alone then."""
-        try:
-            with noting_answers() as answers:
-                outcome = await self._stage.decide(work)
-        except (Unavailable, Revoked):
-            raise
-        except Exception as error:
-            self._log(work, error, f"{work.number}, in a batch")
             return None
-        return DecisionResult(outcome, by=answers.by) if isinstance(outcome, Decision) else None
+        for work in works:
+            self._window.note(work.key, failed=False)
+        return decisions
 
     async def _tried(self, work: Work[Any], lease: Lease) -> Outcome | DecisionResult:
         """The stage's answer; where it raises at every attempt, the decision of the failure."""

@@ -43,7 +43,6 @@ from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.runner.steady_time import steady_now
 from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
 from eunoe.workers.stores.at_hand import StaleState
-from eunoe.workers.stores.uncommitted import UncommittedState
 
 T = TypeVar("T")
 
@@ -73,12 +72,8 @@ class Runner:
         self_test: SelfTest | None = None,
         continuity: Continuity | None = None,
         data_keys: KeyStore | None = None,
-        uncommitted: UncommittedState | None = None,
     ) -> None:
-        """``outages``, ``skips``: shared by all runners of a process. ``now``: the time by which requests grow old.
-
-        ``uncommitted``: as for `Decider`.
-        """
+        """``outages``, ``skips``: shared by all runners of a process. ``now``: the time by which requests grow old."""
         self._spec = spec
         self._sender = sender
         self._meter = sender.meter
@@ -88,7 +83,7 @@ class Runner:
         self._now = now
         self._skips = skips or Skips()
         self._data_keys = data_keys
-        self._decider = Decider(spec, stage, settings, sender.meter, self_test, uncommitted)
+        self._decider = Decider(spec, stage, settings, sender.meter, self_test)
         self._log_epoch = place.epoch if spec.reads_log and data_keys is not None else None
         committer = Committer(sender, place, continuity, data_keys)
         observer, outcomes = Observer(spec, sender.meter, now), outcomes or RecordedOutcomes()
@@ -131,32 +126,25 @@ class Runner:
         """
         batches: list[tuple[Arrived, ...]] = [() for _ in records]
         if len(records) > 1 and self._decider.decides_batches:
-            batches = split_batch(await self._opened(records), self._spec, self._read)
+            batches = split_batch(records, self._spec, self._read)
         left = iter(records)
         for before, batch in enumerate(batches):
             of_batch = [next(left) for _ in batch or (None,)]
             _check_lease(lease, before)
-            done = await self._retried(partial(self._apply_batch, batch), lease) if len(batch) > 1 else 0
-            for after, record in enumerate(of_batch[done:], done):
-                _check_lease(lease, after)
+            if len(batch) > 1 and await self._retried(partial(self._apply_batch, batch), lease):
+                continue
+            for done, record in enumerate(of_batch):
+                _check_lease(lease, done)
                 await self.handle(record, lease)
 
-    async def _opened(self, records: Sequence[Record]) -> list[Record]:
-        """The records unsealed; one that cannot be stays as it is, and is handled alone."""
-        try:
-            found = [await self._open(record) for record in records]
-        except Unavailable:
-            return list(records)
-        return [opened if isinstance(opened, Record) else record for record, opened in zip(records, found, strict=True)]
-
-    async def _apply_batch(self, batch: Sequence[Arrived], _lease: Lease) -> int:
+    async def _apply_batch(self, batch: Sequence[Arrived], _lease: Lease) -> bool:
         while True:
             try:
                 return await self._batches.apply(batch)
             except StaleState:
                 self._meter.stale += 1
             except SnapshotLost:
-                return 0
+                return False
 
     async def _retried(self, work: Callable[[Lease], Awaitable[T]], lease: Lease) -> T:
         """Repeat ``work`` while servers are away, up to the retry limit."""

@@ -6,7 +6,7 @@ from eunoe.workers.segment.offline import OfflineSegmenter
 from eunoe.workers.segment.segmenter import Segmenter
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.stage import NAME, SegmentStage
-from eunoe.workers.stage import ApplyOrder, Batching, Dependencies, ModelKind, Stage, StageSpec, skip_session
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
 
 
 def segmenter_of(dependencies: Dependencies) -> Segmenter:
@@ -27,7 +27,6 @@ SPEC = StageSpec(
     consumes=(SessionClosed,),
     emits=(SessionSegmented,),
     order=ApplyOrder.SESSION,
-    batching=Batching.SIDE_BY_SIDE,
     build=build,
     settings={"segment": SegmentSettings},
     models=(ModelKind.EMBEDDING, ModelKind.LANGUAGE),

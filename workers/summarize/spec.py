@@ -2,7 +2,7 @@
 
 from eunoe.schemas.events import SessionSegmented
 from eunoe.schemas.memory import MemoriesFormed
-from eunoe.workers.stage import ApplyOrder, Batching, Dependencies, ModelKind, Stage, StageSpec, skip_session
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
 from eunoe.workers.summarize.model import ModelSummarizer
 from eunoe.workers.summarize.offline import OfflineSummarizer
 from eunoe.workers.summarize.settings import SummarizeSettings
@@ -28,7 +28,6 @@ SPEC = StageSpec(
     consumes=(SessionSegmented,),
     emits=(MemoriesFormed,),
     order=ApplyOrder.SESSION,
-    batching=Batching.SIDE_BY_SIDE,
     build=build,
     settings={"summarize": SummarizeSettings},
     models=(ModelKind.LANGUAGE,),

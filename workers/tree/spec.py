@@ -1,7 +1,7 @@
 """Spec of stage tree."""
 
 from eunoe.schemas.memory import MemoriesChanged
-from eunoe.workers.stage import ApplyOrder, Batching, Dependencies, ModelKind, Stage, StageSpec, skip_session
+from eunoe.workers.stage import ApplyOrder, Dependencies, ModelKind, Stage, StageSpec, skip_session
 from eunoe.workers.tree.aggregates import Aggregator
 from eunoe.workers.tree.entries import MemoryEntries, SegmentEntries
 from eunoe.workers.tree.model import ModelAggregator
@@ -31,7 +31,6 @@ SPEC = StageSpec(
     purpose="Grow a tree over the memories (MemTree)",
     consumes=(MemoriesChanged,),
     order=ApplyOrder.SESSION,
-    batching=Batching.IN_TURN,
     build=build,
     settings={"tree": TreeSettings},
     reply_settings={"tree_recall": TreeRecallSettings},
