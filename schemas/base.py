@@ -85,6 +85,8 @@ def _to_utc(value: datetime) -> datetime:
         raise ValueError("must lie in the years 1 to 9999 in UTC, too") from None
 
 
+# cached: each stage writes the times of the same lines again
+@lru_cache(maxsize=4_096)
 def write_time(value: datetime) -> str:
     """The RFC 3339 text of an aware time, in UTC with a ``Z``, with microseconds only where they are not 0."""
     return f"{(value if value.tzinfo is UTC else value.astimezone(UTC)).isoformat()[:-6]}Z"
