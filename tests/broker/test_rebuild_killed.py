@@ -38,7 +38,7 @@ async def digest(pipeline: Pipeline, **more: str) -> str:
 
 
 def spools(folder: Path) -> list[Path]:
-    return [*folder.glob("eunoe-rebuild-*/spool.sqlite")]
+    return [*folder.glob("eunoe-rebuild-*/log.sqlite")]
 
 
 def spooled(folder: Path) -> int:

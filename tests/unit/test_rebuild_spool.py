@@ -1,10 +1,13 @@
 """The files of a rebuild: what is kept of a run that was killed, for whom, and for how long."""
 
+import asyncio
 import fcntl
 import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from eunoe.deploy.generations.rebuild import reading
 from eunoe.deploy.generations.rebuild.keeping import folder_of, kept_folder, remove_folder
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
+from eunoe.deploy.generations.rebuild.share import Room
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
@@ -89,8 +93,50 @@ async def test_what_was_spooled_is_not_read_again_and_what_the_log_gained_is(log
     assert (read.before, read.events, read.ends, log.read) == (45, 50, {0: 50}, list(range(45, 50)))
     spool = Spool(tmp_path / "spool")
     assert [*spool.records(b"default/c")] == log.records
-    assert [*spool.conversations(0, 1)] == [Spooled(b"default/c", 50, position(0, 49))]
+    assert [*spool.conversations()] == [Spooled(b"default/c", 50, position(0, 49))]
     spool.close()
+
+
+def test_conversations_are_taken_once_by_all_processes_the_longest_first(tmp_path: Path):
+    lengths = {b"default/short": 2, b"default/long": 9, b"default/middle": 5, b"default/other": 5}
+    with closing(Spool(tmp_path / "spool")) as spool, closing(Spool(tmp_path / "spool")) as other:
+        spool.create()
+        spool.add([replace(record(n), key=key) for key, events in lengths.items() for n in range(events)])
+        spool.finish()
+        taken = [one.take() for one in (spool, other, other, spool)]
+        assert [(one.key, one.events) for one in taken if one] == [
+            (b"default/long", 9),
+            (b"default/middle", 5),
+            (b"default/other", 5),
+            (b"default/short", 2),
+        ]
+        assert (spool.take(), other.take()) == (None, None)
+        spool.finish()  # another run begins
+        assert other.take() == taken[0]
+
+
+async def test_a_long_conversation_leaves_room_for_others_and_waits_for_its_own():
+    room = Room(conversations=3, events=100)
+    await room.enter(1_000)
+    await room.enter(50)
+    for late in (room.wait(), room.enter(1)):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await late
+    waiting = asyncio.create_task(room.enter(20))
+    room.leave(1_000)
+    await waiting
+    await room.enter(30)
+    assert await asyncio.wait_for(_is_full(room), 1)
+
+
+async def _is_full(room: Room) -> bool:
+    try:
+        async with asyncio.timeout(0.01):
+            await room.wait()
+    except TimeoutError:
+        return True
+    return False
 
 
 async def test_the_spool_of_another_log_is_not_believed(log: Log, tmp_path: Path):

@@ -107,7 +107,7 @@ async def _derive(
     report: ReportProgress,
     erased: Mapping[str, ErasedPart],
 ) -> Estimate:
-    there = list(spool.conversations(0, 1))
+    there = list(spool.conversations())
     chosen = choose(there)
     outcomes = RecordedOutcomes(None if plan.ask_again else counted.answers)
     deriver = Deriver(counted.dependencies, settings.runner, outcomes, plan.stages)

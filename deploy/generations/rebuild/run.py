@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -86,11 +87,11 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
         async with open_clients(target):
             pass  # create the collections once, before several processes do it
         started = monotonic()
-        partial = await _make_from(settings, target, plan, work, report) if plan.from_stage else None
-        if partial is not None and partial.read is not None:
-            read, made, seconds = partial.read, partial.made, monotonic() - started
+        copied = await _make_from(settings, target, plan, work, report) if plan.from_stage else None
+        if copied is not None and copied.read is not None:
+            read, made, seconds = copied.read, copied.made, monotonic() - started
         else:
-            path = work / "spool.sqlite"
+            path = work / "log.sqlite"
             read = await _spool(target, plan, path, report)
             started = monotonic()
             made = await _derive(target, plan, path, read, report)
@@ -100,7 +101,7 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
             await _hand_over(target, read)
         await _write(settings, generation.model_copy(update={"state": state}))
     return Rebuilt(
-        plan.into, state, made, answers, seconds, "" if partial is None else partial.note, report.seconds, read.before
+        plan.into, state, made, answers, seconds, "" if copied is None else copied.note, report.seconds, read.before
     )
 
 
@@ -188,25 +189,23 @@ async def _derive(
         for number in range(plan.workers):
             share = Share(
                 spool=str(path),
-                share=number,
-                shares=plan.workers,
                 partitions=read.partitions,
                 stages=plan.stages,
                 ask_again=plan.ask_again,
                 ask_refused=plan.ask_refused,
             )
-            group.create_task(_run_share(settings, share, received))
+            group.create_task(_run_share(settings, share, partial(received, number)))
     return total(list(sums.values()))
 
 
-async def _run_share(settings: Settings, share: Share, received: Callable[[int, ProgressLine], None]) -> None:
+async def _run_share(settings: Settings, share: Share, received: Callable[[ProgressLine], None]) -> None:
     command = [sys.executable, "-m", "eunoe.deploy.generations.rebuild.share", share.model_dump_json()]
     async with _child(dies_with_parent(command), environment(settings)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         last_words = asyncio.create_task(_told(process.stderr))
         async for line in process.stdout:
-            received(share.share, ProgressLine.from_json(line))
+            received(ProgressLine.from_json(line))
         code, message = await process.wait(), await last_words
     if code:
         raise Unavailable(f"a process of the rebuild ended with exit code {code}: {message}; run the command again")

@@ -1,4 +1,4 @@
-"""One process of a rebuild: derives its share of the conversations and writes them into the new generation.
+"""One process of a rebuild: derives conversations, as they are left, and writes them into the new generation.
 
 `eunoe.deploy.generations.rebuild.run` starts it with a `Share` as its argument. It writes one `ProgressLine` as JSON to
 standard output for each conversation.
@@ -7,8 +7,9 @@ standard output for each conversation.
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -38,15 +39,15 @@ from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 
 AT_ONCE = 64
 """Conversations derived concurrently; most of them wait for models."""
+EVENTS_AT_ONCE = 6_000
+"""Events of all of them together: what is derived of one takes some 16 kB of memory, until it is written."""
 _MESSAGES = 500
 
 
 class Share(Value):
-    """The work of one process: share ``share`` of ``shares`` of the conversations in a spool."""
+    """The work of one process: conversations of a spool, which several processes take theirs from."""
 
     spool: str
-    share: int
-    shares: int
     partitions: int
     stages: tuple[str, ...]
     ask_again: bool = False
@@ -86,7 +87,7 @@ def _batches(records: Sequence[Record]) -> Iterator[list[Message]]:
 
 
 async def run_share(settings: Settings, share: Share) -> None:
-    """Derive every conversation of the share that is not written yet."""
+    """Derive conversations that are not written yet, until all are taken."""
     spool = Spool(Path(share.spool))
     async with open_clients(settings, ask_again=share.ask_again, ask_refused=share.ask_refused) as clients:
         landing = Landing(clients, share.partitions)
@@ -94,12 +95,41 @@ async def run_share(settings: Settings, share: Share) -> None:
         deriver = Deriver(clients.dependencies, settings.runner, outcomes, share.stages)
         work = _ShareWork(settings, spool, landing, deriver, await read_erased(settings))
         keep_for_good()
-        waiting = spool.conversations(share.share, share.shares)
         with inline():
-            async with asyncio.TaskGroup() as group:
-                for _ in range(AT_ONCE):
-                    group.create_task(work.take(waiting))
+            await work.take_all()
     spool.close()
+
+
+class Room:
+    """Bounds the conversations in work by their number and by their events; a long one counts as half of all."""
+
+    def __init__(self, conversations: int, events: int) -> None:
+        self._conversations = conversations
+        self._events = events
+        self._most = events // 2
+        self._changed = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Wait until there is room for a short conversation."""
+        await self._until(lambda: self._conversations > 0 and self._events > 0)
+
+    async def enter(self, events: int) -> None:
+        """Wait until there is room for a conversation of that many events, and take it."""
+        weight = min(events, self._most)
+        await self._until(lambda: self._conversations > 0 and self._events >= weight)
+        self._conversations -= 1
+        self._events -= weight
+
+    def leave(self, events: int, _done: object = None) -> None:
+        """Give the room of a conversation back."""
+        self._conversations += 1
+        self._events += min(events, self._most)
+        self._changed.set()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +140,17 @@ class _ShareWork:
     deriver: Deriver
     erased: Mapping[str, ErasedPart]
 
-    async def take(self, waiting: Iterator[Spooled]) -> None:
-        """Derive conversation after conversation until none is left."""
-        for conversation in waiting:
-            await self._one(conversation)
+    async def take_all(self) -> None:
+        """Derive conversations, several at once, until none is left."""
+        room = Room(AT_ONCE, EVENTS_AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await room.wait()
+                conversation = self.spool.take()
+                if conversation is None:
+                    return
+                await room.enter(conversation.events)
+                group.create_task(self._one(conversation)).add_done_callback(partial(room.leave, conversation.events))
 
     async def _one(self, conversation: Spooled) -> None:
         key = conversation.key.decode()

@@ -5,7 +5,6 @@ little: the next one reads on from there.
 """
 
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,12 +16,9 @@ from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.topics import Topic
 
-SHARDS = 1024
-"""Number of parts that the conversations are hashed into; each process takes some of the parts."""
-
 _MAKE = """
 CREATE TABLE IF NOT EXISTS records (
-    shard INTEGER, key BLOB, topic TEXT, part INTEGER, place INTEGER, number INTEGER, at INTEGER, headers BLOB,
+    key BLOB, topic TEXT, part INTEGER, place INTEGER, number INTEGER, at INTEGER, headers BLOB,
     value BLOB
 );
 CREATE TABLE IF NOT EXISTS places (
@@ -30,14 +26,22 @@ CREATE TABLE IF NOT EXISTS places (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;
 """
-_ADD = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INDEX = "CREATE INDEX IF NOT EXISTS by_key ON records (shard, key, place, number)"
-_KEYS = """
-SELECT key, COUNT(DISTINCT number), MAX(number) FROM records WHERE shard % ? = ? GROUP BY shard, key
-ORDER BY shard, key
+_ADD = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+# the longest first: a process that takes one last would work on alone
+_FINISH = """
+CREATE INDEX IF NOT EXISTS by_key ON records (key, place, number);
+DROP TABLE IF EXISTS conversations;
+CREATE TABLE conversations AS
+SELECT key, COUNT(DISTINCT number) AS events, MAX(number) AS last FROM records GROUP BY key ORDER BY events DESC, key;
+DROP TABLE IF EXISTS taken;
+CREATE TABLE taken (number INTEGER);
+INSERT INTO taken VALUES (0);
 """
-_EVENTS = "SELECT SUM(events) FROM (SELECT COUNT(DISTINCT number) AS events FROM records GROUP BY shard, key)"
-_READ = "SELECT topic, part, place, at, headers, value FROM records WHERE shard = ? AND key = ? ORDER BY place"
+_ALL = "SELECT key, events, last FROM conversations ORDER BY rowid"
+_TAKE = "UPDATE taken SET number = number + 1 RETURNING number"
+_TAKEN = "SELECT key, events, last FROM conversations WHERE rowid = ?"
+_EVENTS = "SELECT SUM(events) FROM conversations"
+_READ = "SELECT topic, part, place, at, headers, value FROM records WHERE key = ? ORDER BY place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,8 @@ class Spool:
             self._file.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)", read)
 
     def finish(self) -> None:
-        """Create the index and commit; call it after the last `add`."""
-        with self._file:
-            self._file.execute(_INDEX)
+        """List the conversations, none of them taken, and commit; call it after the last `add`."""
+        self._file.executescript(f"BEGIN; {_FINISH} COMMIT;")
 
     def places(self) -> dict[tuple[str, int], ReadUpTo]:
         """Topic and partition → the place up to which it was read."""
@@ -123,17 +126,24 @@ class Spool:
         return int(found)
 
     def events(self) -> int:
-        """The number of events: a record and its sealed copy are one."""
+        """The number of events, once it is finished: a record and its sealed copy are one."""
         (found,) = self._file.execute(_EVENTS).fetchone()
         return int(found or 0)
 
-    def conversations(self, share: int, shares: int) -> Iterator[Spooled]:
-        """The conversations of share number ``share`` of ``shares``, from 0; they are not held in memory."""
-        return (Spooled(*row) for row in self._file.execute(_KEYS, (shares, share)))
+    def conversations(self) -> Iterator[Spooled]:
+        """All conversations, once it is finished, the longest first; they are not held in memory."""
+        return (Spooled(*row) for row in self._file.execute(_ALL))
+
+    def take(self) -> Spooled | None:
+        """The next conversation that no process has taken, the longest first; `None` where all are."""
+        with self._file:
+            (number,) = self._file.execute(_TAKE).fetchone()
+            row = self._file.execute(_TAKEN, (number,)).fetchone()
+        return None if row is None else Spooled(*row)
 
     def records(self, key: bytes) -> Iterator[Record]:
         """The records of a conversation, those of each topic in its order."""
-        for topic, partition, offset, at, headers, value in self._file.execute(_READ, (_shard(key), key)):
+        for topic, partition, offset, at, headers, value in self._file.execute(_READ, (key,)):
             found = {name: bytes(text, "latin-1") for name, text in orjson.loads(headers).items()}
             yield Record(Topic(topic), partition, offset, key, value, at, found)
 
@@ -155,8 +165,4 @@ def _row(record: Record, epoch: int | None) -> tuple[object, ...]:
     number = record.offset if epoch is None else position_in_log(record, epoch)
     headers = orjson.dumps({name: value.decode("latin-1") for name, value in record.headers.items()})
     place = record.partition, record.offset, number, record.timestamp_ms
-    return _shard(key), key, topic, *place, headers, record.value
-
-
-def _shard(key: bytes) -> int:
-    return zlib.crc32(key) % SHARDS
+    return key, topic, *place, headers, record.value
