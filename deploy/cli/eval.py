@@ -45,7 +45,8 @@ from eunoe.schemas.events import Strategy
 from eunoe.workers.segment.settings import SegmentSettings
 from eunoe.workers.segment.spec import segmenter_of
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 
 WITH_MODEL = "with model"
 

@@ -11,7 +11,8 @@ from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswer
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest

@@ -6,7 +6,7 @@ from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.index_record import IndexRecord, RedisIndexRecord, lost_reason
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.memory import MemoryIndex
+from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.redis import RedisStore
 from tests.contract.conftest import QDRANT, REDIS

@@ -22,7 +22,8 @@ from eunoe.schemas.ports import Embedder, Hit, Search
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.nodes import NAME, TreeNode

@@ -20,7 +20,8 @@ from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies, StageSpec
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,8 @@ from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
 from eunoe.schemas.ports import LanguageModel, Prompt
 from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.tree.entries import EntrySource, MemoryEntries
 from eunoe.workers.tree.model import ModelAggregator
 from eunoe.workers.tree.nodes import ROOT, TreeNode

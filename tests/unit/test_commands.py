@@ -69,3 +69,13 @@ def test_a_fault_of_tasks_side_by_side_is_told_in_one_line(capsys: pytest.Captur
 def test_a_bug_in_one_of_them_is_told_as_a_bug(caplog: pytest.LogCaptureFixture):
     assert _run(lambda: _side_by_side(Refused("never mind"), ValueError("a bug"))) == Exit.SOFTWARE
     assert "this is a bug in eunoe" in caplog.text
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
+def test_a_command_computes_on_one_thread_unless_told_otherwise(given: dict[str, str], used: str):
+    script = "import eunoe.deploy.cli.main, os; print(os.environ['OPENBLAS_NUM_THREADS'])"
+    variables = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | given
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=variables, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout.strip() == used

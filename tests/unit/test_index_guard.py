@@ -19,7 +19,8 @@ from eunoe.workers.derive.index_audit import missing_entries
 from eunoe.workers.derive.index_guard import SERVER, GuardedIndex, IndexGuard
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.index_record import IndexRecord, lost_reason
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 from tests.support.in_memory import make_pipeline, utterance
 
 DEMO = Path(__file__).parents[2] / "deploy/demo/conversation.jsonl"

@@ -5,7 +5,7 @@ import numpy as np
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.ports import Search
 from eunoe.workers.stores.hits import DIGITS
-from eunoe.workers.stores.memory import MemoryIndex
+from eunoe.workers.stores.memory_index import MemoryIndex
 
 POINTS, DIMENSIONS = 300, 4
 

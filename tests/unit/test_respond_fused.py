@@ -31,7 +31,8 @@ from eunoe.workers.respond.parse_cache import COPIES, ParseCache
 from eunoe.workers.respond.passages import WINDOW, add_neighbours, positions
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import HybridSearch, Query
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.memories import MEMORIES, STATS, MemoryStats

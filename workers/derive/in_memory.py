@@ -19,7 +19,8 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Build, Dependencies
-from eunoe.workers.stores.memory import MemoryIndex, MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 
 _NO_BUILDS: Mapping[str, Build] = {}
 

@@ -1,36 +1,27 @@
 """In-memory implementations of the stores, with the rules of the servers."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
 
-import numpy as np
-from numpy.typing import NDArray
-
 from eunoe.schemas.decisions import (
     REQUEST_TTL_S,
     Clear,
-    Collection,
     Commit,
     Drop,
     Ledger,
     Outbox,
-    Point,
     Put,
     Scope,
     Timer,
 )
-from eunoe.schemas.errors import Refused
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.ports import ActiveConversation, DueTimer, Hit, Search, StoredConversation
-from eunoe.workers.stores.hits import best_hits
+from eunoe.schemas.ports import ActiveConversation, DueTimer, StoredConversation
 from eunoe.workers.stores.promotions import last_promoted
 
 Table = dict[str, str]
-_ROUNDED = 1e-5
-"""More than rounding (`eunoe.workers.stores.hits.DIGITS`) changes in a score."""
 
 
 @dataclass(slots=True)
@@ -249,119 +240,3 @@ class MemoryLogPositions:
     async def answering(self, partition: int, position: int | None = None) -> str | None:
         """The generation that answers at a position; `None` means the end of the log."""
         return last_promoted(self._promotions[partition], position)
-
-
-class MemoryIndex:
-    """In-memory `VectorIndex`: compares a query with every point of the conversation."""
-
-    def __init__(self) -> None:
-        self._made_by: tuple[str, int] | None = None
-        self._points: defaultdict[Collection, dict[str, Point]] = defaultdict(dict)
-        self._fences: dict[tuple[Collection, str], int] = {}
-
-    async def prepare(self, embedder: str, dimensions: int) -> None:
-        """Record the embedder; raises `Refused` where it differs from the first one."""
-        if self._made_by is None:
-            self._made_by = (embedder, dimensions)
-        if self._made_by != (embedder, dimensions):
-            raise Refused(f"the index was made with {self._made_by}, not with {(embedder, dimensions)}: rebuild it")
-
-    async def upsert(
-        self, points: Sequence[Point], fence: int = 0, *, mark: bool = False, over: Mapping[str, int] | None = None
-    ) -> None:
-        """Write points; one with a smaller ``seq`` or ``fence`` than the stored one is ignored."""
-        for point in points:
-            self._check_length(point)
-            there, place = self._points[point.collection].get(point.id), (point.collection, point.id)
-            most = max(point.seq, (over or {}).get(point.id, 0))
-            if (there is None or there.seq <= most) and self._fences.get(place, 0) <= fence:
-                self._points[point.collection][point.id] = point
-                self._fences[place] = fence if mark else 0
-
-    async def fence_off(self, collection: Collection, ids: Sequence[str], fence: int) -> None:
-        """Remove points, and refuse them from now on with a smaller ``fence``."""
-        for id_ in ids:
-            if self._fences.get((collection, id_), 0) < fence:
-                self._points[collection].pop(id_, None)
-                self._fences[collection, id_] = fence
-
-    async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
-        """The best hits of each search, exact, best first."""
-        found: dict[tuple[Collection, str, int | None], _Searched] = {}
-        for search in searches:
-            place = (search.collection, search.key, search.born_before)
-            if place not in found:
-                found[place] = _Searched(self._searched(*place))
-        return [
-            best_hits(found[search.collection, search.key, search.born_before].candidates(search), search.limit)
-            for search in searches
-        ]
-
-    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
-        """Every point of a conversation: id → seq."""
-        return {point.id: point.seq for point in self._points[collection].values() if point.key == key}
-
-    async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
-        """Every point of a conversation: id → digest of its text."""
-        return {point.id: point.text_digest for point in self._points[collection].values() if point.key == key}
-
-    async def points(self, collection: Collection, key: str) -> list[Point]:
-        """Every point of a conversation, by id."""
-        return sorted((p for p in self._points[collection].values() if p.key == key), key=lambda point: point.id)
-
-    async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
-        """Remove points of a conversation; missing ones and those of another conversation are ignored."""
-        for id_ in ids:
-            if (found := self._points[collection].get(id_)) is not None and found.key == key:
-                del self._points[collection][id_]
-
-    def _check_length(self, point: Point) -> None:
-        if self._made_by is not None and len(point.dense) != 4 * self._made_by[1]:
-            raise ValueError(f"point {point.id}: {len(point.dense) // 4} dimensions, expected {self._made_by[1]}")
-
-    def _searched(self, collection: Collection, key: str, born_before: int | None) -> list[Point]:
-        return [
-            point
-            for point in self._points[collection].values()
-            if point.key == key and (born_before is None or point.born < born_before)
-        ]
-
-
-@dataclass(slots=True)
-class _Searched:
-    """The points that searches of one call have in common."""
-
-    points: Sequence[Point]
-    rows: NDArray[np.float32] | None = None
-    """Their vectors, once a search needed them."""
-
-    def candidates(self, search: Search) -> list[tuple[str, float]]:
-        """Points with their scores, of which the best hits are the best."""
-        if search.dense is not None:
-            return self._nearest(search.dense, search.limit) if self.points else []
-        query = {} if search.sparse is None else dict(zip(search.sparse.indices, search.sparse.values, strict=True))
-        return _sparse_scores(self.points, query)
-
-    def _nearest(self, query: bytes, limit: int) -> list[tuple[str, float]]:
-        if self.rows is None:
-            flat = np.frombuffer(b"".join([point.dense for point in self.points]), "<f4")
-            self.rows = flat.reshape(len(self.points), -1)
-        scores = self.rows @ np.frombuffer(query, "<f4")
-        places: Iterable[int] = range(len(scores))
-        if 0 < limit < len(scores):  # those that may be equal to the last one once they are rounded are among them
-            least = np.partition(scores, -limit)[-limit]
-            places = np.flatnonzero(scores >= least - _ROUNDED).tolist()
-        return [(self.points[place].id, float(scores[place])) for place in places]
-
-
-def _sparse_scores(points: Sequence[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:
-    """The scores of the points that share a term with the query, as in Qdrant."""
-    found = []
-    for point in points:
-        if query.keys().isdisjoint(point.sparse.indices):
-            continue
-        weights = zip(point.sparse.indices, point.sparse.values, strict=True)
-        products = [query[index] * value for index, value in weights if index in query]
-        if products:
-            found.append((point.id, float(sum(products))))
-    return found

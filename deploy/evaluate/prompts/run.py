@@ -21,7 +21,8 @@ from eunoe.workers.models.metering import stage_of
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.profile_keeper import ProfileKeeper
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 
 AT_ONCE = 16
 """Cases decided concurrently."""

@@ -29,7 +29,8 @@ from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stage import Dependencies
-from eunoe.workers.stores.memory import MemoryIndex, MemoryStore
+from eunoe.workers.stores.memory import MemoryStore
+from eunoe.workers.stores.memory_index import MemoryIndex
 
 SAMPLE: Final = 50
 """Maximum number of conversations to derive."""
