@@ -14,6 +14,7 @@ from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import RedisStore, forget_generation
 from eunoe.workers.stores.redis_transplants import RedisTransplants
+from eunoe.workers.text.caches import cache_sizes
 
 pytestmark = pytest.mark.broker
 
@@ -160,3 +161,18 @@ async def test_a_damaged_document_is_told(client: RedisClient, keys: Keys) -> No
     await client.hset(keys.table("update", KEY, "memories"), "m1", b"\x02nonsense")
     with pytest.raises(Unavailable, match="was changed or moved; run `eunoe repair`"):
         await store.fetch("update", KEY, "memories", ["m1"])
+
+
+async def test_what_is_read_again_is_unpacked_once_unless_it_was_sealed(
+    client: RedisClient, keys: Keys, sealed: RedisStore
+) -> None:
+    text = f'"zebrafish {" ".join(map(str, range(100)))}"'
+    for store, is_kept in ((RedisStore(client, keys), True), (sealed, False)):
+        assert await store.commit(UPDATE, Commit(expect=0, applied=1, writes=[Put("memories", "m1", text)]))
+        before, _ = cache_sizes()["unpacked documents"]
+        for _ in range(2):
+            assert await store.fetch("update", KEY, "memories", ["m1"]) == [text]
+        after, most = cache_sizes()["unpacked documents"]
+        assert (before < after < most) == is_kept
+        assert is_kept or before == after
+        await forget_generation(client, keys)

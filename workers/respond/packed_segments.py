@@ -166,7 +166,6 @@ class SegmentPassages(Sequence[CandidatePassage]):
     def __init__(self, stored: StoredSegment, packed: PackedSegment) -> None:
         self._stored = stored
         self._packed = packed
-        self._begins = np.cumsum(packed.pieces) - packed.pieces
         self._spans: dict[int, tuple[PassageSpan, ...]] = {}
         """Line → its passages: a long one has hundreds, many of which are looked at."""
 
@@ -187,21 +186,28 @@ class SegmentPassages(Sequence[CandidatePassage]):
         if not 0 <= place < len(self):
             raise IndexError(place)
         packed = self._packed
-        line = int(self._begins.searchsorted(place, side="right")) - 1
-        tokens, row_tokens = packed.lines[line].tolist()
-        own = self._spans_of(line)
+        begins, lines, days = self._lists
+        line = bisect_right(begins, place) - 1
+        tokens, row_tokens = lines[line]
+        own = self._spans.get(line) or self._spans_of(line)
+        piece = place - begins[line]
         order = (packed.session, packed.index, line)
-        piece = place - int(self._begins[line])
-        day = int(packed.features[place, DAY])
-        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens, day)
+        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens, days[place])
+
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[list[int]], list[int]]:
+        """The first passage of each line, its tokens, and the day of each passage: lists are read faster one by one."""
+        packed = self._packed
+        begins = np.cumsum(packed.pieces) - packed.pieces
+        return begins.tolist(), packed.lines.tolist(), packed.features[:, DAY].astype(np.int64).tolist()
 
     def _spans_of(self, line: int) -> tuple[PassageSpan, ...]:
-        if (known := self._spans.get(line)) is None:
-            begin = int(self._begins[line])
-            spans = self._packed.spans[begin : begin + int(self._packed.pieces[line])].tolist()
-            known = tuple(PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans)
-            self._spans[line] = known
-        return known
+        begin = self._lists[0][line]
+        spans = self._packed.spans[begin : begin + int(self._packed.pieces[line])].tolist()
+        found = self._spans[line] = tuple(
+            PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans
+        )
+        return found
 
     def __iter__(self) -> Iterator[CandidatePassage]:
         """All passages in order."""

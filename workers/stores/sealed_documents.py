@@ -17,10 +17,15 @@ from eunoe.streams.sealing import Tampered, seal, sealed_name, sealed_names, uns
 from eunoe.workers.stores.connection import as_text
 from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.packing import PACKER, is_packed
+from eunoe.workers.text.caches import CacheBySize
 
 MARK: Final = b"\x01"
 """First byte of a sealed document; no JSON text begins with it."""
 _HEAD: Final = len(MARK) + 16
+UNPACKED_BYTES: Final = 8_000_000
+"""Of the documents that were read last, packed and unpacked."""
+_ENTRY_BYTES: Final = 300
+"""Of an entry beside its bytes and its text."""
 WORD_TABLES: Final = frozenset({"terms", "said"})
 """Tables whose ids are words of users, or digests of their sentences: they are stored as HMACs."""
 
@@ -66,6 +71,8 @@ class SealedDocuments:
         self._keys = keys
         self._store = store
         self._packs = packs
+        # asks of one conversation read the same segments again, and unpacking them is a seventh of their time
+        self._unpacked: CacheBySize[tuple[bytes, str], str] = CacheBySize(UNPACKED_BYTES, "unpacked documents")
 
     async def key(self, conversation: str, used: str = "") -> DataKey | None:
         """The key for new documents; ``used``: the id of the one that the conversation's state is sealed with.
@@ -132,20 +139,26 @@ class SealedDocuments:
             plain = unseal(key, value[_HEAD:], (shelf.conversation, shelf.name, name))
         except Tampered as fault:
             raise self._damaged(shelf) from fault
-        unpacked = self._text(plain, shelf, name)
+        unpacked = self._text(plain, shelf, name, keep=False)
         if not shelf.worded:
             return name, unpacked
         id_, text = orjson.loads(unpacked)
         return id_, text
 
-    def _text(self, value: Stored, shelf: Shelf, name: str) -> str:
-        """The text of a document that is not sealed, or not any more."""
+    def _text(self, value: Stored, shelf: Shelf, name: str, *, keep: bool = True) -> str:
+        """The text of a document that is not sealed; of one that was, do not ``keep`` it: it would outlive its key."""
         if not isinstance(value, bytes) or not is_packed(value):
             return as_text(value)
+        known = self._unpacked.get((value, name)) if keep else None
+        if known is not None:
+            return known
         try:
-            return PACKER.unpack(value, name)
+            text = PACKER.unpack(value, name)
         except ValueError as fault:
             raise self._damaged(shelf) from fault
+        if keep:
+            self._unpacked.put((value, name), text, len(value) + len(text) + _ENTRY_BYTES)
+        return text
 
     def _damaged(self, shelf: Shelf) -> Unavailable:
         where = f"a document of {shelf.conversation} in {shelf.name}"
