@@ -57,8 +57,6 @@ class DispatchLimits:
     """Keys that may be in work under overload."""
     ahead_bytes: int = 0
     """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
-    gather_acks_s: float = 0.0
-    """Seconds for which acks are gathered before one `BeforeAck` for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +106,11 @@ class Dispatcher:
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
+        self._callbacks = AckCallbacks(ack, before_ack, self._acks_returned, self._acks_flushed)
         self._on_revoked = on_revoked
         self._overloaded = overloaded
         self._urgent = urgent
         self._limits = limits or DispatchLimits()
-        self._callbacks = AckCallbacks(
-            ack, before_ack, self._limits.gather_acks_s, self._acks_returned, self._acks_flushed
-        )
         self._assignment = Assignment()
         self._partitions: dict[LogicalPartition, PartitionState] = {}
         self._queues = FairQueues[_Job]()

@@ -58,8 +58,6 @@ class AckCallbacks:
 
     ack: Ack
     before_ack: BeforeAck | None
-    gather_s: float
-    """Seconds for which acks are gathered before ``before_ack``, which then serves them all; a revocation ends them."""
     returned: Callable[[LogicalPartition], None]
     """Called when ``before_ack`` raised `Revoked` while the assignment stands: the partition is to be read again."""
     flushed: Callable[[BaseException | None], None]
@@ -69,7 +67,7 @@ class AckCallbacks:
 class PartitionState:
     """Acks the records of one partition in log order.
 
-    Acks that fall due within `AckCallbacks.gather_s`, or while ``before_ack`` is awaited, are merged into one.
+    Acks that fall due while ``before_ack`` is awaited are merged into one.
     """
 
     def __init__(self, partition: LogicalPartition, assignment: Assignment, callbacks: AckCallbacks) -> None:
@@ -98,8 +96,6 @@ class PartitionState:
         failure = None
         try:
             while self._pending is not None:
-                with contextlib.suppress(Revoked):
-                    await self._assignment.pause(self._callbacks.gather_s)
                 newest, self._pending = self._pending, None
                 await before_ack(*self.partition, newest, self._assignment)
                 if self._assignment.closed:

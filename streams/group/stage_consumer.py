@@ -97,7 +97,6 @@ class StageConsumer:
                 batch=options.batch,
                 queued=4 * options.concurrency,
                 ahead_bytes=options.ahead_bytes,
-                gather_acks_s=kafka.commit_interval_ms / 1000,  # an ack is of no use before the next commit
             ),
         )
         self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive)

@@ -508,25 +508,6 @@ async def test_acks_due_during_before_ack_are_merged() -> None:
     assert calls == [0, 19]
 
 
-async def test_gathered_acks_are_one_and_a_revocation_does_not_wait_for_more() -> None:
-    calls: list[int] = []
-
-    async def handle(taken: Record, lease: Lease) -> None: ...
-
-    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
-        calls.append(offset)
-
-    limits = DispatchLimits(gather_acks_s=3600)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack, limits=limits)
-    for offset in range(20):
-        await dispatcher.submit(record(offset, b"%d" % offset))
-    await settle(lambda: dispatcher.in_work == 0 and not dispatcher.outstanding(TOPIC, 0))
-    assert dispatcher.acked() == {}
-    async with asyncio.timeout(30):
-        await dispatcher.revoke(grace_s=60)
-    assert (calls, dispatcher.acked()) == ([19], {(TOPIC, 0): 19})
-
-
 async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> None:
     finished: list[int] = []
 
