@@ -54,17 +54,19 @@ def not_covered(
         why="not within reach",
         until="their owners remove it",
     )
+    is_sealed = settings.names.door_ms is not None
     processes = NotCovered(
-        place="memory of running processes", why="they keep data keys for a minute", until=f"{CACHE_S:g} s later"
+        place="memory of running processes",
+        why="they keep data keys for a minute" if is_sealed else "workers keep the documents that they read last",
+        until=f"{CACHE_S:g} s later" if is_sealed else "newer ones take their place, or the worker ends",
     )
     cold = NotCovered(
         place="cold store",
         why="its file is deleted; versions that a bucket keeps, and blocks of a disk, are plain without a key store",
         until="the store removes them",
     )
-    is_sealed = settings.names.door_ms is not None
     own = [*([journal] if embedded else []), *([cold] if settings.cold.store and not is_sealed else [])]
-    return (log, *own, replies, letters, answers, *([processes] if is_sealed else []), *files, outside)
+    return (log, *own, replies, letters, answers, processes, *files, outside)
 
 
 def _log(settings: Settings, door_ms: int | None) -> NotCovered:
