@@ -1,7 +1,8 @@
-"""Measures the processor time of hostile texts: ``python -m tests.support.text_cost patterns`` or ``stages``.
+"""Measures the processor time of hostile texts: ``python -m tests.support.text_cost patterns`` or ``stages`` [case]….
 
 Each case runs in a process of its own under a hard limit of processor time, because a pattern that does not end holds
-its process and cannot be interrupted. Writes JSON: case → part → seconds, or null for a case that was killed.
+its process and cannot be interrupted. Writes JSON: case → part → seconds, or null for a case that was killed. A machine
+that is slow just then does not count: seconds are those of one on which `_loop` takes `LOOP_S`.
 """
 
 import asyncio
@@ -31,7 +32,8 @@ from tests.support.in_memory import ended, make_pipeline, utterance
 TEXT_BYTES = 32_768
 """The bytes of the longest utterance that intake takes."""
 WORD_BYTES = 4096
-KILLED_AFTER_S = 3
+KILLED_AFTER_S = 5
+LOOPS, LOOP_S = 200_000, 0.01
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 Seconds = dict[str, float]
@@ -93,6 +95,16 @@ def pattern_seconds(pattern: re.Pattern[str]) -> Seconds:
     words = dict.fromkeys(re.findall(r"[A-Za-z]{2,}", pattern.pattern))
     texts = {**TEXTS, **{f"{word} …": filled(word + " ", size=WORD_BYTES) for word in words}}
     return {name: _seconds(lambda text=text: sum(1 for _ in pattern.finditer(text))) for name, text in texts.items()}
+
+
+def _loop() -> None:
+    for number in range(LOOPS):
+        number * number % 7
+
+
+def _slowness() -> float:
+    """How many times longer than `LOOP_S` the loop takes now, 1 where it takes less."""
+    return max(1.0, _seconds(_loop) / LOOP_S)
 
 
 def _seconds(run: Callable[[], object]) -> float:
@@ -158,7 +170,9 @@ def measured(case: Callable[[], Seconds]) -> Seconds | None:
         os.close(reading)
         resource.setrlimit(resource.RLIMIT_CPU, (KILLED_AFTER_S, KILLED_AFTER_S))
         try:
-            answer = json.dumps(case()).encode()
+            before, found = _slowness(), case()
+            slowness = (before + _slowness()) / 2
+            answer = json.dumps({part: seconds / slowness for part, seconds in found.items()}).encode()
             with os.fdopen(writing, "wb") as out:
                 out.write(answer)
         except BaseException:
@@ -183,4 +197,7 @@ def cases(group: str) -> dict[str, Callable[[], Seconds]]:
 
 
 if __name__ == "__main__":
-    json.dump({name: measured(case) for name, case in cases(sys.argv[1]).items()}, sys.stdout)
+    wanted = sys.argv[2:]
+    json.dump(
+        {name: measured(case) for name, case in cases(sys.argv[1]).items() if not wanted or name in wanted}, sys.stdout
+    )

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -16,12 +17,32 @@ STAGE_S, PATTERN_S = 0.5, 0.2
 STAGES = {"segment", "compress", "summarize", "update", "link", "tree", "blend", "respond"}
 
 
-def measured(group: str) -> dict[str, dict[str, float] | None]:
-    command = [sys.executable, "-m", "tests.support.text_cost", group]
+Found = dict[str, dict[str, float] | None]
+
+
+def measured(group: str, *names: str) -> Found:
+    command = [sys.executable, "-m", "tests.support.text_cost", group, *names]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     )
     return json.loads(done.stdout)
+
+
+def too_slow(found: Found) -> dict[str, dict[str, float] | None]:
+    """Case → the parts above their bound in seconds; `None` for one that was killed or failed."""
+    slow = {
+        name: parts and {part: round(s, 2) for part, s in parts.items() if s > bound_of(name, part)}
+        for name, parts in found.items()
+    }
+    return {name: parts for name, parts in slow.items() if parts is None or parts}
+
+
+def slow_each_time(group: str, found: Found, times: int = 3) -> Mapping[str, object]:
+    """What is too slow in ``found`` and in each further measure: another process may take the processor's caches."""
+    slow = too_slow(found)
+    for _ in range(times - 1):
+        slow = slow and too_slow(measured(group, *slow))
+    return slow
 
 
 def test_the_texts_are_as_long_as_an_utterance_may_be():
@@ -32,30 +53,20 @@ def test_the_texts_are_as_long_as_an_utterance_may_be():
 def test_every_stage_reads_every_text_in_half_a_second():
     found = measured("stages")
     assert set(found["'a'"] or {}) >= STAGES
-    slow = {
-        text: {stage: round(s, 2) for stage, s in stages.items() if s > STAGE_S}
-        for text, stages in found.items()
-        if stages and max(stages.values()) > STAGE_S
-    }
-    assert not slow
-    assert not [text for text, stages in found.items() if stages is None], "killed or failed"
+    assert not slow_each_time("stages", found)
 
 
 @pytest.mark.timeout(300)
 def test_every_pattern_reads_every_text_in_time_that_grows_with_its_length():
     found = measured("patterns")
     assert len(found) > 80
-    slow = {
-        pattern: {text: round(s, 2) for text, s in texts.items() if s > bound_of(text)}
-        for pattern, texts in found.items()
-        if texts and any(s > bound_of(text) for text, s in texts.items())
-    }
-    assert not slow
-    assert not [pattern for pattern, texts in found.items() if texts is None], "killed or failed"
+    assert not slow_each_time("patterns", found)
 
 
-def bound_of(text: str) -> float:
-    return PATTERN_S if text in TEXTS else PATTERN_S * WORD_BYTES / TEXT_BYTES
+def bound_of(case: str, part: str) -> float:
+    if case in TEXTS:
+        return STAGE_S
+    return PATTERN_S if part in TEXTS else PATTERN_S * WORD_BYTES / TEXT_BYTES
 
 
 @pytest.mark.parametrize("length", [1, MAX_SENTENCE_CHARS])
