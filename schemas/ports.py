@@ -323,8 +323,8 @@ class VectorIndex(Protocol):
         """The best hits of each search, exact, best first."""
         ...
 
-    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
-        """All points of a conversation: id → seq. For checks and inspection."""
+    async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
+        """All points of a conversation, or those of ``ids`` that exist: id → seq. For checks and inspection."""
         ...
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:

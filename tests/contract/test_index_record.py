@@ -41,6 +41,20 @@ async def test_a_sample_holds_conversations_of_the_generation_only(redis: RedisC
     assert found <= {f"acme/c{number}" for number in range(40)}
 
 
+@servers
+async def test_a_sample_of_documents_is_of_their_table_only(redis: RedisClient | None, keys: Keys) -> None:
+    assert redis is not None
+    store = RedisStore(redis, keys)
+    writes = [Put(table, f"{table}-{number}", f"n{number}") for table in ("segments", "terms") for number in range(40)]
+    await store.commit(Scope("compress", "acme/c"), Commit(expect=0, applied=1, writes=tuple(writes)))
+    whole = {f"segments-{number}": f"n{number}" for number in range(40)}
+    found = await store.sample_documents("compress", "acme/c", "segments", 8)
+    assert len(found) == 8
+    assert found.items() <= whole.items()
+    assert await store.sample_documents("compress", "acme/c", "segments", 100) == whole
+    assert await store.sample_documents("compress", "acme/other", "segments", 8) == {}
+
+
 @pytest.mark.parametrize("index", QDRANT[1:], indirect=True)
 async def test_collections_that_were_deleted_come_back_with_another_identity(index: MemoryIndex | QdrantIndex) -> None:
     assert isinstance(index, QdrantIndex)

@@ -202,6 +202,12 @@ async def test_a_whole_long_conversation_is_listed(index: VectorIndex) -> None:
     assert await index.seqs(SEGMENTS, KEY) == {uid(number): number % 3 + 1 for number in range(1, 2_301)}
 
 
+async def test_some_points_of_the_conversation_are_listed_and_no_other(index: VectorIndex) -> None:
+    await index.upsert([point(number, seq=number) for number in (1, 2, 3)] + [point(4, key="acme/c2")])
+    assert await index.seqs(SEGMENTS, KEY, [uid(1), uid(3), uid(4), uid(9)]) == {uid(1): 1, uid(3): 3}
+    assert await index.seqs(SEGMENTS, KEY, []) == {}
+
+
 async def test_points_come_back_whole(index: VectorIndex) -> None:
     there = [point(2, unit(3, 4), seq=5, born=2, sparse=sparse({7: 0.5, 2**31: 1.5})), point(1, text="café {}")]
     await index.upsert([*there, point(3, key="acme/c2")])

@@ -57,10 +57,13 @@ class Index(MemoryIndex):
 
 
 class Store(MemoryStore):
-    """A store whose sample is all there is."""
+    """A store whose samples are what comes first."""
 
     async def sample(self, count: int) -> set[str]:
         return set((await self.conversations())[:count])
+
+    async def sample_documents(self, stage: str, key: str, table: str, count: int) -> dict[str, str]:
+        return dict(list((await self.scan(stage, key, table)).items())[:count])
 
 
 @dataclass

@@ -1,12 +1,13 @@
 """Compares the vector index with the state store, the source of truth, and lists unfinished work."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from eunoe.schemas.decisions import Collection, Scope, digest_of_text
 from eunoe.schemas.ports import ParkingLot, StateStore, Tables, VectorIndex
-from eunoe.workers.stage import ApplyOrder, IndexEntry, StageSpec
+from eunoe.workers.stage import ApplyOrder, Indexed, IndexEntry, StageSpec
 
 
 class Disagreement(StrEnum):
@@ -32,14 +33,30 @@ class Finding:
     detail: str
 
 
+class SampledStore(StateStore, Protocol):
+    """A state store that can choose at random. Every method raises `Unavailable`."""
+
+    async def sample(self, count: int) -> set[str]:
+        """Keys of at most ``count`` conversations."""
+        ...
+
+    async def sample_documents(self, stage: str, key: str, table: str, count: int) -> dict[str, str]:
+        """At most ``count`` documents of a table, by id."""
+        ...
+
+
 async def expected_entries(store: Tables, key: str, spec: StageSpec) -> dict[Collection, dict[str, IndexEntry]]:
     """The entries that a stage's documents of a conversation need, by collection and id; raises `Unavailable`."""
     expected: dict[Collection, dict[str, IndexEntry]] = {}
     for indexed in spec.tables.indexed:
         documents = await store.scan(spec.name, key, indexed.table)
-        entries = (indexed.entry(text) for text in documents.values())
-        expected[indexed.collection] = {entry.id: entry for entry in entries if entry is not None}
+        expected[indexed.collection] = _entries(indexed, documents.values())
     return expected
+
+
+def _entries(indexed: Indexed, documents: Iterable[str]) -> dict[str, IndexEntry]:
+    entries = map(indexed.entry, documents)
+    return {entry.id: entry for entry in entries if entry is not None}
 
 
 async def missing_entries(
@@ -59,6 +76,24 @@ async def missing_entries(
             there = await index.seqs(collection, key)
             missing += [entry for id_, entry in entries.items() if id_ not in there]
     return missing
+
+
+async def has_missing_entries(
+    store: SampledStore, index: VectorIndex, key: str, specs: Mapping[str, StageSpec], count: int
+) -> bool:
+    """Whether one of ``count`` documents of each table, chosen at random, has no point, as in `missing_entries`.
+
+    Takes as long for a conversation of any length. Raises `Unavailable`.
+    """
+    for spec in specs.values():
+        for indexed in spec.tables.indexed:
+            documents = await store.sample_documents(spec.name, key, indexed.table, count)
+            entries = _entries(indexed, documents.values())
+            if not entries or (await store.ledger(Scope(spec.name, key))).outbox is not None:
+                continue
+            if entries.keys() - await index.seqs(indexed.collection, key, list(entries)):
+                return True
+    return False
 
 
 async def compare_index(

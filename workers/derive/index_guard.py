@@ -7,15 +7,17 @@ from typing import Protocol
 
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
-from eunoe.workers.derive.index_audit import missing_entries
+from eunoe.schemas.ports import Embedder, Hit, Search, VectorIndex
+from eunoe.workers.derive.index_audit import SampledStore, has_missing_entries, missing_entries
 from eunoe.workers.stage import StageSpec
 from eunoe.workers.stores.index_record import IndexRecord, lost_reason
 
 SERVER = "the vector index"
 """The name that waits for it have in logs and metrics."""
 SAMPLE = 16
-"""Conversations whose points are counted in each round of `IndexGuard.check`."""
+"""Conversations looked at in each round of `IndexGuard.sample`."""
+SAMPLED_DOCUMENTS = 32
+"""Documents of each of their tables whose points are looked for; of suspects, all are."""
 FIRST_SAMPLE = 256
 """Conversations looked at before an index without a record is taken for a new one."""
 ROUNDS = 2
@@ -41,14 +43,6 @@ class IdentifiedIndex(VectorIndex, Protocol):
 
     async def identities(self) -> Mapping[str, str]:
         """The collections that exist, with their identities. Raises `Unavailable`."""
-        ...
-
-
-class SampledStore(StateStore, Protocol):
-    """A state store that can choose conversations at random."""
-
-    async def sample(self, count: int) -> set[str]:
-        """Keys of at most ``count`` conversations. Raises `Unavailable`."""
         ...
 
 
@@ -105,17 +99,22 @@ class IndexGuard:
         return False
 
     async def sample(self) -> str | None:
-        """Count the points of some conversations; the reason why the index is incomplete, or `None`.
+        """Look for the points of some documents; the reason why the index is incomplete, or `None`.
 
         Raises `Unavailable`.
         """
         if self.lost is not None:
             return None
-        for key in {*self._suspects, *await self.store.sample(SAMPLE)}:
-            if not await missing_entries(self.store, self.index, key, self.specs):
-                del self._suspects[key]
-            elif key in self._suspects or len(self._suspects) < MAX_SUSPECTS:
+        for key in list(self._suspects):
+            if await missing_entries(self.store, self.index, key, self.specs):
                 self._suspects[key] += 1
+            else:
+                del self._suspects[key]
+        for key in await self.store.sample(SAMPLE) - self._suspects.keys():
+            if len(self._suspects) >= MAX_SUSPECTS:
+                break
+            if await has_missing_entries(self.store, self.index, key, self.specs, SAMPLED_DOCUMENTS):
+                self._suspects[key] = 1
         confirmed = [key for key, rounds in self._suspects.items() if rounds >= ROUNDS]
         if not confirmed:
             return None
@@ -177,9 +176,9 @@ class GuardedIndex:
                 await self.guard.confirm_nothing(search)
         return found
 
-    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
-        """All points of a conversation: id → seq."""
-        return await self.index.seqs(collection, key)
+    async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
+        """All points of a conversation, or those of ``ids``: id → seq."""
+        return await self.index.seqs(collection, key, ids)
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """All points of a conversation: id → digest of its text."""

@@ -56,9 +56,11 @@ class MemoryIndex:
         """The best hits of each search, exact, best first."""
         return [best_hits(self._of(search).candidates(search), search.limit) for search in searches]
 
-    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
-        """Every point of a conversation: id → seq."""
-        return {point.id: point.seq for point in self._points[collection].values() if point.key == key}
+    async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
+        """Every point of a conversation, or those of ``ids``: id → seq."""
+        points = self._points[collection]
+        found = points.values() if ids is None else filter(None, map(points.get, ids))
+        return {point.id: point.seq for point in found if point.key == key}
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """Every point of a conversation: id → digest of its text."""

@@ -136,24 +136,27 @@ class QdrantIndex:
             }
         return found
 
-    async def seqs(self, collection: Collection, key: str) -> Mapping[str, int]:
-        """Every point of a conversation: id → seq."""
-        return {id_: int(found["seq"]) for id_, found in (await self._listed(collection, key, "seq")).items()}
+    async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
+        """Every point of a conversation, or those of ``ids``: id → seq."""
+        listed = await self._listed(collection, _of(key) if ids is None else _some_of(key, ids), "seq")
+        return {id_: int(found["seq"]) for id_, found in listed.items()}
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """Every point of a conversation: id → digest of its text."""
-        listed = await self._listed(collection, key, "digest", "text")
+        listed = await self._listed(collection, _of(key), "digest", "text")
         return {id_: _digest(payload) for id_, payload in listed.items()}
 
-    async def _listed(self, collection: Collection, key: str, *fields: str) -> dict[str, Mapping[str, Any]]:
-        """Every point of a conversation: id → fields of its payload."""
+    async def _listed(
+        self, collection: Collection, chosen: models.Filter, *fields: str
+    ) -> dict[str, Mapping[str, Any]]:
+        """Every point that the filter chooses: id → fields of its payload."""
         found: dict[str, Mapping[str, Any]] = {}
         page: Any = None
         with self._translating_faults():
             while True:
                 records, page = await self._client.scroll(
                     self._keys.collection(collection),
-                    scroll_filter=_of(key),
+                    scroll_filter=chosen,
                     limit=PAGE,
                     offset=page,
                     with_payload=list(fields),
@@ -184,12 +187,8 @@ class QdrantIndex:
         """Remove points of a conversation and wait; missing ones and those of another conversation are ignored."""
         with self._translating_faults():
             for at in range(0, len(ids), BATCH):
-                chosen = models.Filter(
-                    must=[*_of(key).must, models.HasIdCondition(has_id=list(ids[at : at + BATCH]))]  # type: ignore[misc]
-                )
-                await self._client.delete(
-                    self._keys.collection(collection), points_selector=models.FilterSelector(filter=chosen), wait=True
-                )
+                chosen = models.FilterSelector(filter=_some_of(key, ids[at : at + BATCH]))
+                await self._client.delete(self._keys.collection(collection), points_selector=chosen, wait=True)
 
     async def rewrite(self, collection: Collection) -> None:
         """Let the embedded server write a collection's files anew, without what was deleted. Raises `Unavailable`."""
@@ -346,3 +345,8 @@ def _sparse(vector: models.SparseVector) -> SparseVector:
 
 def _of(key: str) -> models.Filter:
     return models.Filter(must=[models.FieldCondition(key="key", match=models.MatchValue(value=key))])
+
+
+def _some_of(key: str, ids: Sequence[str]) -> models.Filter:
+    is_of_key = models.FieldCondition(key="key", match=models.MatchValue(value=key))
+    return models.Filter(must=[is_of_key, models.HasIdCondition(has_id=list(ids))])

@@ -221,6 +221,14 @@ class RedisStore:
         found = (self._keys.conversation_of(as_text(name)) for name in names if name is not None)
         return {key for key in found if key is not None}
 
+    async def sample_documents(self, stage: str, key: str, table: str, count: int) -> dict[str, str]:
+        """At most ``count`` documents of a table, chosen at random, by id; none of a cold conversation."""
+        name = self._keys.table(stage, key, table)
+        fields = await self._redis.command("HRANDFIELD", name, count)
+        values = await self._redis.command("HMGET", name, *fields) if fields else []
+        rows = dict(zip(fields, values, strict=True))
+        return await self._opened(table_shelf(stage, key, table), {id_: text for id_, text in rows.items() if text})
+
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
         """Store an event once; returns whether its session is still to be applied."""
         names = [self._keys.ledger(scope), self._keys.parked_numbers(scope), self._keys.parked(scope, number)]
