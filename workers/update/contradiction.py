@@ -23,6 +23,7 @@ _COUNTED = frozenset(
     for word in ("dog", "cat", "pet", "kid", "child", "son", "daughter", "brother", "sister", "sibling", "year")
     for stem in terms(word)
 )
+_OPPOSED = frozenset(word for pair in ANTONYMS for word in pair)
 _FIGURES = {word: place for place, word in enumerate(("zero", "one", "two", "three", "four", "five", "six"))}
 
 
@@ -39,7 +40,8 @@ _PART = re.compile(r"[^.!?;]+?(?=[.!?;]|,? but |$)")
 
 def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
     """The highest (score, cue) over all pairs of clauses of two texts of ``speaker``."""
-    pairs = ((before, after) for before in _parts(old, speaker) for after in _parts(new, speaker))
+    befores, afters = _parts(old, speaker), _parts(new, speaker)
+    pairs = ((before, after) for before in befores for after in afters)
     return max(
         (contradiction_score(before, after) for before, after in pairs), key=lambda cue: cue[0], default=(0.0, "")
     )
@@ -72,15 +74,21 @@ def _negation(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) 
 
 
 def _opposites(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> tuple[float, str]:
-    pairs = [(a, b) for a in old.stems - shared for b in new.stems - shared if (a, b) in ANTONYMS]
+    ours, theirs = _opposable(old) - shared, _opposable(new) - shared
+    pairs = [(a, b) for a in ours for b in theirs if (a, b) in ANTONYMS]
     if not pairs or not shared:
         return 0.0, ""
     one, other = min(pairs)
     return 2 * len(shared) / min(len(old.stems), len(new.stems)), f"{one} and {other}"
 
 
+@cached_by_sentence
+def _opposable(text: ParsedSentence) -> frozenset[str]:
+    return text.stems & _OPPOSED
+
+
 def _values(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:
-    found = next(_different(old, new), "")
+    found = next(_different(old, new), "") if _has_values(old) and _has_values(new) else ""
     return (1.0, f"two values of one thing: {found}") if found else (0.0, "")
 
 
@@ -97,6 +105,12 @@ def _different(old: ParsedSentence, new: ParsedSentence) -> Iterator[str]:
             yield name
     counts = _counts(old)
     yield from (kind for kind, number in _counts(new).items() if counts.get(kind, number) != number)
+
+
+@cached_by_sentence
+def _has_values(text: ParsedSentence) -> bool:
+    """Whether the text gives any of what `_different` compares: most clauses give none."""
+    return any(read(text) for read in (favorites, slots, marital, _jobs, _ages, _counts))
 
 
 @cached_by_sentence

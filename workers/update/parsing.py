@@ -190,6 +190,19 @@ def _negates(tokens: list[str], place: int) -> bool:
 
 
 def _stem(token: str, names: Collection[str]) -> str:
+    """The content stem of a word; empty where it carries nothing or is one of ``names``."""
+    is_plain = len(token) <= _MAX_SHARED_CHARS and token.isascii() and token.isalnum()
+    if is_plain and all(name.isascii() and token not in name.replace("'", "") for name in names):
+        return _shared_stem(token)
+    return _content_stem(token, names)
+
+
+@cached_by_word("words", 200, 8_192)
+def _shared_stem(token: str) -> str:
+    return _content_stem(token, ())
+
+
+def _content_stem(token: str, names: Collection[str]) -> str:
     found = terms(token, names)
     return found[0] if found and found[0] not in LIGHT else ""
 
