@@ -14,7 +14,7 @@ from eunoe.workers.stores.index_record import IndexRecord, lost_reason
 
 SERVER = "the vector index"
 """The name that waits for it have in logs and metrics."""
-SAMPLE = 16
+SAMPLE = 4
 """Conversations looked at in each round of `IndexGuard.sample`."""
 SAMPLED_DOCUMENTS = 32
 """Documents of each of their tables whose points are looked for; of suspects, all are."""
