@@ -3,7 +3,8 @@
     make bench-peers PEERS=FOLDER
 
 FOLDER holds ``stub_llm.py`` (an OpenAI-compatible server that answers by schema after a delay) and ``peer_mem0.py``,
-which prints one JSON object. mem0 is installed in a virtual environment of its own (``--peer-python``).
+which prints one JSON object. mem0 is installed in a virtual environment of its own (``--peer-python``). Its vectors
+stand in the Qdrant server that `eunoe up` starts: its embedded one is not safe for threads, and fails most runs.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eunoe.deploy.local.ports import HOST, free_port
-from eunoe.deploy.local.servers import Server, ServerProcess
+from eunoe.deploy.local.servers import Server, ServerProcess, qdrant
 from tests.bench.report import write_report
 
 ROWS = {
@@ -73,12 +75,24 @@ def ours(base: str, asked: argparse.Namespace, reports: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def theirs(base: str, asked: argparse.Namespace) -> list[str]:
+def theirs(base: str, asked: argparse.Namespace, qdrant_port: int) -> list[str]:
     """The benchmark command of mem0."""
     return [
         str(asked.peer_python), str(asked.peers / "peer_mem0.py"), "--base", base,
         "--conversations", str(asked.conversations), "--sessions", str(asked.sessions), "--turns", str(asked.turns),
+        "--qdrant", f"{HOST}:{qdrant_port}",
     ]  # fmt: skip
+
+
+@asynccontextmanager
+async def running(server: Server) -> AsyncIterator[Server]:
+    """The server, started, and stopped at the end; raises `Unavailable` where it does not start."""
+    process = ServerProcess(server)
+    await process.start()
+    try:
+        yield server
+    finally:
+        await process.stop()
 
 
 async def alternate(asked: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -90,19 +104,16 @@ async def alternate(asked: argparse.Namespace) -> tuple[list[dict[str, Any]], li
     us: list[dict[str, Any]] = []
     them: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as directory:
-        stub = ServerProcess(
-            Server("stub", port, command, Path(directory) / "stub.log", hello, lambda answer: b" 200 " in answer[:16])
-        )
-        await stub.start()
-        try:
+        logs = Path(directory)
+        stub = Server("stub", port, command, logs / "stub.log", hello, lambda answer: b" 200 " in answer[:16])
+        async with running(stub):
             for number in range(1, asked.rounds + 1):
-                them.append(await run_peer(theirs(base, asked), asked.timeout))
-                us.append(await run(ours(base, asked, Path(directory)), asked.timeout))
+                async with running(qdrant(free_port(), logs / f"qdrant-{number}", logs)) as vectors:
+                    them.append(await run_peer(theirs(base, asked, vectors.port), asked.timeout))
+                us.append(await run(ours(base, asked, logs), asked.timeout))
                 sys.stderr.write(
                     f"round {number}: eunoe {us[-1]['sessions_per_s']}/s, mem0 {them[-1]['sessions_per_s']}/s\n"
                 )
-        finally:
-            await stub.stop()
     return us, them
 
 
