@@ -12,16 +12,13 @@ from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.tracing import current
-from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.continuity import Continuity
-from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.metrics import Part
-from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, RecordedOutcomes, outcome_message
+from eunoe.workers.runner.parts import StageParts
+from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, outcome_message
 from eunoe.workers.runner.standing import StandingConversations
-from eunoe.workers.stage import StageSpec
 
 log = logging.getLogger(__name__)
 
@@ -45,34 +42,29 @@ class ApplyResult(Enum):
 class EventApplier:
     """Decides and commits single events of one stage."""
 
-    def __init__(  # noqa: PLR0913 - what the runner has built
+    def __init__(
         self,
-        spec: StageSpec,
-        decider: Decider,
-        committer: Committer,
+        parts: StageParts,
         parking: ParkingLot,
         *,
         max_parked: int,
-        outcomes: RecordedOutcomes,
         standing: StandingConversations,
         continuity: Continuity | None,
-        observer: Observer,
-        log_epoch: int | None,
         set_aside: SetAside,
     ) -> None:
-        """``max_parked``: sessions of a conversation that may wait. ``log_epoch``: as `DecisionStamp.log_epoch`."""
-        self._spec = spec
-        self._decider = decider
-        self._committer = committer
+        """``max_parked``: sessions of a conversation that may wait."""
+        self._spec = parts.spec
+        self._decider = parts.decider
+        self._committer = parts.committer
+        self._outcomes = parts.outcomes
+        self._observer = parts.observer
+        self._log_epoch = parts.log_epoch
         self._parking = parking
         self._max_parked = max_parked
-        self._outcomes = outcomes
         self._standing = standing
         self._continuity = continuity
-        self._observer = observer
-        self._log_epoch = log_epoch
         self._set_aside = set_aside
-        self._meter = committer.sender.meter
+        self._meter = parts.committer.sender.meter
         self._suspects: dict[str, int] = {}
 
     async def _ledger(self, ordered: OrderedEvent) -> Ledger:

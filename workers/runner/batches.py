@@ -10,12 +10,9 @@ from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Ledger, Outbo
 from eunoe.streams.record import Record
 from eunoe.streams.tracing import TraceSpan, processing
 from eunoe.workers.models.metering import DecidedBy
-from eunoe.workers.runner.committer import Committer
-from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.inbound import OrderedEvent
-from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.runner.parts import StageParts
 from eunoe.workers.stage import ApplyOrder, StageSpec
 
 MAX_BATCH = 16
@@ -94,22 +91,13 @@ def join_outboxes(outboxes: Sequence[Outbox]) -> Outbox:
 class BatchApplier:
     """Decides and commits the batches of one stage."""
 
-    def __init__(
-        self,
-        spec: StageSpec,
-        decider: Decider,
-        committer: Committer,
-        outcomes: RecordedOutcomes,
-        observer: Observer,
-        log_epoch: int | None = None,
-    ) -> None:
-        """``log_epoch``: as `DecisionStamp.log_epoch`."""
-        self._spec = spec
-        self._decider = decider
-        self._committer = committer
-        self._outcomes = outcomes
-        self._observer = observer
-        self._log_epoch = log_epoch
+    def __init__(self, parts: StageParts) -> None:
+        self._spec = parts.spec
+        self._decider = parts.decider
+        self._committer = parts.committer
+        self._outcomes = parts.outcomes
+        self._observer = parts.observer
+        self._log_epoch = parts.log_epoch
 
     async def apply(self, batch: Sequence[Arrived]) -> bool:
         """Apply all in one commit; returns whether it did. Where not, nothing is applied: apply each on its own.

@@ -36,6 +36,7 @@ from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Pr
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.parts import StageParts
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.refused_asks import error_answers
 from eunoe.workers.runner.skips import PassedOver, Skips, WatchfulLease
@@ -85,20 +86,21 @@ class Runner:
         self._data_keys = data_keys
         self._decider = Decider(spec, stage, settings, sender.meter, self_test)
         self._log_epoch = place.epoch if spec.reads_log and data_keys is not None else None
-        committer = Committer(sender, place, continuity, data_keys)
-        observer, outcomes = Observer(spec, sender.meter, now), outcomes or RecordedOutcomes()
-        self._batches = BatchApplier(spec, self._decider, committer, outcomes, observer, self._log_epoch)
-        self._applier = EventApplier(
+        parts = StageParts(
             spec,
             self._decider,
-            committer,
+            Committer(sender, place, continuity, data_keys),
+            outcomes or RecordedOutcomes(),
+            Observer(spec, sender.meter, now),
+            self._log_epoch,
+        )
+        self._batches = BatchApplier(parts)
+        self._applier = EventApplier(
+            parts,
             parking,
             max_parked=settings.max_parked,
-            outcomes=outcomes,
             standing=standing or StandingConversations(),
             continuity=continuity,
-            observer=observer,
-            log_epoch=self._log_epoch,
             set_aside=self._dead_letter,
         )
 
