@@ -22,7 +22,7 @@ from eunoe.deploy.generations.rebuild.share import Room
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.position import position
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
@@ -212,3 +212,19 @@ def test_a_folder_that_others_can_read_is_refused(place: Path):
     folder.chmod(0o755)
     with pytest.raises(Refused, match="this user alone"), kept_folder("p", MADE, DAY_S):
         pass
+
+
+def fill(path: Path) -> None:
+    """Add more records to a new spool than it has room for."""
+    with closing(Spool(path)) as spool:
+        spool.create()
+        spool._file.execute("PRAGMA max_page_count = 8")
+        spool.add([record(number, "x" * 10_000) for number in range(20)])
+
+
+def test_a_full_disk_is_told_and_the_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = r"rebuild in .* cannot be written: database or disk is full; make room there"
+    with pytest.raises(Unavailable, match=told), kept_folder("p", MADE, DAY_S) as folder:
+        fill(folder / "log.sqlite")
+    assert folder_of("p", MADE).is_dir()

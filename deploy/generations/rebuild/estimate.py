@@ -15,6 +15,7 @@ from eunoe.deploy.clients.live_settings import of_generation
 from eunoe.deploy.clients.models import model_settings, open_compressor, open_embedder, uses_endpoint
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel, ModelCallCounts
+from eunoe.deploy.generations.rebuild.keeping import telling_when_full
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.reading import read_log
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
@@ -72,7 +73,7 @@ async def estimate(settings: Settings, plan: RebuildPlan, report: ReportProgress
     where there is no log, `Unavailable` when a server is down.
     """
     target = of_generation(settings, plan.into, plan.changes)
-    with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory:
+    with tempfile.TemporaryDirectory(prefix="eunoe-estimate-") as directory, telling_when_full(Path(directory)):
         spool = Spool(Path(directory) / "spool.sqlite")
         try:
             erased = await read_erased(settings)

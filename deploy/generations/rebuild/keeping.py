@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from stat import S_IMODE, S_ISDIR
 from typing import IO, Final
 
 from eunoe.schemas.base import write_time
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.stores.generations import Generation
 
@@ -39,7 +40,8 @@ def kept_folder(prefix: str, generation: Generation, oldest_s: float) -> Iterato
     """The folder of a generation, for the owner's eyes only; removed at the end, and kept where the body raises.
 
     What was begun over ``oldest_s`` seconds ago and is not in use is removed first, of other generations too. Raises
-    `Refused` where another process uses the folder, or it is not as this module makes it.
+    `Refused` where another process uses the folder, or it is not as this module makes it, `Unavailable` where the body
+    finds no room in it.
     """
     folder = folder_of(prefix, generation)
     _sweep(oldest_s, folder.parent)
@@ -48,9 +50,19 @@ def kept_folder(prefix: str, generation: Generation, oldest_s: float) -> Iterato
     lock = _locked(folder)
     if lock is None:
         raise Refused(f"another process is rebuilding {generation.name} on this machine: wait for its end, or stop it")
-    with lock:
+    with lock, telling_when_full(folder):
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def telling_when_full(folder: Path) -> Iterator[None]:
+    """Raise `Unavailable`, with what to do, where the body cannot write a file of a rebuild in ``folder``."""
+    try:
+        yield
+    except sqlite3.OperationalError as fault:
+        said = f"the files of the rebuild in {folder} cannot be written: {fault}"
+        raise Unavailable(f"{said}; make room there, or name another folder in TMPDIR, and run it again") from fault
 
 
 def remove_folder(prefix: str, generation: Generation) -> None:

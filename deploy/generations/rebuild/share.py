@@ -20,6 +20,7 @@ from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.event_loop import keep_for_good, use_fast_loops
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.rebuild.keeping import telling_when_full
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
 from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.observability.logs import set_up_logs
@@ -146,7 +147,8 @@ class _ShareWork:
         async with asyncio.TaskGroup() as group:
             while True:
                 await room.wait()
-                conversation = self.spool.take()
+                with telling_when_full(self.spool.path.parent):
+                    conversation = self.spool.take()
                 if conversation is None:
                     return
                 await room.enter(conversation.events)

@@ -72,7 +72,7 @@ class Spool:
     """Keyed records of topics, as they are stored there; written by one process, then read by several."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._file = _opened(path)
 
     def close(self) -> None:
@@ -86,9 +86,9 @@ class Spool:
     def clear(self) -> None:
         """Forget all records, and how far was read."""
         self.close()
-        for name in (self._path.name, f"{self._path.name}-wal", f"{self._path.name}-shm"):
-            self._path.with_name(name).unlink(missing_ok=True)
-        self._file = _opened(self._path)
+        for name in (self.path.name, f"{self.path.name}-wal", f"{self.path.name}-shm"):
+            self.path.with_name(name).unlink(missing_ok=True)
+        self._file = _opened(self.path)
         self.create()
 
     def add(self, records: Sequence[Record], epoch: int | None = None, places: Places | None = None) -> None:
