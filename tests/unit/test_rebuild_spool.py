@@ -214,6 +214,22 @@ def test_a_folder_that_others_can_read_is_refused(place: Path):
         pass
 
 
+def test_a_conversation_is_taken_while_another_one_is_read_and_a_process_takes_one(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    with closing(Spool(path)) as one, closing(Spool(path)) as other:
+        one.create()
+        one.add([replace(record(number), key=b"default/c%d" % (number % 3)) for number in range(300)], 0)
+        one.finish()
+        first = one.take()
+        assert first is not None
+        reading = one.records(first.key)
+        next(reading)
+        second, third = other.take(), one.take()
+        assert {taken.key for taken in (first, second, third) if taken} == {b"default/c0", b"default/c1", b"default/c2"}
+        assert (one.take(), other.take()) == (None, None)
+        assert len(list(reading)) == 99
+
+
 def fill(path: Path) -> None:
     """Add more records to a new spool than it has room for."""
     with closing(Spool(path)) as spool:

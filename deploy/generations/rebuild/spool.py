@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Final, Literal
 
 import orjson
 
@@ -16,6 +17,8 @@ from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.topics import Topic
 
+_LOCKED_S: Final = 60.0
+"""Seconds that a process waits while another one writes."""
 _MAKE = """
 CREATE TABLE IF NOT EXISTS records (
     key BLOB, topic TEXT, part INTEGER, place INTEGER, number INTEGER, at INTEGER, headers BLOB,
@@ -74,9 +77,13 @@ class Spool:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = _opened(path)
+        # SQLite lets no connection write that reads what another one has changed since, however long it waits: a
+        # conversation is taken while others are read
+        self._taking = _opened(path, isolation_level=None)
 
     def close(self) -> None:
         """Close the file."""
+        self._taking.close()
         self._file.close()
 
     def create(self) -> None:
@@ -88,7 +95,7 @@ class Spool:
         self.close()
         for name in (self.path.name, f"{self.path.name}-wal", f"{self.path.name}-shm"):
             self.path.with_name(name).unlink(missing_ok=True)
-        self._file = _opened(self.path)
+        self._file, self._taking = _opened(self.path), _opened(self.path, isolation_level=None)
         self.create()
 
     def add(self, records: Sequence[Record], epoch: int | None = None, places: Places | None = None) -> None:
@@ -136,9 +143,8 @@ class Spool:
 
     def take(self) -> Spooled | None:
         """The next conversation that no process has taken, the longest first; `None` where all are."""
-        with self._file:
-            (number,) = self._file.execute(_TAKE).fetchone()
-            row = self._file.execute(_TAKEN, (number,)).fetchone()
+        ((number,),) = self._taking.execute(_TAKE).fetchall()
+        row = self._taking.execute(_TAKEN, (number,)).fetchone()
         return None if row is None else Spooled(*row)
 
     def records(self, key: bytes) -> Iterator[Record]:
@@ -148,8 +154,8 @@ class Spool:
             yield Record(Topic(topic), partition, offset, key, value, at, found)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    file = sqlite3.connect(path)
+def _opened(path: Path, isolation_level: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:
+    file = sqlite3.connect(path, timeout=_LOCKED_S, isolation_level=isolation_level)
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("PRAGMA synchronous = OFF")  # a killed process leaves whole transactions; `read_log` checks the rest
     return file
