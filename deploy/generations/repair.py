@@ -219,7 +219,8 @@ class Repairer:
         return len(messages)
 
     async def _is_unanswered(self, request: ReplyRequested, blend: Ledger, held: set[int | None]) -> bool:
-        if request.request is None or (request.turn not in held and not is_on_the_way(request.turn, blend)):
+        on_its_way = is_on_the_way(request.turn, blend, may_be_lost=not self.fences_intake)
+        if request.request is None or (request.turn not in held and not on_its_way):
             return False
         ledger = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))
         return ledger.applied == 0
@@ -228,13 +229,14 @@ class Repairer:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))
 
 
-def is_on_the_way(turn: int | None, blend: Ledger) -> bool:
+def is_on_the_way(turn: int | None, blend: Ledger, *, may_be_lost: bool) -> bool:
     """Whether blend had not sent a turn to the responder when its ledger was replaced.
 
-    Where the ledger itself was lost (0), only held asks are known to be unanswered.
+    A ledger that has applied nothing is one that the store has lost, where it ``may_be_lost``: then only held asks are
+    known to be unanswered.
     """
     sent = blend.applied if blend.outbox is None else blend.applied - 1
-    return blend.applied > 0 and sent < (turn or 0)
+    return (blend.applied > 0 or not may_be_lost) and sent < (turn or 0)
 
 
 @dataclass(frozen=True, slots=True)
