@@ -170,9 +170,9 @@ async def _judge_replies(house: House, load: Load, findings: Findings, *, once: 
             found[reply.key, reply.request_id].append(record.value)
             if reply.error is not None:
                 findings.lost.append(f"{reply.key}: request {reply.request_id} was answered by an error: {reply.error}")
-    for request in sorted(load.requests - set(found)):
+    for request in sorted(load.expected - set(found)):
         findings.lost.append(f"{request[0]}: request {request[1]} has no reply")
-    for request in sorted(set(found) - load.requests):
+    for request in sorted(set(found) - load.requests.keys()):
         findings.duplicated.append(f"{request[0]}: request {request[1]} was never made")
     for request, values in found.items():
         if not once:

@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, SessionEnded, Utterance
@@ -72,9 +72,16 @@ class Load:
     """Conversation key → its asked turns."""
     utterances: Mapping[str, frozenset[str]]
     """Conversation key → what must stand in its segments, once."""
-    requests: frozenset[tuple[str, str]]
-    """(conversation key, request id): each is answered once."""
+    requests: Mapping[tuple[str, str], str]
+    """(conversation key, request id) → the utterance that asks: each is answered once."""
     bad: tuple[Bad, ...]
+    erased: Mapping[str, Set[str]] = field(default_factory=dict)
+    """Conversation key → the utterances that are erased: what they ask may stay unanswered."""
+
+    @property
+    def expected(self) -> set[tuple[str, str]]:
+        """The requests that must be answered."""
+        return {place for place, id_ in self.requests.items() if id_ not in self.erased.get(place[0], ())}
 
     def said_in(self, key: str, session: str) -> frozenset[str]:
         """The ids of what stands in the segments of a session, by the client's id of it."""
@@ -85,7 +92,8 @@ class Load:
 
     def without(self, erased: Mapping[str, Set[str]]) -> "Load":
         """The same load, of which these utterances are not expected any more. ``erased``: conversation key → ids."""
-        return replace(self, utterances={key: ids - erased.get(key, set()) for key, ids in self.utterances.items()})
+        left = {key: ids - erased.get(key, set()) for key, ids in self.utterances.items()}
+        return replace(self, utterances=left, erased=erased)
 
     @property
     def records(self) -> int:
@@ -108,7 +116,7 @@ def make_load(seed: int, size: Size, partitions: int) -> Load:
         sessions=dict.fromkeys(keys, size.sessions),
         turns={key: sum(event.ask is not None for event in recorded if event.key == key) for key in keys},
         utterances={key: frozenset(event.utterance_id for event in recorded if event.key == key) for key in keys},
-        requests=frozenset((event.key, event.ask.request_id) for event in asked if event.ask is not None),
+        requests={(event.key, event.ask.request_id): event.utterance_id for event in asked if event.ask is not None},
         bad=bad,
     )
 
