@@ -1,4 +1,4 @@
-"""What it takes to decide and commit events of one stage, one by one or several at once."""
+"""The parts that decide and commit events of one stage, one by one or several at once."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from eunoe.workers.stage import StageSpec
 
 @dataclass(frozen=True, slots=True)
 class StageParts:
-    """What `EventApplier` and `BatchApplier` of a stage share."""
+    """The parts that `EventApplier` and `BatchApplier` of a stage share."""
 
     spec: StageSpec
     decider: Decider
