@@ -179,17 +179,10 @@ class GroupConsumer(driver.Consumer):
                 raise
 
     async def _hand_on(self, fetched: RecordMap | None, active: set[TP] | None) -> None:
-        """Hand on the records of one poll; those that come while the flow is stopped are dropped, and read again.
-
-        No seek while it is stopped: records are in work still, and their acks would pass for those of the next
-        assignment, whose start was looked up in the store already.
-        """
+        """Hand on the records of one poll; after a rebalance they are dropped, and read again after its seek."""
         if self.should_stop:
             return
-        if not self.flow_active:
-            self._needs_seek = True
-            return
-        if self._needs_seek:
+        if self._needs_seek or not self.flow_active:
             await self._seek_again()
             return
         generation, since = self.app.consumer_generation_id, perf_counter()
@@ -203,7 +196,7 @@ class GroupConsumer(driver.Consumer):
                 since = perf_counter()
 
     async def _seek_again(self) -> None:
-        """Have the records fetched while the flow was stopped again: they came after the seek that followed, if any."""
+        """Have the records fetched while the flow was stopped again: they may have come after the rebalance's seek."""
         try:
             await self.perform_seek()
         except Exception as error:
