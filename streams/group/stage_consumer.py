@@ -106,6 +106,8 @@ class StageConsumer:
         self._reason: BaseException | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._rereading = asyncio.Lock()
+        self._drained = asyncio.Event()
+        self._drained.set()
         self._assignments = itertools.count(1)
 
     # ---- life
@@ -215,6 +217,8 @@ class StageConsumer:
         start_position = self._options.start_position
         if start_position is None:
             return offset
+        # an ack of records in work would pass for one of the next assignment, whose start is looked up here
+        await self._drained.wait()
         wanted = await start_position(self._logical[tp.topic], tp.partition, offset)
         if wanted is None or wanted >= offset:
             return offset
@@ -274,7 +278,11 @@ class StageConsumer:
     async def drain(self, grace_s: float | None = None) -> None:
         """Revoke the records taken, wait for those in work, commit what is done; ``grace_s`` bounds the wait."""
         grace = self.kafka.rebalance_timeout_ms / 1000 * _DRAIN_SHARE if grace_s is None else grace_s
-        await self.dispatcher.revoke(grace)
+        self._drained.clear()
+        try:
+            await self.dispatcher.revoke(grace)
+        finally:
+            self._drained.set()
         app = self._app
         if app is None or not app.started or app.crashed:
             return

@@ -249,6 +249,37 @@ async def test_what_comes_while_the_flow_is_stopped_comes_again(
         await app.stop(10.0)
 
 
+async def test_where_to_start_is_looked_up_when_nothing_is_in_work_any_more(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    at_work, let_go, looked_up = asyncio.Event(), asyncio.Event(), list[bool]()
+
+    async def start_position(topic: str, partition: int, offset: int) -> int | None:
+        looked_up.append(let_go.is_set())
+        return None
+
+    async def handle(record: Record, lease: Lease) -> None:
+        at_work.set()
+        await let_go.wait()
+
+    options = StageOptions(start_position=start_position)
+    app = StageConsumer("reading-again", ["conversations"], kafka, names, one_by_one(handle), options)
+    await app.start()
+    try:
+        await publisher.publish(talk(keys=1, each=1))
+        await at_work.wait()
+        looked_up.clear()
+        again = asyncio.create_task(app.read_again())
+        await publisher.publish(talk(keys=1, each=1, first=1))
+        await eventually(lambda: app._consumer._seeking.locked() or bool(looked_up))
+        let_go.set()
+        await again
+        assert looked_up
+        assert all(looked_up), "an ack of what was in work would hide what the state store lost"
+    finally:
+        await app.stop(10.0)
+
+
 async def test_what_came_while_the_flow_was_stopped_comes_again_where_no_seek_follows(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
