@@ -138,8 +138,8 @@ async def test_readers_read_it_where_it_is(rig: Rig) -> None:
     await rig.fill()
     assert await rig.freeze() == 1
     reader = rig.store(thaws=False)
-    assert (await reader.ledger(UPDATE)).applied == 1
-    assert (await reader.ledger(Scope("tree", KEY))).applied == 0
+    assert (await reader.ledger(UPDATE)).applied == await reader.applied(UPDATE) == 1
+    assert (await reader.ledger(Scope("tree", KEY))).applied == await reader.applied(Scope("tree", KEY)) == 0
     assert await reader.fetch("update", KEY, "memories", ["m5", "none", "m7"]) == [ROWS["m5"], None, ROWS["m7"]]
     assert await reader.fetch("update", KEY, "terms", ["zebrafish", "lion"]) == ['{"m":1}', None]
     assert await reader.scan("update", KEY, "memories") == ROWS
@@ -148,6 +148,13 @@ async def test_readers_read_it_where_it_is(rig: Rig) -> None:
     assert await rig.names() == {rig.keys.stub(KEY)}
     assert len((await RedisTransplants(reader, rig.client, rig.keys).export(KEY, TABLES)).tables) == 4
     assert await rig.names() == {rig.keys.stub(KEY)}
+
+
+async def test_a_look_at_what_was_applied_brings_it_back(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    assert await rig.store().applied(UPDATE) == 1
+    assert rig.keys.stub(KEY) not in await rig.names()
 
 
 async def test_a_process_that_never_read_its_ledger_finds_it_too(rig: Rig) -> None:

@@ -68,6 +68,12 @@ async def test_a_new_ledger_is_empty(store: StateStore) -> None:
     assert await store.ledger(SCOPE) == Ledger()
 
 
+async def test_the_number_applied_last_is_that_of_the_ledger(store: StateStore) -> None:
+    assert await store.applied(SCOPE) == 0
+    assert await store.commit(SCOPE, Commit(expect=0, applied=7, outbox=outbox(7)))
+    assert await store.applied(SCOPE) == 7
+
+
 async def test_a_commit_moves_applied_and_writes(store: StateStore) -> None:
     assert await store.commit(SCOPE, Commit(expect=0, applied=1, writes=(Put(table="spans", id="1", text=TEXT),)))
     assert await store.ledger(SCOPE) == Ledger(applied=1)

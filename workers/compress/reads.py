@@ -30,7 +30,7 @@ SEGMENT_PAGE: Final = 32
 
 async def compressed_session(store: StateStore, key: str) -> int:
     """The last session applied by `compress`; 0 if none."""
-    return (await store.ledger(Scope(NAME, key))).applied
+    return await store.applied(Scope(NAME, key))
 
 
 async def read_stats(store: StateStore, key: str) -> SegmentStats:

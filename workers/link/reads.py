@@ -57,7 +57,7 @@ async def read_link_stats(store: StateStore, key: str) -> GraphStats:
 
 async def linked_session(store: StateStore, key: str) -> int:
     """The last session applied by `link`, with or without edges; 0 if none."""
-    return (await store.ledger(Scope(NAME, key))).applied
+    return await store.applied(Scope(NAME, key))
 
 
 async def read_stored_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> StoredNeighbours:

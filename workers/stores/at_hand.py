@@ -148,6 +148,10 @@ class StateAtHand:
         self._keep(scope.key, known)
         return ledger
 
+    async def applied(self, scope: Scope) -> int:
+        """The number applied last, as the ledger has it."""
+        return (await self.ledger(scope)).applied if self._is_own(scope) else await self._store.applied(scope)
+
     async def commit(self, scope: Scope, commit: Commit) -> bool:
         """Run the transaction; raises `StaleState` where it was refused, and the ledger came from memory."""
         known = self._known(scope.key) if self._is_own(scope) else None

@@ -84,9 +84,8 @@ if ARGV[6] == '1' then
   note(skipped, '1')
 end
 redis.call('HSET', ledger, unpack(fields))
-if ARGV[7] ~= '' then
+if ARGV[7] ~= '' and redis.call('ZREM', KEYS[2], ARGV[7]) == 1 then
   redis.call('DEL', KEYS[3])
-  redis.call('ZREM', KEYS[2], ARGV[7])
 end
 if ARGV[8] ~= '' then
   redis.call('PEXPIRE', ledger, ARGV[8])

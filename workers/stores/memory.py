@@ -61,6 +61,10 @@ class MemoryStore:
             server=self.server,
         )
 
+    async def applied(self, scope: Scope) -> int:
+        """The number applied last; 0 before the first commit."""
+        return self._stored(scope).applied
+
     async def commit(self, scope: Scope, commit: Commit) -> bool:
         """Run the transaction; returns whether the fence let it pass."""
         stored = self._stored(scope)

@@ -104,6 +104,11 @@ class RedisStore:
         await self.documents.note(scope.key, ledger.key)
         return ledger
 
+    async def applied(self, scope: Scope) -> int:
+        """The number applied last. Where the store shows none, the conversation may be cold: it is brought back."""
+        number = await self._redis.command("HGET", self._keys.ledger(scope), "applied")
+        return (await self.ledger(scope)).applied if number is None else int(number)
+
     async def bring_back(self, key: str) -> bool:
         """Bring a cold conversation back; returns whether this call did it. Raises `Unavailable`."""
         before = self.cold.meter.thawed

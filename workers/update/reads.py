@@ -27,7 +27,7 @@ from eunoe.workers.update.memories import (
 
 async def updated_session(store: StateStore, key: str) -> int:
     """The last session applied by `update`; 0 if none."""
-    return (await store.ledger(Scope(NAME, key))).applied
+    return await store.applied(Scope(NAME, key))
 
 
 async def findable_session(store: StateStore, key: str) -> int:
