@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from eunoe.schemas.decisions import Scope
+from eunoe.schemas.events import Line
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.features import LineFeatures
@@ -15,6 +16,7 @@ __all__ = [
     "SegmentStats",
     "compressed_session",
     "read_frequencies",
+    "read_last_line",
     "read_line_features",
     "read_segment_texts",
     "read_segments",
@@ -62,11 +64,20 @@ async def read_segment_texts(store: StateStore, key: str, ids: Sequence[str]) ->
 
 async def read_session_segments(store: StateStore, key: str, session: int) -> list[Segment]:
     """The stored segments of a session, in order; empty where it has none."""
-    found: list[Segment] = []
+    return [Segment.from_json(text) for text in await _session_texts(store, key, session)]
+
+
+async def read_last_line(store: StateStore, key: str, session: int) -> Line | None:
+    """The last line of a session's segments; `None` where it has none."""
+    texts = await _session_texts(store, key, session)
+    return Segment.from_json(texts[-1]).lines[-1] if texts else None
+
+
+async def _session_texts(store: StateStore, key: str, session: int) -> list[str]:
+    found: list[str] = []
     while True:
-        page = await read_segments(
-            store, key, [segment_id(key, session, len(found) + place) for place in range(SEGMENT_PAGE)]
-        )
+        ids = [segment_id(key, session, len(found) + place) for place in range(SEGMENT_PAGE)]
+        page = await read_segment_texts(store, key, ids)
         found += page
         if len(page) < SEGMENT_PAGE:
             return found

@@ -150,6 +150,8 @@ def past_words(text: str, ended: datetime, *, partly: bool) -> str:
 
 def mark_past(row: Row, past: str) -> Row:
     """The row with such words; it is not current where they are of it all."""
+    if past == row.past == "":
+        return row
     return replace(row, past=past, is_current=row.is_current and (not past or past.startswith(PARTLY)))
 
 

@@ -1,8 +1,8 @@
 """The utterances that an answer knows."""
 
-from eunoe.schemas.events import Freshness, Line, ReplyContext
+from eunoe.schemas.events import Freshness, ReplyContext
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.compress.reads import read_session_segments
+from eunoe.workers.compress.reads import read_last_line
 
 
 async def read_freshness(store: StateStore, event: ReplyContext, known_session: int) -> Freshness:
@@ -10,15 +10,10 @@ async def read_freshness(store: StateStore, event: ReplyContext, known_session: 
 
     Reads the store only where nothing was said in the open session. Raises `Unavailable`.
     """
-    last = event.dialogue[-1] if event.dialogue else await _last_line(store, event.key, known_session)
+    last = event.dialogue[-1] if event.dialogue else await read_last_line(store, event.key, known_session)
     return Freshness(
         session=known_session,
         closed=event.session - 1,
         utterance_id=None if last is None else last.utterance_id,
         at=None if last is None else last.at,
     )
-
-
-async def _last_line(store: StateStore, key: str, session: int) -> Line | None:
-    segments = await read_session_segments(store, key, session)
-    return segments[-1].lines[-1] if segments else None

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from eunoe.schemas.events import LeftOut, LeftOutReason, Source
 
@@ -21,8 +21,7 @@ def left_out(reason: LeftOutReason, source: Source, score: float) -> LeftOut:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Unnamed:
+class Unnamed(NamedTuple):
     """Something that is not shown, with the little that decides whether it is named: hundreds are found for an ask."""
 
     reason: LeftOutReason

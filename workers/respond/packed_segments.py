@@ -203,9 +203,10 @@ class SegmentPassages(Sequence[CandidatePassage]):
 
     def _spans_of(self, line: int) -> tuple[PassageSpan, ...]:
         begin = self._lists[0][line]
-        spans = self._packed.spans[begin : begin + int(self._packed.pieces[line])].tolist()
+        end = begin + int(self._packed.pieces[line])
+        rows = self._packed.spans[begin:end].tolist()
         found = self._spans[line] = tuple(
-            PassageSpan(start, end, cost, bool(opens)) for start, end, cost, opens in spans
+            [PassageSpan(start, stop, cost, opens == 1) for start, stop, cost, opens in rows]
         )
         return found
 

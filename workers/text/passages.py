@@ -6,7 +6,7 @@ one passage. Linear in the length of the text.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.terms import terms
@@ -23,8 +23,7 @@ _ITEM = re.compile(r"^[ \t]{0,16}(?:[-*+•]|\d{1,3}[.)]|[a-z][.)])[ \t]{1,16}")
 _FENCE = re.compile(r"^[ \t]{0,16}(?:```|~~~)")
 
 
-@dataclass(frozen=True, slots=True)
-class PassageSpan:
+class PassageSpan(NamedTuple):
     """A part of a text, from ``start`` up to ``end``, without white space around it."""
 
     start: int

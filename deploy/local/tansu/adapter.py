@@ -10,7 +10,7 @@ from eunoe.deploy.local.tansu.gaps import GaplessConsumer
 from eunoe.deploy.local.tansu.pacing import Pacing
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
 
-DELAY_S = 0.02
+DELAY_S = 0.01
 """Least time between two fetches of a consumer on whose records somebody waits."""
 _ENDS_POLL_MS = 20
 

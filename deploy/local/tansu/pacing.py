@@ -21,7 +21,7 @@ from aiokafka.protocol.fetch import FetchRequest
 
 MAX_DELAY_S = 0.2
 """Longest delay on account of a lagging event loop, in seconds."""
-_BACKGROUND_FACTOR = 5
+_BACKGROUND_FACTOR = 10
 IDLE_AFTER_S = 10.0
 """Time without records and notifications after which a consumer is idle."""
 MAX_REST_S = 2.0
@@ -38,7 +38,7 @@ def delay_s(least_s: float, loop_lag_s: float, *, interactive: bool, notified: b
     """The delay between two fetches in seconds; 0 where ``least_s`` is 0.
 
     It is never under ``loop_lag_s`` (up to `MAX_DELAY_S`): fetching sooner than the event loop takes the records gains
-    nothing. Beyond that a notified consumer is not delayed, an ``interactive`` one by ``least_s``, any other by five
+    nothing. Beyond that a notified consumer is not delayed, an ``interactive`` one by ``least_s``, any other by ten
     times as much.
     """
     if least_s <= 0:

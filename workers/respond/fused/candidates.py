@@ -80,11 +80,11 @@ class CandidateScores:
         found: list[ScoredPassage] = []
         spent, most = 0, max(CANDIDATE_BUDGETS * budget_tokens, CANDIDATE_TOKENS)
         for place in np.argsort(-np.round(self.scores, DIGITS), kind="stable").tolist():
-            one = self.passages[place]
             if spent > most:
                 break
-            if one.utterance_id not in left_out and one.tokens + one.row_tokens <= budget_tokens:
-                found.append(ScoredPassage(float(self.scores[place]), one, past.get(one.utterance_id, "")))
+            one = self.passages[place]
+            if one.tokens + one.row_tokens <= budget_tokens and (id_ := one.utterance_id) not in left_out:
+                found.append(ScoredPassage(float(self.scores[place]), one, id_, past.get(id_, "")))
                 spent += one.tokens
         return found
 

@@ -68,19 +68,15 @@ class PackedUnit:
         return frozenset() if self.is_extract else self.cites
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as a passage
 class ScoredPassage:
     """A passage of an utterance, shown beside others of it in one row."""
 
     score: float
     passage: CandidatePassage
+    utterance_id: str
     past: str = ""
     """The end of what its utterance says, in words, where that is before the ask."""
-
-    @property
-    def utterance_id(self) -> str:
-        """The id of its utterance."""
-        return self.passage.utterance_id
 
 
 def tokens_of(rows: Sequence[Row]) -> int:
@@ -122,9 +118,14 @@ class _Choice:
             self.units.append(one)
             self.covered |= one.covers
         else:
+            if one.utterance_id in self.covered:
+                return
+            if one.passage.tokens - GAP_TOKENS > self.left:  # its cost is no less: a gap that closes gives one back
+                self.refused.append(one)
+                return
             chosen = self.excerpts.get(one.utterance_id, [])
             heading = one.passage.session, write_ordinal(one.passage.day)
-            if one.utterance_id in self.covered or not self._pay(one, _cost(one, chosen), heading):
+            if not self._pay(one, _cost(one, chosen), heading):
                 return
             self.excerpts[one.utterance_id] = [*chosen, one]
             if len(chosen) + 1 == len(one.passage.spans):

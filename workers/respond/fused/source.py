@@ -119,6 +119,8 @@ class FusedSource:
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )
         found = await self._read(query, [hit.id for hit in hits])
+        if _is_full(kept := _bounded(found, self.max_lines), self.max_lines):
+            return kept
         beside = [(one.session, one.index + step) for one in found for step in (-1, 1) if one.index + step >= 0]
         near = await self._read(query, _segment_ids(query.key, beside))
         return _bounded([*found, *near], self.max_lines)
@@ -138,11 +140,13 @@ class FusedSource:
         self, query: Query, found: Sequence[StoredSegment], memories: Sequence[Memory]
     ) -> list[StoredSegment]:
         """Add sessions of memories whose utterances are missing; in log order."""
+        if _is_full(found, self.max_lines):
+            return sorted(found, key=_place)
         seen = {id_ for segment in found for id_ in segment.utterance_ids}
         missing = (m.session for m in memories if any(line.utterance_id not in seen for line in m.evidence))
         sessions = list(dict.fromkeys(missing))[:MAX_EVIDENCE_SESSIONS]
         more = await self._of_sessions(query, sessions)
-        return sorted(_bounded([*found, *more], self.max_lines), key=lambda one: (one.session, one.index))
+        return sorted(_bounded([*found, *more], self.max_lines), key=_place)
 
     async def _of_sessions(self, query: Query, sessions: Sequence[int]) -> list[StoredSegment]:
         """The first `MAX_SEGMENTS_PER_SESSION` segments of each session, session by session."""
@@ -200,6 +204,15 @@ class FusedSource:
 def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:
     """The ids of segments by (session, index); not all need to exist."""
     return list(dict.fromkeys(segment_id(key, session, index) for session, index in places_))
+
+
+def _place(segment: StoredSegment) -> tuple[int, int]:
+    return segment.session, segment.index
+
+
+def _is_full(segments: Sequence[StoredSegment], max_lines: int) -> bool:
+    """Whether no further segment can be within the bound on lines."""
+    return sum(len(one.utterance_ids) for one in segments) >= max_lines
 
 
 def _bounded(segments: Iterable[StoredSegment], max_lines: int) -> list[StoredSegment]:
