@@ -1,6 +1,7 @@
 """Strategies `current`, `insight` and `fused`: which memories and utterances are shown, and which never."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -123,14 +124,16 @@ class Shelf:
     async def _commit(self, name: str, writes: list[Put]) -> None:
         assert await self.store.commit(Scope(name, KEY), Commit(expect=0, applied=1, writes=tuple(writes)))
 
-    async def ask(self, kind: Strategy, text: str, budget: int = 500, insights: tuple[Insight, ...] = ()) -> Context:
+    async def ask(
+        self, kind: Strategy, text: str, budget: int = 500, insights: tuple[Insight, ...] = (), max_lines: int = 1000
+    ) -> Context:
         finder = HybridSearch(self.index, self.embedder, RespondSettings())
         search = MemorySearch(self.store, finder)
         source = {
             Strategy.CURRENT: CurrentSource(search, 5),
             Strategy.INSIGHT: InsightSource(search, 10),
             Strategy.FUSED: FusedSource(
-                self.store, finder, FeatureCache(self.embedder, CACHE_BYTES), TimelineSettings(), 1000
+                self.store, finder, FeatureCache(self.embedder, CACHE_BYTES), TimelineSettings(), max_lines
             ),
         }[kind]
         context = await source.recall(Query(KEY, text, SPEAKERS, budget, "Ann", 9, insights))
@@ -159,6 +162,37 @@ async def moved(made_by: Provenance = BY_TWIN) -> Shelf:
 
 def texts(context: Context) -> list[str]:
     return [row.text for row in context.rows]
+
+
+@pytest.mark.parametrize(("max_lines", "sessions"), [(1, {1}), (4, {1}), (5, {1}), (7, {1, 2}), (9, {1, 2, 3})])
+async def test_segments_are_considered_best_first_as_long_as_their_lines_fit(max_lines: int, sessions: set[int]):
+    shelf = Shelf()
+    shelf.said(1, "the boat", "is a red boat", "what a boat", "boat boat")
+    shelf.said(2, "the boat is here", "a harbour full of fish", "and gulls")
+    shelf.said(3, "no word of it", "at all")
+    await shelf.fill()
+    context = await shelf.ask(Strategy.FUSED, "boat", max_lines=max_lines)
+    assert {source.session for source in context.sources} == sessions
+
+
+async def test_no_segments_are_read_where_there_is_no_room_left(monkeypatch: pytest.MonkeyPatch):
+    shelf = Shelf()
+    for index in range(40):
+        shelf.said(1, f"the boat of day {index}", "is red", index=index)
+    await shelf.fill()
+    read: list[int] = []
+    fetch = shelf.store.fetch
+
+    async def counted(stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
+        read.extend([len(ids)] * (table == SEGMENTS))
+        return await fetch(stage, key, table, ids)
+
+    monkeypatch.setattr(shelf.store, "fetch", counted)
+    assert await shelf.ask(Strategy.FUSED, "boat", max_lines=20)
+    few = sum(read)
+    read.clear()
+    assert await shelf.ask(Strategy.FUSED, "boat")
+    assert few < sum(read)  # where there is no room, nothing more is read
 
 
 async def test_current_shows_what_holds_in_time_order_with_days():

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field, replace
 
 from eunoe.schemas.decisions import Collection
@@ -39,7 +39,9 @@ MAX_EVIDENCE_SESSIONS = 8
 MAX_SEGMENTS_PER_SESSION = 64
 """Segments read of each such session."""
 SEGMENTS_AT_ONCE = 16
-"""Of them in one read: few sessions have more."""
+"""Segments in one read, of a session: few have more."""
+FOUND_AT_ONCE = 24
+"""Found segments in one read: fewer are read than found where they are long."""
 MAX_SUCCESSIONS = 4
 """Steps of supersession that are followed."""
 
@@ -75,6 +77,35 @@ def context_of(material: Material, query: Query, weights: FeatureWeights) -> Con
     return choose(candidates, query.budget_tokens, scored.outdated(hidden, material.known.values()))
 
 
+class _Kept:
+    """Segments within a bound on lines: the first ones of all that are added, without duplicates; at least one."""
+
+    def __init__(self, max_lines: int) -> None:
+        self._room = max_lines
+        self._segments: dict[str, StoredSegment] = {}
+        self.is_full = False
+        """Whether one came that did not fit."""
+
+    @property
+    def segments(self) -> ValuesView[StoredSegment]:
+        """They, in the order in which they were added."""
+        return self._segments.values()
+
+    def __contains__(self, segment_id: str) -> bool:
+        """Whether this segment is among them."""
+        return segment_id in self._segments
+
+    def add(self, found: Iterable[StoredSegment]) -> None:
+        """Add segments, up to the first one that does not fit."""
+        for one in found:
+            if self.is_full or one.segment_id in self._segments:
+                continue
+            self.is_full = bool(self._segments) and len(one.utterance_ids) > self._room
+            if not self.is_full:
+                self._segments[one.segment_id] = one
+                self._room -= len(one.utterance_ids)
+
+
 @dataclass(frozen=True, slots=True)
 class FusedSource:
     """Searches segments and memories, then scores their utterances one by one."""
@@ -100,30 +131,37 @@ class FusedSource:
         read = await self.cache.read_vectors(query.texts, query.speakers)
         query = replace(query, vector=mixed_vector([read[text] for text in query.texts], query.weights))
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
-        found, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
+        kept, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
         memories = await self._with_looked_up(query, [memory for memory, _ in hits])
-        segments = await self._with_evidence(query, found, memories)
+        segments = await self._with_evidence(query, kept, memories)
         known, linked, aggregates = await asyncio.gather(
             self._with_successors(query.key, memories), self._linked(query, memories), self._aggregates(query)
         )
         inputs, question = await self._scoring_input(query, hints, segments, memories)
         return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
 
-    async def _segments(self, query: Query) -> list[StoredSegment]:
-        """The found segments, best first, then their neighbours, within the bound on lines."""
+    async def _segments(self, query: Query) -> _Kept:
+        """The found segments, best first, then their neighbours."""
+        kept = _Kept(self.max_lines)
         stats = await read_stats(self.store, query.key)
         if not stats.segments:
-            return []
+            return kept
         frequencies = await read_frequencies(self.store, query.key, set(query.terms))
         hits = await self.search.find(
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )
-        found = await self._read(query, [hit.id for hit in hits])
-        if _is_full(kept := _bounded(found, self.max_lines), self.max_lines):
-            return kept
-        beside = [(one.session, one.index + step) for one in found for step in (-1, 1) if one.index + step >= 0]
-        near = await self._read(query, _segment_ids(query.key, beside))
-        return _bounded([*found, *near], self.max_lines)
+        await self._keep(query, kept, [hit.id for hit in hits])
+        beside = [(one.session, one.index + step) for one in kept.segments for step in (-1, 1) if one.index + step >= 0]
+        await self._keep(query, kept, _segment_ids(query.key, beside))
+        return kept
+
+    async def _keep(self, query: Query, kept: _Kept, ids: Sequence[str]) -> None:
+        """Read segments in the given order, as long as there is room for them."""
+        wanted = [id_ for id_ in ids if id_ not in kept]
+        for begin in range(0, len(wanted), FOUND_AT_ONCE):
+            if kept.is_full:
+                return
+            kept.add(await self._read(query, wanted[begin : begin + FOUND_AT_ONCE]))
 
     async def _read(self, query: Query, ids: Sequence[str]) -> list[StoredSegment]:
         """The stored segments with these ids, in the given order; unknown ids are left out."""
@@ -136,17 +174,14 @@ class FusedSource:
         missing = [id_ for id_ in query.looked_up if id_ not in known]
         return [*memories, *await read_memories(self.store, query.key, missing, self.parse_memory)]
 
-    async def _with_evidence(
-        self, query: Query, found: Sequence[StoredSegment], memories: Sequence[Memory]
-    ) -> list[StoredSegment]:
+    async def _with_evidence(self, query: Query, kept: _Kept, memories: Sequence[Memory]) -> list[StoredSegment]:
         """Add sessions of memories whose utterances are missing; in log order."""
-        if _is_full(found, self.max_lines):
-            return sorted(found, key=_place)
-        seen = {id_ for segment in found for id_ in segment.utterance_ids}
+        seen = {id_ for segment in kept.segments for id_ in segment.utterance_ids}
         missing = (m.session for m in memories if any(line.utterance_id not in seen for line in m.evidence))
         sessions = list(dict.fromkeys(missing))[:MAX_EVIDENCE_SESSIONS]
-        more = await self._of_sessions(query, sessions)
-        return sorted(_bounded([*found, *more], self.max_lines), key=_place)
+        if not kept.is_full:
+            kept.add(await self._of_sessions(query, sessions))
+        return sorted(kept.segments, key=lambda one: (one.session, one.index))
 
     async def _of_sessions(self, query: Query, sessions: Sequence[int]) -> list[StoredSegment]:
         """The first `MAX_SEGMENTS_PER_SESSION` segments of each session, session by session."""
@@ -204,24 +239,3 @@ class FusedSource:
 def _segment_ids(key: str, places_: Iterable[tuple[int, int]]) -> list[str]:
     """The ids of segments by (session, index); not all need to exist."""
     return list(dict.fromkeys(segment_id(key, session, index) for session, index in places_))
-
-
-def _place(segment: StoredSegment) -> tuple[int, int]:
-    return segment.session, segment.index
-
-
-def _is_full(segments: Sequence[StoredSegment], max_lines: int) -> bool:
-    """Whether no further segment can be within the bound on lines."""
-    return sum(len(one.utterance_ids) for one in segments) >= max_lines
-
-
-def _bounded(segments: Iterable[StoredSegment], max_lines: int) -> list[StoredSegment]:
-    """The first segments without duplicates, within the bound on lines; at least one."""
-    kept: dict[str, StoredSegment] = {}
-    lines = 0
-    for segment in segments:
-        size = len(segment.utterance_ids)
-        if segment.segment_id not in kept and (not kept or lines + size <= max_lines):
-            kept[segment.segment_id] = segment
-            lines += size
-    return list(kept.values())
