@@ -55,6 +55,8 @@ class SegmentFeatures:
     """Number of passages of each utterance."""
     around: NDArray[np.float32]
     """Shape (passages,): length of each vector with its neighbours' added, see `SENSE_AROUND`."""
+    tokens: NDArray[np.int64]
+    """Tokens of each passage's text."""
 
     @classmethod
     def of(cls, segment: StoredSegment, packed: PackedSegment) -> Self:
@@ -68,6 +70,7 @@ class SegmentFeatures:
             np.asarray(packed.names, dtype=np.str_)[packed.speakers],
             packed.pieces.astype(np.int64),
             packed.around,
+            packed.tokens.astype(np.int64),
         )
 
 

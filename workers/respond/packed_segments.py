@@ -82,6 +82,11 @@ class PackedSegment:
     postings: Postings
 
     @property
+    def tokens(self) -> NDArray[np.int32]:
+        """Tokens of each passage's text."""
+        return self.spans[:, 2]
+
+    @property
     def size(self) -> int:
         """Bytes that it holds."""
         arrays = [*_arrays_of(self), *_arrays_of(self.postings)]

@@ -23,7 +23,7 @@ from eunoe.workers.respond.fused.scoring import ScoringInput
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated
 from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights
-from eunoe.workers.respond.passages import TOKENS, CandidatePassage, Floats
+from eunoe.workers.respond.passages import TOKENS, Floats
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.timelines import ShownTimeline, timeline_source
 from eunoe.workers.respond.trees import ShownNode, node_source
@@ -42,8 +42,8 @@ BEHIND_UTTERANCE, END_OF_SESSION = 1, 10**6
 class CandidateScores:
     """The scores of passages, from which other candidates get theirs."""
 
-    passages: Sequence[CandidatePassage]
-    """In log order."""
+    inputs: ScoringInput
+    """The passages in log order."""
     scores: Floats
     """Shape (n,), the passages' lengths subtracted."""
     best: Mapping[str, float]
@@ -59,12 +59,12 @@ class CandidateScores:
     def of(cls, inputs: ScoringInput, scores: Floats, length: float, at: datetime | None = None) -> Self:
         """From scored passages in log order; ``scores`` has shape (n,)."""
         if not len(scores):
-            return cls((), scores, {}, {}, length, at)
+            return cls(inputs, scores, {}, {}, length, at)
         starts = np.cumsum(inputs.pieces) - inputs.pieces
         fits = np.maximum.reduceat(scores + length * np.log(inputs.features[:, TOKENS]), starts).tolist()
         ids = inputs.utterance_ids
         return cls(
-            inputs.passages,
+            inputs,
             scores,
             dict(zip(ids, fits, strict=True)),
             dict(zip(ids, inputs.orders, strict=True)),
@@ -77,16 +77,25 @@ class CandidateScores:
 
         ``past``: utterance id → the end of what it says, in words, where that is before the ask.
         """
-        found: list[ScoredPassage] = []
-        spent, most = 0, max(CANDIDATE_BUDGETS * budget_tokens, CANDIDATE_TOKENS)
-        for place in np.argsort(-np.round(self.scores, DIGITS), kind="stable").tolist():
-            if spent > most:
-                break
-            one = self.passages[place]
-            if one.tokens + one.row_tokens <= budget_tokens and (id_ := one.utterance_id) not in left_out:
-                found.append(ScoredPassage(float(self.scores[place]), one, id_, past.get(id_, "")))
-                spent += one.tokens
-        return found
+        inputs, ids, orders = self.inputs, self.inputs.utterance_ids, self.inputs.orders
+        ranked = np.argsort(-np.round(self.scores, DIGITS), kind="stable")
+        ranked = ranked[inputs.features[ranked, TOKENS] <= budget_tokens]
+        if left_out:
+            shown = np.asarray([id_ not in left_out for id_ in ids], dtype=bool)
+            ranked = ranked[shown[inputs.utterances[ranked]]]
+        before = np.cumsum(inputs.tokens[ranked]) - inputs.tokens[ranked]
+        ranked = ranked[before <= max(CANDIDATE_BUDGETS * budget_tokens, CANDIDATE_TOKENS)]
+        rows = zip(
+            self.scores[ranked].tolist(),
+            inputs.utterances[ranked].tolist(),
+            inputs.tokens[ranked].tolist(),
+            ranked.tolist(),
+            strict=True,
+        )
+        return [
+            ScoredPassage(score, ids[said], orders[said], tokens, inputs.passages, place, past.get(ids[said], ""))
+            for score, said, tokens, place in rows
+        ]
 
     def outdated(self, hidden: Collection[str], known: Iterable[Memory]) -> list[LeftOut]:
         """The utterances in ``hidden``, each with the memories that rested on it."""

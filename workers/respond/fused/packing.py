@@ -73,10 +73,25 @@ class ScoredPassage:
     """A passage of an utterance, shown beside others of it in one row."""
 
     score: float
-    passage: CandidatePassage
     utterance_id: str
+    order: tuple[int, int, int]
+    """The place of its utterance: session, segment in it, place in the segment."""
+    tokens: int
+    """Tokens of its text."""
+    passages: Sequence[CandidatePassage]
+    """All passages, each made when somebody asks for it."""
+    place: int
+    """Its place among them."""
     past: str = ""
     """The end of what its utterance says, in words, where that is before the ask."""
+    _made: CandidatePassage | None = None
+
+    @property
+    def passage(self) -> CandidatePassage:
+        """The passage: hundreds are ranked and few of them made."""
+        if self._made is None:
+            self._made = self.passages[self.place]
+        return self._made
 
 
 def tokens_of(rows: Sequence[Row]) -> int:
@@ -120,11 +135,11 @@ class _Choice:
         else:
             if one.utterance_id in self.covered:
                 return
-            if one.passage.tokens - GAP_TOKENS > self.left:  # its cost is no less: a gap that closes gives one back
+            if one.tokens - GAP_TOKENS > self.left:  # its cost is no less: a gap that closes gives one back
                 self.refused.append(one)
                 return
             chosen = self.excerpts.get(one.utterance_id, [])
-            heading = one.passage.session, write_ordinal(one.passage.day)
+            heading = one.order[0], write_ordinal(one.passage.day)
             if not self._pay(one, _cost(one, chosen), heading):
                 return
             self.excerpts[one.utterance_id] = [*chosen, one]
@@ -164,8 +179,8 @@ def _cost(one: ScoredPassage, chosen: Sequence[ScoredPassage]) -> int:
     last = len(one.passage.spans) - 1
     gaps = _gaps([*pieces, one.passage.piece], last)
     if not pieces:
-        return one.passage.row_tokens + one.passage.tokens + GAP_TOKENS * gaps + _mark_tokens(one)
-    return one.passage.tokens + GAP_TOKENS * (gaps - _gaps(pieces, last))
+        return one.passage.row_tokens + one.tokens + GAP_TOKENS * gaps + _mark_tokens(one)
+    return one.tokens + GAP_TOKENS * (gaps - _gaps(pieces, last))
 
 
 def _mark_tokens(one: ScoredPassage) -> int:
@@ -231,7 +246,7 @@ def _unnamed(reason: LeftOutReason, one: Candidate) -> Unnamed:
     score = round(one.score, 6)
     if isinstance(one, PackedUnit):
         return Unnamed(reason, score, one.source.session, one.source.utterance_ids, lambda: one.source)
-    return Unnamed(reason, score, one.passage.session, (one.utterance_id,), lambda: one.passage.source)
+    return Unnamed(reason, score, one.order[0], (one.utterance_id,), lambda: one.passage.source)
 
 
 _Queued = tuple[float, Order, tuple[str, ...], int, int, int, Candidate]
@@ -242,8 +257,7 @@ def _queued(one: Candidate, shown: int, place: int) -> _Queued:
     if isinstance(one, PackedUnit):
         ids = (one.source.id, *one.source.memory_ids)
         return -round(one.score, DIGITS), one.order, ids, -1, shown, place, one
-    score, order = one.score - FURTHER * shown, (*one.passage.order, 0)
-    return -round(score, DIGITS), order, (one.passage.segment_id,), one.passage.piece, shown, place, one
+    return -round(one.score - FURTHER * shown, DIGITS), (*one.order, 0), (), one.place, shown, place, one
 
 
 def lay_out_units(units: Sequence[PackedUnit]) -> Context:

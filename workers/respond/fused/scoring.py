@@ -86,6 +86,16 @@ class ScoringInput:
         return np.concatenate([np.zeros(0, dtype=np.int64), *(one.pieces for one in self.segments)])
 
     @cached_property
+    def utterances(self) -> NDArray[np.int64]:
+        """The place of each passage's utterance among `utterance_ids`."""
+        return np.repeat(np.arange(len(self.pieces)), self.pieces)
+
+    @cached_property
+    def tokens(self) -> NDArray[np.int64]:
+        """Tokens of each passage's text."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(one.tokens for one in self.segments)])
+
+    @cached_property
     def where(self) -> NDArray[np.int64]:
         """See `eunoe.workers.respond.passages.positions`."""
         return positions([(one.segment.session, one.segment.index, len(one.passages)) for one in self.segments])
