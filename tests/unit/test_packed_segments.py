@@ -49,7 +49,7 @@ def test_a_packed_segment_gives_what_was_computed(said, seed):
     assert stored.utterance_ids == plain.utterance_ids == segment.utterance_ids
     assert list(read.passages) == list(JoinedPassages([(), read.passages, ()])) == list(passages)
     assert [one.line for one in read.passages] == [one.line for one in passages]
-    assert [one.source for one in read.passages] == [one.source for one in passages]
+    assert [one.source() for one in read.passages] == [one.source() for one in passages]
     assert np.array_equal(read.features, feature_matrix(passages, features))
     assert np.array_equal(read.vectors, unit_of_levels(rows))
     assert read.speakers.tolist() == [one.line.speaker for one in passages]

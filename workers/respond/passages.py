@@ -165,9 +165,8 @@ class CandidatePassage:
         span = self.spans[self.piece]
         return self.line.text[span.start : span.end]
 
-    @property
-    def source(self) -> Source:
-        """Its source, not yet scored."""
+    def source(self, score: float = 0.0) -> Source:
+        """Its source."""
         # hundreds are scored and few shown: built on demand, and not validated because every part already was
         return Source.model_construct(
             kind=Strategy.SEGMENT,
@@ -175,7 +174,7 @@ class CandidatePassage:
             session=self.session,
             at=self.line.at,
             utterance_ids=(self.utterance_id,),
-            score=0.0,
+            score=score,
         )
 
     @property

@@ -93,6 +93,10 @@ class ScoredPassage:
             self._made = self.passages[self.place]
         return self._made
 
+    def source(self) -> Source:
+        """Its source, not scored."""
+        return self.passage.source()
+
 
 def tokens_of(rows: Sequence[Row]) -> int:
     """Tokens of rows; a row number of any length is one token."""
@@ -211,7 +215,8 @@ def _excerpt(chosen: Sequence[ScoredPassage]) -> PackedUnit:
         (first.spans[run[0]].start, first.spans[run[-1]].end) for run in _runs(one.passage.piece for one in chosen)
     ]
     row = mark_past(excerpt_row(first.line, spans), chosen[0].past)
-    return PackedUnit(max(one.score for one in chosen), (*first.order, 0), (row,), first.source, 0)
+    score = max(one.score for one in chosen)
+    return PackedUnit(score, (*first.order, 0), (row,), first.source(round(score, 6)), 0)
 
 
 def choose(candidates: Iterable[Candidate], budget_tokens: int, hidden: Sequence[LeftOut] = ()) -> Context:
@@ -246,7 +251,7 @@ def _unnamed(reason: LeftOutReason, one: Candidate) -> Unnamed:
     score = round(one.score, 6)
     if isinstance(one, PackedUnit):
         return Unnamed(reason, score, one.source.session, one.source.utterance_ids, lambda: one.source)
-    return Unnamed(reason, score, one.order[0], (one.utterance_id,), lambda: one.passage.source)
+    return Unnamed(reason, score, one.order[0], (one.utterance_id,), one.source)
 
 
 _Queued = tuple[float, Order, tuple[str, ...], int, int, int, Candidate]
@@ -299,8 +304,6 @@ def _sources(units: Sequence[PackedUnit]) -> list[Source]:
     for unit in units:
         last = found[-1] if found else None
         source = unit.source
-        if source.kind is Strategy.SEGMENT:
-            source = source.model_copy(update={"score": round(unit.score, 6)})
         if last is not None and _same_segment(last, source):
             ids = tuple(dict.fromkeys((*last.utterance_ids, *source.utterance_ids)))
             found[-1] = last.model_copy(update={"utterance_ids": ids, "score": max(last.score, source.score)})
