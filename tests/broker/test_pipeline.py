@@ -166,7 +166,8 @@ async def test_a_store_that_lost_everything_is_filled_again_from_the_log(pipelin
         await pipeline.lose_everything()
         async with pipeline.worker("all"):
             await pipeline.produce(*LINES)
-            assert (await pipeline.remembered(5, NAME)).segments == whole.segments
+            # each stage reads its own topic again: those behind intake may be done before it
+            assert (await pipeline.everything_remembered(NAME)).segments == whole.segments
 
 
 async def test_a_model_endpoint_at_its_worst_costs_no_memory(pipeline: Pipeline):
