@@ -20,9 +20,6 @@ Ack = Callable[[str, int, int], None]
 BeforeAck = Callable[[str, int, int, Lease], Awaitable[None]]
 """Awaited before an ack, with the same arguments and the lease of the assignment."""
 
-ACK_PACE_S = 1.0
-"""Least time between two acks of a partition that something is awaited for: offsets are committed no oftener."""
-
 
 class Assignment:
     """The time between two rebalances; the `Lease` of all records taken in it."""
@@ -46,15 +43,11 @@ class Assignment:
         self._over.set()
         self.closed = True
 
-    async def rest(self, seconds: float) -> None:
-        """Sleep, no longer than until the assignment is revoked."""
+    async def pause(self, seconds: float) -> None:
+        """Sleep; raises `Revoked` as soon as the assignment is revoked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
-
-    async def pause(self, seconds: float) -> None:
-        """Sleep; raises `Revoked` as soon as the assignment is revoked."""
-        await self.rest(seconds)
         if self.revoked:
             raise Revoked("a rebalance or a shutdown has begun")
 
@@ -74,8 +67,7 @@ class AckCallbacks:
 class PartitionState:
     """Acks the records of one partition in log order.
 
-    Acks that fall due while ``before_ack`` is awaited, or within `ACK_PACE_S` after it, are merged into one; a
-    revocation ends that time.
+    Acks that fall due while ``before_ack`` is awaited are merged into one.
     """
 
     def __init__(self, partition: LogicalPartition, assignment: Assignment, callbacks: AckCallbacks) -> None:
@@ -109,7 +101,6 @@ class PartitionState:
                 if self._assignment.closed:
                     return
                 self._ack(newest)
-                await self._assignment.rest(ACK_PACE_S)
         except Revoked:
             self._pending = None  # not acked: the next owner of the partition reads these records again
             if not self._assignment.revoked:

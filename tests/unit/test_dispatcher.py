@@ -508,29 +508,6 @@ async def test_acks_due_during_before_ack_are_merged() -> None:
     assert calls == [0, 19]
 
 
-async def test_acks_due_soon_after_another_are_merged_and_a_revocation_does_not_wait_for_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("eunoe.streams.group.partition.ACK_PACE_S", 3600.0)
-    calls: list[int] = []
-
-    async def handle(taken: Record, lease: Lease) -> None: ...
-
-    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
-        calls.append(offset)
-
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
-    await dispatcher.submit(record(0))
-    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 0})
-    for offset in range(1, 20):
-        await dispatcher.submit(record(offset, b"%d" % offset))
-    await settle(lambda: dispatcher.in_work == 0 and not dispatcher.outstanding(TOPIC, 0))
-    assert calls == [0]
-    await dispatcher.revoke(grace_s=30)
-    assert dispatcher.acked() == {(TOPIC, 0): 19}
-    assert calls == [0, 19]
-
-
 async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> None:
     finished: list[int] = []
 
