@@ -42,6 +42,8 @@ SEGMENTS_AT_ONCE = 16
 """Segments in one read, of a session: few have more."""
 FOUND_AT_ONCE = 24
 """Found segments in one read: fewer are read than found where they are long."""
+LITTLE_ROOM = 0.05
+"""Share of the bound on lines for which no more segments are read."""
 MAX_SUCCESSIONS = 4
 """Steps of supersession that are followed."""
 
@@ -78,13 +80,17 @@ def context_of(material: Material, query: Query, weights: FeatureWeights) -> Con
 
 
 class _Kept:
-    """Segments within a bound on lines: the first ones of all that are added, without duplicates; at least one."""
+    """Segments within a bound on lines: the first ones that fit, without duplicates; at least one."""
 
     def __init__(self, max_lines: int) -> None:
         self._room = max_lines
+        self._little = LITTLE_ROOM * max_lines
         self._segments: dict[str, StoredSegment] = {}
-        self.is_full = False
-        """Whether one came that did not fit."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so little room is left that no more segments are read for it."""
+        return self._room < self._little or self._room <= 0
 
     @property
     def segments(self) -> ValuesView[StoredSegment]:
@@ -96,14 +102,12 @@ class _Kept:
         return segment_id in self._segments
 
     def add(self, found: Iterable[StoredSegment]) -> None:
-        """Add segments, up to the first one that does not fit."""
+        """Add segments; one that does not fit is left out, and smaller ones after it may fit still."""
         for one in found:
-            if self.is_full or one.segment_id in self._segments:
-                continue
-            self.is_full = bool(self._segments) and len(one.utterance_ids) > self._room
-            if not self.is_full:
+            size = len(one.utterance_ids)
+            if one.segment_id not in self._segments and (not self._segments or size <= self._room):
                 self._segments[one.segment_id] = one
-                self._room -= len(one.utterance_ids)
+                self._room -= size
 
 
 @dataclass(frozen=True, slots=True)
