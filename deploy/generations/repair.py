@@ -7,26 +7,23 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from eunoe.deploy.clients.bootstrap import Clients
+from eunoe.deploy.generations.repaired_asks import BLEND, Asks, held_turns, with_asks
 from eunoe.deploy.generations.repaired_index import Ids, document_ids, unsent_ids, write_index
-from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters, readable
+from eunoe.deploy.inspect.dead_letters import LetterFilter, close, read_letters
 from eunoe.deploy.observability.counters import model_document
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
-from eunoe.schemas.events import DeadLetterReason, ReplyRequested
-from eunoe.schemas.keys import KeyStore
+from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.ports import ReadPartition, StoredConversation
-from eunoe.schemas.versions import ContractError
-from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import Closing, Filed
 from eunoe.streams.log_reader import read_conversation
-from eunoe.streams.record import Message, Record
+from eunoe.streams.record import Record
 from eunoe.streams.sealed_log import position_in_log
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
-from eunoe.workers.blend.outcomes import reply_contexts
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
 from eunoe.workers.runner.failure_limit import FailureLimit
@@ -40,7 +37,7 @@ log = logging.getLogger(__name__)
 TRIES = 20
 """Attempts to derive a conversation; one more is needed whenever intake handled new records meanwhile."""
 
-INTAKE, BLEND, UPDATE, RESPOND = "intake", "blend", "update", "respond"
+INTAKE, UPDATE = "intake", "update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Repairer:
             derived = await self._derive(key, records, report)
             if self.before_swap is not None:
                 await self.before_swap(records)
-            swapped = await self._swap(derived, intake)
+            swapped = await self._swap(derived, intake, await self._asks(key))
             if swapped is not None:
                 return await self._follow(derived, swapped, len(records), calls)
         raise Unavailable(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
@@ -151,12 +148,20 @@ class Repairer:
         deriver = Deriver(self.clients.dependencies, settings, RecordedOutcomes(self.clients.answers))
         return await deriver.derive(key, records, self.settings.log_epoch, one_more, self.erased.get(key))
 
-    async def _swap(self, derived: Derived, intake: Ledger) -> "_Swapped | None":
+    async def _asks(self, key: str) -> Asks | None:
+        """Finds the unanswered asks of a conversation; `None` where none goes through blend."""
+        if self.settings.of(IntakeSettings).blend is not BlendMode.BEFORE_REPLY:
+            return None
+        held = await held_turns(await self._held_letters(key), self.clients.data_keys)
+        return Asks(self.clients.store, held, may_be_lost=not self.fences_intake)
+
+    async def _swap(self, derived: Derived, intake: Ledger, asks: Asks | None) -> "_Swapped | None":
         """Replace the state; `None` where intake has handled more than is derived.
 
         A stage that commits meanwhile is no reason to derive again: what it decided is derived, too.
         """
         key, ids = derived.key, await document_ids(self.clients.store, derived.key)
+        partition = partition_of(key.encode(), self.partitions)
         for _ in range(TRIES):
             live = {stage: await self.clients.store.ledger(Scope(stage, key)) for stage in TABLES}
             if (live[INTAKE].applied, live[INTAKE].outbox) != (intake.applied, intake.outbox):
@@ -164,10 +169,12 @@ class Repairer:
             standing = _fencing(derived.standing, live)
             if self.fences_intake:
                 standing = _fencing_for_good(_fencing_intake(standing, live[INTAKE]))
+            if asks is not None:
+                standing = with_asks(standing, await asks.unanswered(derived, live[BLEND]), partition)
             if await self.transplants.swap(key, TABLES, standing, intake, live):
                 unsent = unsent_ids(live.values())
                 late = {one: ids.get(one, set()) | unsent.get(one, set()) for one in Collection}
-                return _Swapped(live, standing.ledgers, late if self.fences_intake else None)
+                return _Swapped(standing.ledgers, late if self.fences_intake else None)
         return None
 
     async def _follow(self, derived: Derived, swapped: "_Swapped", records: int, calls: int) -> Repaired:
@@ -176,8 +183,9 @@ class Repairer:
         if derived.timer is not None:
             await self.clients.log_positions.schedule(partition_of(key.encode(), self.partitions), key, derived.timer)
         removed = await write_index(self.clients.dependencies.index, derived, swapped.ledgers, swapped.late)
+        if (asks := swapped.ledgers[BLEND].outbox) is not None:
+            await self.clients.sender.send(Scope(BLEND, key), asks)
         letters = await self._held_letters(key)
-        asked = await self._ask_again(derived, swapped.before[BLEND], letters)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
         still = RedisStanding(self.clients.redis, self.clients.keys)
         for stage, kind in product(TABLES, StandingKind):
@@ -190,7 +198,7 @@ class Repairer:
             memories=len(standing.tables.get((UPDATE, "memories"), {})),
             points=len(derived.points),
             removed=removed,
-            asked=asked,
+            asked=0 if asks is None else len(asks.messages),
             letters=len(letters),
             skipped=len(_skipped(standing)),
             calls=self._calls() - calls,
@@ -200,53 +208,16 @@ class Repairer:
         letters = await read_letters(self.settings, LetterFilter(reason=DeadLetterReason.HELD))
         return [filed for filed in letters if filed.letter.key == key]
 
-    async def _ask_again(self, derived: Derived, blend: Ledger, letters: Sequence[Filed]) -> int:
-        """Forward the asks that blend held, or had not reached when the state was swapped; returns their number."""
-        if self.settings.of(IntakeSettings).blend is not BlendMode.BEFORE_REPLY:
-            return 0
-        requests = [await _held_request(one, self.clients.data_keys) for one in letters]
-        held = {request.turn for request in requests if request is not None}
-        messages: list[Message] = []
-        for record in derived.records:
-            request = decode(record.value) if record.topic == Topic.REPLY_REQUESTS else None
-            if isinstance(request, ReplyRequested) and await self._is_unanswered(request, blend, held):
-                wanted = request.model_copy(update={"reply_wanted": True})
-                messages += [
-                    Message(Topic.REPLY_CONTEXTS, context.key.encode(), encode(context))
-                    for context in reply_contexts(wanted, infused=False)
-                ]
-        await self.clients.publisher.publish(messages)
-        return len(messages)
-
-    async def _is_unanswered(self, request: ReplyRequested, blend: Ledger, held: set[int | None]) -> bool:
-        on_its_way = is_on_the_way(request.turn, blend, may_be_lost=not self.fences_intake)
-        if request.request is None or (request.turn not in held and not on_its_way):
-            return False
-        ledger = await self.clients.store.ledger(Scope(RESPOND, request.key, request.request.request_id))
-        return ledger.applied == 0
-
     def _calls(self) -> int:
         return int(model_document(self.clients.dependencies.language).get("calls", 0))
-
-
-def is_on_the_way(turn: int | None, blend: Ledger, *, may_be_lost: bool) -> bool:
-    """Whether blend had not sent a turn to the responder when its ledger was replaced.
-
-    A ledger that has applied nothing is one that the store has lost, where it ``may_be_lost``: then only held asks are
-    known to be unanswered.
-    """
-    sent = blend.applied if blend.outbox is None else blend.applied - 1
-    return (blend.applied > 0 or not may_be_lost) and sent < (turn or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Swapped:
     """A swap of a conversation's state."""
 
-    before: Mapping[str, Ledger]
-    """The ledgers that it replaced."""
     ledgers: Mapping[str, Ledger]
-    """Those that it stored."""
+    """The ledgers that it stored."""
     late: Ids | None
     """The points that workers may still hold; `None`: they may write them."""
 
@@ -279,15 +250,3 @@ def _skipped(standing: StoredConversation) -> set[int]:
     """The numbers of the sessions that any stage skipped."""
     ledgers = (ledger for stage, ledger in standing.ledgers.items() if stage != BLEND)
     return {number for ledger in ledgers for number in ledger.skipped}
-
-
-async def _held_request(filed: Filed, keys: KeyStore | None) -> ReplyRequested | None:
-    """The ask in a dead letter that blend held; `None` for any other letter."""
-    letter = filed.letter
-    if letter.stage != BLEND or letter.truncated:
-        return None
-    try:
-        event = decode(await readable(replace(filed.record, topic=letter.topic), keys))
-    except ContractError:
-        return None
-    return event if isinstance(event, ReplyRequested) else None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from eunoe.schemas.decisions import Commit, Ledger, Outbox, Put, Scope
+from eunoe.schemas.decisions import Commit, Ledger, Outbox, OutMessage, Put, Scope
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StoredConversation, Transplants
 from eunoe.workers.stores.connection import RedisClient
@@ -78,6 +78,23 @@ async def test_it_comes_back_as_it_was_and_work_goes_on(store: Store, transplant
     assert await transplants.export(OTHER, TABLES) == EXPECTED
     assert await store.commit(Scope("update", OTHER), Commit(expect=2, applied=3, unpark=3))
     assert await store.parked_numbers(Scope("update", OTHER)) == [12]
+
+
+async def test_an_unsent_outbox_is_put_in_too_and_holds_up_the_next_decision(
+    store: Store, transplants: Transplants
+) -> None:
+    scope, messages = Scope("update", KEY), (OutMessage(topic="replies", key=KEY, text="{안녕}"),)
+    unsent = Ledger(2, lates=7, outbox=Outbox(number=-7, partition=3, messages=messages))
+    standing = StoredConversation({"intake": Ledger(5), "update": unsent}, {}, {})
+    assert await transplants.swap(KEY, TABLES, standing, Ledger())
+    assert await store.ledger(scope) == unsent
+    assert not await store.commit(scope, Commit(expect=2, applied=3, lates=7))
+    there = {stage: await store.ledger(Scope(stage, KEY)) for stage in TABLES}
+    assert await transplants.swap(KEY, TABLES, standing, there["intake"], there)
+    await store.mark_sent(scope, 2)
+    assert await store.ledger(scope) == unsent
+    await store.mark_sent(scope, -7)
+    assert await store.commit(scope, Commit(expect=2, applied=3, lates=7))
 
 
 async def test_nothing_is_put_over_work_that_went_on(store: Store, transplants: Transplants) -> None:

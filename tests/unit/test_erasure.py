@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunoe.deploy.generations.repair import is_on_the_way
-from eunoe.schemas.decisions import Ledger, Outbox, Scope
+from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLevel, ErasureRequest, erased_parts
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Ask, ConversationEvent, SessionClosed, Utterance
@@ -339,18 +338,3 @@ async def test_a_conversation_is_erased_once_unless_more_is_said():
         await erase(records, before=erasures)
     more = log_of((*TWO_SESSIONS, utterance(9, TEXTS[4])))
     assert len(await erase(more, before=erasures)) == 2
-
-
-@pytest.mark.parametrize(
-    ("turn", "applied", "unsent", "expected"),
-    [(3, 2, False, True), (3, 3, False, False), (3, 3, True, True), (2, 3, True, False), (1, 0, False, True),
-     (None, 3, True, False), (None, 0, False, False)],
-)  # fmt: skip
-def test_an_ask_that_blend_has_not_sent_is_on_the_way(turn: int | None, applied: int, unsent: bool, expected: bool):
-    outbox = Outbox(number=applied, partition=0) if unsent else None
-    assert is_on_the_way(turn, Ledger(applied=applied, outbox=outbox), may_be_lost=False) is expected
-
-
-def test_of_a_ledger_that_may_be_lost_nothing_is_known_to_be_on_the_way():
-    assert not is_on_the_way(1, Ledger(), may_be_lost=True)
-    assert is_on_the_way(2, Ledger(applied=1), may_be_lost=True)

@@ -156,7 +156,9 @@ class MemoryStore:
                 return False
         for stage, names in tables.items():
             ledger = standing.ledgers.get(stage, Ledger())
-            self._ledgers[Scope(stage, key)] = _StoredLedger(ledger.applied, set(ledger.skipped), lates=ledger.lates)
+            self._ledgers[Scope(stage, key)] = _StoredLedger(
+                ledger.applied, set(ledger.skipped), ledger.outbox, lates=ledger.lates
+            )
             self._parked[Scope(stage, key)] = {
                 number: dict(slots) for number, slots in standing.parked.get(stage, {}).items()
             }

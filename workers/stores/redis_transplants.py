@@ -6,8 +6,8 @@ from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import SKIPPED, RedisStore
-from eunoe.workers.stores.sealed_documents import Shelf, Stored, parked_shelf, table_shelf
+from eunoe.workers.stores.redis import OUTBOX, SKIPPED, RedisStore
+from eunoe.workers.stores.sealed_documents import Shelf, Stored, outbox_shelf, parked_shelf, table_shelf
 
 _SWAP = Script.load("swap")
 
@@ -75,7 +75,16 @@ class RedisTransplants:
         found: dict[str, Mapping[str, Stored]] = {}
         for stage, names in tables.items():
             scope = Scope(stage, key)
-            fields = _ledger_fields(standing.ledgers.get(stage, Ledger()))
+            ledger = standing.ledgers.get(stage, Ledger())
+            fields: dict[str, Stored] = {**_ledger_fields(ledger)}
+            if ledger.outbox is not None:
+                _, sealed_outbox = documents.seal(
+                    data_key, outbox_shelf(scope), "outbox", ledger.outbox.model_dump_json()
+                )
+                fields |= {
+                    f"{OUTBOX}{ledger.outbox.number}": sealed_outbox,
+                    "outbox_number": str(ledger.outbox.number),
+                }
             found[self._keys.ledger(scope)] = fields | ({"key": data_key.id} if data_key and fields else {})
             for table in names:
                 rows = standing.tables.get((stage, table), {})
