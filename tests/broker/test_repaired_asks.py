@@ -1,25 +1,22 @@
 """Asks on their way while a conversation is derived again: answered, also where the repair was killed halfway."""
 
+import signal
+
 import pytest
 
 from eunoe.deploy.clients.bootstrap import open_clients
-from eunoe.deploy.generations import repair
-from eunoe.deploy.generations.repair import Repairer
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.events import Ask, Reply, Utterance
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
-from tests.support.command import until
+from tests.support.command import run_module, until
 from tests.support.in_memory import START
-from tests.support.pipeline import PARTITIONS, Pipeline, sealed_pipeline
+from tests.support.killed_repair import repair_fenced
+from tests.support.pipeline import Pipeline, sealed_pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 KEY = "default/c1"
-
-
-class Killed(Exception):
-    """In place of a SIGKILL."""
 
 
 def asked(number: int) -> str:
@@ -41,37 +38,24 @@ async def waiting_for_blend(pipeline: Pipeline, count: int) -> None:
     await until(there)
 
 
-async def repaired(pipeline: Pipeline) -> int:
-    """Derive the conversation again, as an erasure does; returns the number of asks that were sent again."""
-    async with open_clients(pipeline.settings) as clients:
-        repairer = Repairer(pipeline.settings, clients, clients.transplants, PARTITIONS, fences_intake=True)
-        return (await repairer.repair(KEY)).asked
-
-
 @pytest.mark.parametrize(("kept", "tried_again"), [("plain", False), ("sealed", True)])
 async def test_asks_on_their_way_are_answered_also_where_the_repair_was_killed_after_the_swap(
-    pipeline: Pipeline, kept: str, *, tried_again: bool, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, kept: str, *, tried_again: bool
 ) -> None:
     pipeline = pipeline if kept == "plain" else sealed_pipeline(pipeline)
-
-    async def killed(*_: object) -> int:
-        raise Killed
-
     async with pipeline.servers():
         async with pipeline.worker("intake"):
             await pipeline.produce(asked(1), asked(2))
             await waiting_for_blend(pipeline, 2)
-        with monkeypatch.context() as patch:
-            patch.setattr(repair, "write_index", killed)
-            with pytest.raises(Killed):
-                await repaired(pipeline)
+        killed = await run_module("tests.support.killed_repair", KEY, cwd=pipeline.cwd, **pipeline.variables)
+        assert killed.code == -signal.SIGKILL, killed.err
         async with open_clients(pipeline.settings) as clients:
             left = await clients.store.ledger(Scope("blend", KEY))
         assert left.outbox is not None
         assert left.applied == len(left.outbox.messages) == 2
         assert await pipeline.records(Topic.REPLY_CONTEXTS) == []
         if tried_again:
-            assert await repaired(pipeline) == 2
+            assert (await repair_fenced(pipeline.settings, KEY)).asked == 2
             assert len(await pipeline.records(Topic.REPLY_CONTEXTS)) == 2
         async with pipeline.worker("blend", "respond"):
 

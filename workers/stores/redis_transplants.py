@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.decisions import Ledger, Scope
+from eunoe.schemas.keys import DataKey
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
@@ -75,23 +76,21 @@ class RedisTransplants:
         found: dict[str, Mapping[str, Stored]] = {}
         for stage, names in tables.items():
             scope = Scope(stage, key)
-            ledger = standing.ledgers.get(stage, Ledger())
-            fields: dict[str, Stored] = {**_ledger_fields(ledger)}
-            if ledger.outbox is not None:
-                _, sealed_outbox = documents.seal(
-                    data_key, outbox_shelf(scope), "outbox", ledger.outbox.model_dump_json()
-                )
-                fields |= {
-                    f"{OUTBOX}{ledger.outbox.number}": sealed_outbox,
-                    "outbox_number": str(ledger.outbox.number),
-                }
-            found[self._keys.ledger(scope)] = fields | ({"key": data_key.id} if data_key and fields else {})
+            found[self._keys.ledger(scope)] = self._ledger_row(scope, standing.ledgers.get(stage, Ledger()), data_key)
             for table in names:
                 rows = standing.tables.get((stage, table), {})
                 found[self._keys.table(stage, key, table)] = sealed(table_shelf(stage, key, table), rows)
             for number, slots in standing.parked.get(stage, {}).items():
                 found[self._keys.parked(scope, number)] = sealed(parked_shelf(scope, number), slots)
         return found
+
+    def _ledger_row(self, scope: Scope, ledger: Ledger, key: DataKey | None) -> dict[str, Stored]:
+        """The fields of a ledger; none for one of a stage that has decided nothing. `commit.lua` has the same names."""
+        fields: dict[str, Stored] = {**_ledger_fields(ledger)}
+        if (unsent := ledger.outbox) is not None:
+            _, text = self._store.documents.seal(key, outbox_shelf(scope), "outbox", unsent.model_dump_json())
+            fields |= {f"{OUTBOX}{unsent.number}": text, "outbox_number": str(unsent.number)}
+        return fields | ({"key": key.id} if key and fields else {})
 
     async def _stale(self, key: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
         """The keys of events parked now, which the swap removes."""
