@@ -237,12 +237,15 @@ async def _eunoe(rig: Rig, *words: str) -> None:
 
 
 def life_plots(figures: Mapping[str, Any]) -> list[Plot]:
-    """Plots of the bytes by place, of the long conversation's asks and of its way to the cold store and back."""
+    """Plots of the bytes by place, of a worker's memory beside many conversations and beside the long one, of the asks
+    of the long one and of its way to the cold store and back.
+    """
     rows = {int(name): row for name, row in figures["conversations"].items() if name.isdecimal()}
     long = {int(name): row for name, row in figures["long"].items()}
     return [
         _plot("Where the bytes are", "conversations", "MB", rows, ("redis_mb", "qdrant_mb", "cold_mb")),
         _plot("Memory of a worker", "conversations", "MB", rows, ("worker_peak_mb",)),
+        _plot("Memory of a worker, one conversation", "sessions held", "MB", long, ("worker_peak_mb",)),
         _plot("Asks of one conversation", "sessions held", "ms", long, ("ask_p50_ms", "ask_p95_ms", "ask_p99_ms")),
         _plot("To the cold store and back", "sessions held", "ms", long, ("freeze_ms", "thaw_ms")),
     ]

@@ -95,9 +95,11 @@ def test_the_conversations_of_a_life_are_played_in_parts_of_bounded_size_and_all
 def test_the_plots_of_a_life_leave_out_what_is_no_step():
     sizes = {"redis_mb": 2.0, "qdrant_mb": 3.0, "cold_mb": 0.5, "worker_peak_mb": 200.0}
     asked = {"ask_p50_ms": 9.0, "ask_p95_ms": 12.0, "ask_p99_ms": 15.0, "freeze_ms": 20.0, "thaw_ms": 30.0}
-    figures = {"conversations": {"10": sizes, "10, all cold": sizes, "20": sizes}, "long": {"5": asked, "50": asked}}
-    where, memory, asks, way = life_plots(figures)
+    long = asked | {"worker_peak_mb": 250.0}
+    figures = {"conversations": {"10": sizes, "10, all cold": sizes, "20": sizes}, "long": {"5": long, "50": long}}
+    where, memory, long_memory, asks, way = life_plots(figures)
     assert [series.x for series in (*where.series, *memory.series)] == [[10.0, 20.0]] * 4
+    assert [(series.x, series.y) for series in long_memory.series] == [([5.0, 50.0], [250.0, 250.0])]
     assert [(series.label, series.x, series.y) for series in way.series] == [
         ("freeze_ms", [5.0, 50.0], [20.0, 20.0]),
         ("thaw_ms", [5.0, 50.0], [30.0, 30.0]),
