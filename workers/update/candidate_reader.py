@@ -11,9 +11,9 @@ from eunoe.workers.link.reads import linked_session, read_neighbours
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates
 from eunoe.workers.update.lifecycle import Lifecycle
-from eunoe.workers.update.memories import CURRENT, NAME, SAID, CurrentRef, TextRef, text_digest
+from eunoe.workers.update.memories import NAME, SAID, TextRef, text_digest
 from eunoe.workers.update.operator import OperationPair
-from eunoe.workers.update.reads import current_ids, read_current, read_memories
+from eunoe.workers.update.reads import current_ids, latest_current, read_current, read_memories
 from eunoe.workers.update.settings import UpdateSettings
 
 OVERSAMPLE = 4
@@ -99,15 +99,16 @@ class CandidateReader:
         joined = {id_: _once([*same[id_], *mine[id_], *ranked[id_]]) for id_ in ranked}
         return choose_pairs(sentences, joined, self.settings), not sentences
 
-    async def alike(self, life: Lifecycle, latest: int, speakers: Sequence[str]) -> list[tuple[Memory, Memory]]:
+    async def alike(
+        self, life: Lifecycle, latest: int, holding: Mapping[str, int], speakers: Sequence[str]
+    ) -> list[tuple[Memory, Memory]]:
         """The latest current memories of earlier sessions, each paired with its most similar ones.
 
-        Of those only that are current in ``life`` and older than this session. ``latest``: the most of them.
+        Of those only that are current in ``life`` and older than this session. ``latest``: the most of them;
+        ``holding`` as for `pairs`.
         """
-        held = await self.store.scan(NAME, self.key, CURRENT)
-        rows = {id_: CurrentRef.from_json(row) for id_, row in held.items()}
-        newest = sorted(rows, key=lambda id_: (rows[id_].session, rows[id_].index, id_))[-latest:]
-        memories = self._holding(life, await self.read(life, newest))
+        newest = await latest_current(self.store, self.key, self.before - 1, latest, holding)
+        memories = self._holding(life, await self.read(life, newest[::-1]))
         hits = await self._similar(memories, speakers)
         await self.read(life, [id_ for ids in hits.values() for id_ in ids])
         pairs = ((memory, life.get(id_)) for memory in memories for id_ in hits[memory.memory_id])

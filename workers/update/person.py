@@ -11,8 +11,13 @@ from eunoe.schemas.profile import HEADINGS, PROFILE_TOKENS, PersonProfile, Profi
 from eunoe.workers.text.expiry import expiry_of
 from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.update.memories import CURRENT, NAME, CurrentRef
-from eunoe.workers.update.reads import read_memories, updated_session
+from eunoe.workers.update.reads import (
+    latest_current,
+    read_holding,
+    read_memories,
+    read_memory_stats,
+    updated_session,
+)
 
 MAX_READ: Final = 400
 """Memories that are read for a profile, the latest: a few times as many as any budget holds."""
@@ -91,15 +96,14 @@ async def read_profile(
 ) -> PersonProfile:
     """The profile of a person in a conversation; reads its latest `MAX_READ` current memories. Raises `Unavailable`."""
     session = await updated_session(store, key)
-    held = {id_: CurrentRef.from_json(row) for id_, row in (await store.scan(NAME, key, CURRENT)).items()}
-    wanted = [id_ for id_, ref in held.items() if person in (None, ref.speaker)]
-    latest = sorted(wanted, key=lambda id_: (held[id_].session, held[id_].index, id_), reverse=True)
-    memories = await read_memories(store, key, latest[:MAX_READ])
+    holding = await read_holding(store, key, await read_memory_stats(store, key))
+    latest = await latest_current(store, key, session, MAX_READ, holding, person)
+    memories = await read_memories(store, key, latest)
     return pack_profile(
         memories,
         session=session,
         at=at,
         person=person,
         budget_tokens=budget_tokens,
-        unread=max(0, len(latest) - MAX_READ),
+        unread=(sum(holding.values()) if person is None else holding.get(person, 0)) - len(latest),
     )

@@ -1,9 +1,11 @@
 """Reads of memories, for other stages too."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
+from typing import Final
 
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.memory import ChangeKind, Memory
@@ -23,6 +25,9 @@ from eunoe.workers.update.memories import (
     SessionSteps,
     session_row,
 )
+
+SESSIONS_AT_ONCE: Final = 32
+"""Sessions whose changes are read together on the way back to the latest memories."""
 
 
 async def updated_session(store: StateStore, key: str) -> int:
@@ -72,6 +77,30 @@ async def read_current(store: StateStore, key: str, ids: Sequence[str]) -> dict[
     """Id → entry of the current ones of ``ids``."""
     rows = await store.fetch(NAME, key, CURRENT, ids) if ids else []
     return {id_: CurrentRef.from_json(row) for id_, row in zip(ids, rows, strict=True) if row is not None}
+
+
+async def latest_current(
+    store: StateStore, key: str, last: int, count: int, holding: Mapping[str, int], speaker: str | None = None
+) -> list[str]:
+    """The ids of the latest current memories up to session ``last``, the latest first: at most ``count``.
+
+    Reads the changes of sessions backwards, as many as it takes: however long the conversation is, the latest few
+    memories stand in its latest sessions. ``holding``: speaker → number of current memories; ``speaker``: only theirs.
+    """
+    left = min(count, sum(holding.values()) if speaker is None else holding.get(speaker, 0))
+    found: list[str] = []
+    while last > 0 and left > len(found):
+        sessions = range(last, max(0, last - SESSIONS_AT_ONCE), -1)
+        steps = await read_steps(store, key, sessions)
+        held = await read_current(store, key, list(chain.from_iterable(map(_added, steps.values()))))
+        wanted = (id_ for id_, ref in held.items() if speaker in (None, ref.speaker))
+        found += sorted(wanted, key=lambda id_: (held[id_].session, held[id_].index, id_), reverse=True)
+        last = sessions[-1] - 1
+    return found[:left]
+
+
+def _added(steps: SessionSteps) -> Iterator[str]:
+    return (step.memory_id for step in steps.steps if step.kind is ChangeKind.ADDED)
 
 
 async def current_ids(store: StateStore, key: str) -> list[str]:

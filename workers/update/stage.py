@@ -141,7 +141,7 @@ class UpdateStage:
         added = sum(life.was_added(memory.memory_id) for memory in life.touched)
         every = self._settings.consolidate_every
         if is_due(new.before.memories, new.before.memories + added, every):
-            pairs = await reader.alike(life, every, new.speakers)
+            pairs = await reader.alike(life, every, new.holding, new.speakers)
             place = (work.key, work.number, merges, added)
             apply_fusions(life, offered(pairs, self._settings.restating), place, new.known_from)
 
