@@ -198,12 +198,30 @@ async def test_state_of_other_stages_and_of_requests_passes_through(state: State
     assert (kept.read["m"], kept.read["scan"]) == (2, 1)
 
 
-async def test_a_conversation_with_too_many_documents_keeps_none(
+async def test_of_too_many_documents_those_used_last_are_kept(
+    state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await state.ledger(SCOPE)
+    nodes = [Put("nodes", str(number), "x" * 100) for number in range(8)]
+    assert await state.commit(SCOPE, commit(1, *nodes))
+    assert await state.fetch("tree", KEY, "nodes", ["3", "none"]) == ["x" * 100, None]
+    assert kept.read == {"ledger": 1}
+    monkeypatch.setattr(at_hand, "MAX_CONVERSATION_BYTES", 2_600)
+    assert await state.commit(SCOPE, commit(2, Put("nodes", "8", "z")))
+    assert await state.fetch("tree", KEY, "nodes", ["8", "3", "7", "6"]) == ["z", *["x" * 100] * 3]
+    assert kept.read == {"ledger": 1}
+    assert await state.fetch("tree", KEY, "nodes", ["0", "none"]) == ["x" * 100, None]
+    assert kept.read == {"ledger": 1, "0": 1, "none": 1}, "the table is not known whole any more"
+    assert len(await state.scan("tree", KEY, "nodes")) == 9
+    assert (await state.ledger(SCOPE)).applied == 2
+
+
+async def test_documents_larger_than_the_bound_are_not_kept(
     state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(at_hand, "MAX_CONVERSATION_BYTES", 1_000)
     await state.ledger(SCOPE)
-    assert await state.commit(SCOPE, commit(1, *(Put("nodes", str(n), "x" * 100) for n in range(10))))
-    assert await state.fetch("tree", KEY, "nodes", ["3"]) == ["x" * 100]
-    assert kept.read == {"ledger": 1, "3": 1}
-    assert (await state.ledger(SCOPE)).applied == 1
+    assert await state.commit(SCOPE, commit(1, Put("nodes", "1", "x" * 5_000), Put("stats", "stats", "s")))
+    assert await state.fetch("tree", KEY, "nodes", ["1"]) == ["x" * 5_000]
+    assert await state.scan("tree", KEY, "stats") == {"stats": "s"}
+    assert kept.read == {"ledger": 1, "1": 1, "scan": 1}

@@ -7,6 +7,7 @@ commit is refused, all that was known of the conversation is dropped, and the re
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, starmap
 from math import inf
 from time import monotonic
 from typing import Final
@@ -21,7 +22,7 @@ AT_HAND_S: Final = 30.0
 AT_HAND_BYTES: Final = 48_000_000
 """Bytes of all conversations that a process keeps at hand, of all stages together."""
 MAX_CONVERSATION_BYTES: Final = 4_000_000
-"""Bytes of one conversation's documents at one stage; beyond them they are read anew."""
+"""Bytes of one conversation's documents at one stage; beyond them the half that was used longest ago is read anew."""
 _ROW_BYTES: Final = 200
 """Bytes of a document beside its text, about."""
 
@@ -43,7 +44,7 @@ class Known:
     is_whole: bool = False
     """Whether no table has other documents than those known."""
     rows: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    """Table → id → document; `None` for one that is not there."""
+    """Table → id → document, the one used last at the end; `None` for one that is not there."""
     whole: set[str] = field(default_factory=set)
     """Tables that have no other documents than those known."""
     size: int = 0
@@ -56,15 +57,21 @@ class Known:
         """Note documents as they are stored now."""
         rows = self.rows.setdefault(table, {})
         for id_, text in documents:
-            before = rows.get(id_)
-            self.size += len(text or "") - len(before or "") + (0 if id_ in rows else len(id_) + _ROW_BYTES)
+            self.size += _size(id_, text) - (_size(id_, rows.pop(id_)) if id_ in rows else 0)
             rows[id_] = text
+
+    def use(self, table: str, ids: Iterable[str]) -> None:
+        """Count documents that are known as used now."""
+        rows = self.rows.get(table, {})
+        for id_ in ids:
+            if id_ in rows:
+                rows[id_] = rows.pop(id_)
 
     def write(self, writes: Sequence[Write]) -> None:
         """Apply the writes of a decision that was committed."""
         for table in {write.table for write in writes if isinstance(write, Clear)}:
             gone = self.rows.pop(table, {})
-            self.size -= sum(len(id_) + len(text or "") + _ROW_BYTES for id_, text in gone.items())
+            self.size -= sum(starmap(_size, gone.items()))
             self.whole.add(table)
         for write in writes:
             match write:
@@ -75,9 +82,17 @@ class Known:
                 case Clear():
                     pass
 
-    def forget_documents(self) -> None:
-        """Forget all documents; the ledger stays."""
-        self.rows, self.whole, self.is_whole, self.size = {}, set(), False, 0
+    def forget_older(self) -> None:
+        """Forget the half of each table's documents that was used longest ago."""
+        self.whole = {table for table, rows in self.rows.items() if self.has_all(table) and not rows}
+        self.is_whole, self.size = False, 0
+        for table, rows in list(self.rows.items()):
+            self.rows[table] = {}
+            self.note(table, islice(rows.items(), (len(rows) + 1) // 2, None))
+
+
+def _size(id_: str, text: str | None) -> int:
+    return len(id_) + len(text or "") + _ROW_BYTES
 
 
 StateCache = CacheBySize[tuple[str, str], Known]
@@ -123,8 +138,8 @@ class StateAtHand:
         return known if known is not None and self._clock() - known.at < AT_HAND_S else None
 
     def _keep(self, key: str, known: Known) -> None:
-        if known.size > MAX_CONVERSATION_BYTES:
-            known.forget_documents()
+        while known.size > MAX_CONVERSATION_BYTES:
+            known.forget_older()
         self._cache.put((self._stage, key), known, known.size + _ROW_BYTES)
 
     # ---- ledgers
@@ -185,6 +200,7 @@ class StateAtHand:
             return await self._store.fetch(stage, key, table, ids)
         rows = known.rows.get(table, {})
         missing = [] if known.has_all(table) else [id_ for id_ in dict.fromkeys(ids) if id_ not in rows]
+        known.use(table, ids)
         if not missing:
             return [rows.get(id_) for id_ in ids]
         ledger = known.ledger
