@@ -1,7 +1,7 @@
 """In-memory vector index: exact, with the rules of the server."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,18 @@ class MemoryIndex:
 
     async def search(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """The best hits of each search, exact, best first."""
-        return [best_hits(self._of(search).candidates(search), search.limit) for search in searches]
+        found: list[list[Hit]] = [[] for _ in searches]
+        alike: defaultdict[tuple[Collection, str, int | None], list[int]] = defaultdict(list)
+        for place, search in enumerate(searches):
+            if search.dense is not None:
+                alike[search.collection, search.key, search.born_before].append(place)
+            else:
+                found[place] = best_hits(self._of(search).sharing(search), search.limit)
+        for places in alike.values():
+            together = [searches[place] for place in places]
+            for place, near in zip(places, self._of(together[0]).nearest(together), strict=True):
+                found[place] = best_hits(near, searches[place].limit)
+        return found
 
     async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
         """Every point of a conversation, or those of ``ids``: id → seq."""
@@ -128,18 +139,26 @@ class _Searched:
             self._places[last.id] = place
             self._set(place, last)
 
-    def candidates(self, search: Search) -> list[tuple[str, float]]:
-        """Points with their scores, of which the best hits are the best."""
-        if search.dense is not None:
-            return self._nearest(search.dense, search.limit, search.born_before) if self._points else []
+    def sharing(self, search: Search) -> list[tuple[str, float]]:
+        """The points that share a term with the query, with their scores."""
         query = {} if search.sparse is None else dict(zip(search.sparse.indices, search.sparse.values, strict=True))
         before = search.born_before
         return _sparse_scores((p for p in self._points if before is None or p.born < before), query)
 
-    def _nearest(self, query: bytes, limit: int, born_before: int | None) -> list[tuple[str, float]]:
-        count = len(self._points)
-        places = np.arange(count) if born_before is None else np.flatnonzero(self._born[:count] < born_before)
-        scores = (self._rows[:count] @ np.frombuffer(query, "<f4"))[places]
+    def nearest(self, searches: Sequence[Search]) -> Iterator[list[tuple[str, float]]]:
+        """For each of some searches by vector, all with one ``born_before``: points with their scores, of which the
+        best hits are the best.
+        """
+        if not self._points:
+            return iter([[]] * len(searches))
+        count, before = len(self._points), searches[0].born_before
+        places = np.arange(count) if before is None else np.flatnonzero(self._born[:count] < before)
+        queries = np.frombuffer(b"".join([search.dense or b"" for search in searches]), "<f4")
+        # one product for all: it reads the rows once
+        scores = (self._rows[:count] @ queries.reshape(len(searches), -1).T).T
+        return (self._best(places, row[places], search.limit) for row, search in zip(scores, searches, strict=True))
+
+    def _best(self, places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
         if 0 < limit < len(scores):  # those that may be equal to the last one once they are rounded are among them
             best = scores >= np.partition(scores, -limit)[-limit] - _ROUNDED
             places, scores = places[best], scores[best]
