@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from time import monotonic
 from typing import Final
 
@@ -36,6 +37,8 @@ _FIELDS: Final = 500
 """Fields that one command writes at most …"""
 _BYTES: Final = 2**20
 """… and bytes, about."""
+_PIECES: Final = 8
+"""Such commands that are sent together, which saves round trips."""
 
 
 @dataclass(slots=True)
@@ -148,15 +151,12 @@ class ColdConversations:
     async def _thaw(self, stub: str, snapshot: Snapshot) -> None:
         """Write the state to staged keys, then move them all to their places at once; delete the snapshot last."""
         key, token = snapshot.key, secrets.token_hex(8)
-        pairs: list[str] = []
-        for name, rows in snapshot.hashes.items():
-            # the token tells decisions that have read before from those that read afterwards: see commit.lua
-            marked = rows if "/" in name else {**rows, b"thawed": token.encode()}
-            final = self.name(key, name)
-            staged = self._keys.staged(final, token)
-            pairs += [staged, final]
-            for words in _in_pieces(marked):
-                await self._redis.run(_STAGE, [staged], [STAGED_MS, *words])
+        places = {name: self.name(key, name) for name in snapshot.hashes}
+        staged = {name: self._keys.staged(final, token) for name, final in places.items()}
+        pieces = ((staged[name], words) for name, rows in snapshot.marked(token) for words in _in_pieces(rows))
+        while some := list(islice(pieces, _PIECES)):
+            await asyncio.gather(*(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some))
+        pairs = [name for pair in zip(staged.values(), places.values(), strict=True) for name in pair]
         done = int(await self._redis.run(_THAW, [self._keys.stub(key), *pairs], [stub]))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)

@@ -33,6 +33,14 @@ class Snapshot:
     timer: str = ""
     """The document of its cancelled timer, which names the time of its last event; '' where there is none."""
 
+    def marked(self, token: str) -> Iterator[tuple[str, Hash]]:
+        """Name and fields of each hash as it comes back, ledgers with ``token``.
+
+        It tells decisions that have read before from those that read afterwards: see commit.lua.
+        """
+        mark = {b"thawed": token.encode()}
+        return ((name, rows if "/" in name else {**rows, **mark}) for name, rows in self.hashes.items())
+
     def pack(self) -> bytes:
         """The bytes to keep: a head in JSON, then the fields and values, each after its length (4 bytes)."""
         head = {

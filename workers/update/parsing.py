@@ -54,6 +54,8 @@ _BROKEN = ("don t", "doesn t", "didn t", "isn t", "won t", "can t")
 """Negations without their apostrophe."""
 _MERELY = ("not just", "not only", "not merely", "not simply")
 _ARTICLES = frozenset(["a", "an", "the"])
+_MAY_NEGATE = NEGATORS | ENDERS | {phrase.split()[0] for phrase in (*_BROKEN, *END_PHRASES)}
+"""The words that a negation begins with, but those on "n't"."""
 _GETTING = frozenset(["get", "gets", "getting", "got", "gotten", "be", "being"])
 """Words before "lost" that mean absorbed or astray: nothing ends."""
 _QUOTED = re.compile(r'\A(?P<who>[^"]{1,110}?) said: "(?P<what>.*)"\Z', re.DOTALL)
@@ -153,6 +155,7 @@ def unquoted(text: str) -> str:
 def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
     found: list[SentenceWord] = []
     negated = False
+    spelled = " ".join(names).replace("'", "")
     for place, token in enumerate(tokens):
         if token in _BREAK or token in _JOINTS:
             negated = False
@@ -160,7 +163,7 @@ def _words(tokens: list[str], names: Collection[str]) -> list[SentenceWord]:
             negated = True
             continue
         if token not in _BREAK:
-            found.append(_word(token, _stem(token, names), negated))
+            found.append(_word(token, _stem(token, names, spelled), negated))
     return found
 
 
@@ -176,6 +179,8 @@ def _shared_word(text: str, stem: str, negated: bool) -> SentenceWord:
 
 def _negates(tokens: list[str], place: int) -> bool:
     word = tokens[place]
+    if word not in _MAY_NEGATE and not word.endswith("n't"):
+        return False
     phrase = " ".join(tokens[place : place + 3])
     before = tokens[place - 1] if place else ""
     if phrase.startswith(_MERELY) or (word == "no" and before in _ARTICLES) or (word == "lost" and before in _GETTING):
@@ -189,10 +194,10 @@ def _negates(tokens: list[str], place: int) -> bool:
     )
 
 
-def _stem(token: str, names: Collection[str]) -> str:
-    """The content stem of a word; empty where it carries nothing or is one of ``names``."""
+def _stem(token: str, names: Collection[str], spelled: str) -> str:
+    """The content stem of a word; empty where it carries nothing or is one of ``names``, which are ``spelled``."""
     is_plain = len(token) <= _MAX_SHARED_CHARS and token.isascii() and token.isalnum()
-    if is_plain and all(name.isascii() and token not in name.replace("'", "") for name in names):
+    if is_plain and spelled.isascii() and token not in spelled:
         return _shared_stem(token)
     return _content_stem(token, names)
 
