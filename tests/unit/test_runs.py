@@ -17,6 +17,7 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.in_memory import as_message
+from eunoe.workers.intake.sessions import RING, SEEN
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import IntakeStage
 from eunoe.workers.registry import STAGES
@@ -110,6 +111,21 @@ def test_runs_leave_what_one_record_after_the_other_leaves(
         assert together.meter.ignored == alone.meter.ignored
 
     asyncio.run(run())
+
+
+async def test_a_run_reads_together_which_ids_it_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, read = Desk(), list[list[str]]()
+
+    async def fetch(*words: Any, real: Any = desk.stores.state.fetch) -> Any:
+        read.extend([list(words[3])] if words[2] == RING else [])
+        return await real(*words)
+
+    monkeypatch.setattr(desk.stores.state, "fetch", fetch)
+    assert SMALL.remembered_ids == 4
+    for numbers in (range(1, 3), range(3, 6), range(6, 9)):
+        await desk.runner.handle_batch(desk.take([utterance(number) for number in numbers]), Lease())
+    assert [sorted(ids) for ids in read if ids] == [["0"], ["1", "2", "3"]]
+    assert sorted(await desk.stores.state.scan("intake", "default/c", SEEN)) == ["u5", "u6", "u7", "u8"]
 
 
 @given(decisions=st.lists(st.lists(writes, max_size=5), max_size=5))

@@ -282,6 +282,12 @@ def ring_slot(head: Head, settings: IntakeSettings) -> str:
     return str(head.remembered % settings.remembered_ids)
 
 
+def occupied_slots(head: Head, count: int, settings: IntakeSettings) -> list[str]:
+    """The places in the ring of the next ``count`` recorded ids that hold an older one: none until the ring is full."""
+    places = range(max(head.remembered, settings.remembered_ids), head.remembered + count)
+    return [str(place % settings.remembered_ids) for place in places]
+
+
 def sessions_ended(head: Head, event: SessionEnded) -> tuple[OpenSession, ...]:
     """The open sessions whose lines an end may need."""
     if event.after_utterance_id is not None:

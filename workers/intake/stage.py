@@ -25,11 +25,11 @@ from eunoe.workers.intake.sessions import (
     IntakeState,
     RingSlot,
     SeenUtterance,
+    occupied_slots,
     on_erase,
     on_erased,
     on_session_ended,
     on_utterance,
-    ring_slot,
     sessions_ended,
     sessions_read,
 )
@@ -57,13 +57,28 @@ class IntakeStage:
     async def decide_batch(self, works: Sequence[Work[IntakeEvent]]) -> list[Decision]:
         """Decide several consecutive events of a conversation, with few round trips. Raises `Unavailable`."""
         overlay = TableOverlay(self._store)
-        await _read_ahead(overlay, works)
+        await self._read_ahead(overlay, works)
         decisions = []
         for work in works:
             decision = await self._decide(_Reader(overlay, work.key, self._settings), work)
             overlay.write(decision.writes)
             decisions.append(decision)
         return decisions
+
+    async def _read_ahead(self, overlay: TableOverlay, works: Sequence[Work[IntakeEvent]]) -> None:
+        """Read concurrently what the events will need one after the other."""
+        key, events = works[0].key, [work.event for work in works]
+        utterances = [event.utterance_id for event in events if isinstance(event, Utterance | UtteranceErased)]
+        sessions = {event.session_id for event in events if not isinstance(event, Erase)} - {None}
+        ends = any(isinstance(event, SessionEnded) for event in events)
+        await asyncio.gather(
+            overlay.fetch(NAME, key, HEAD, [HEAD]),
+            overlay.fetch(NAME, key, SEEN, utterances),
+            overlay.fetch(NAME, key, CLOSED, sorted(filter(None, sessions))),
+            *([overlay.scan(NAME, key, LINES), overlay.fetch(NAME, key, RING, [LAST_END])] if ends else []),
+        )
+        head = await _Reader(overlay, key, self._settings).head()
+        await overlay.fetch(NAME, key, RING, occupied_slots(head, len(utterances), self._settings))
 
     async def _decide(self, reader: "_Reader", work: Work[IntakeEvent]) -> Decision:
         event = work.event
@@ -92,14 +107,15 @@ class _Reader:
     key: str
     settings: IntakeSettings
 
+    async def head(self) -> Head:
+        return await self._one(HEAD, HEAD, Head) or Head()
+
     async def known(self, session_id: str | None, utterance_id: str | None) -> IntakeState:
-        head = await self._one(HEAD, HEAD, Head) or Head()
+        head = await self.head()
         seen = await self._one(SEEN, utterance_id, SeenUtterance)
         closed = await self._one(CLOSED, session_id, ClosedSession)
-        # the next place is empty until the ring is full
-        is_full = head.remembered >= self.settings.remembered_ids
-        place = ring_slot(head, self.settings) if utterance_id and is_full else None
-        evicted = await self._one(RING, place, RingSlot)
+        places = occupied_slots(head, 1, self.settings) if utterance_id else []
+        evicted = await self._one(RING, next(iter(places), None), RingSlot)
         return IntakeState(
             head=head,
             seen=None if seen is None else seen.digest,
@@ -130,17 +146,3 @@ class _Reader:
         rows = await self.overlay.scan(NAME, self.key, LINES)
         lines = {one.opened: lines_of(one, rows) for one in sessions}
         return replace(known, lines=lines)
-
-
-async def _read_ahead(overlay: TableOverlay, works: Sequence[Work[IntakeEvent]]) -> None:
-    """Read concurrently what the events will need one after the other."""
-    key, events = works[0].key, [work.event for work in works]
-    utterances = [event.utterance_id for event in events if isinstance(event, Utterance | UtteranceErased)]
-    sessions = {event.session_id for event in events if not isinstance(event, Erase)} - {None}
-    ends = any(isinstance(event, SessionEnded) for event in events)
-    await asyncio.gather(
-        overlay.fetch(NAME, key, HEAD, [HEAD]),
-        overlay.fetch(NAME, key, SEEN, utterances),
-        overlay.fetch(NAME, key, CLOSED, sorted(filter(None, sessions))),
-        *([overlay.scan(NAME, key, LINES), overlay.fetch(NAME, key, RING, [LAST_END])] if ends else []),
-    )
