@@ -27,7 +27,8 @@ from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.profiles import RedisProfiles
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisLogPositions, RedisStore
+from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 

@@ -19,7 +19,7 @@ from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.generations import Listed, RedisGenerations, listed
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisActivityList
+from eunoe.workers.stores.redis_log_positions import RedisActivityList
 
 POINTER_S: Final = 0.5
 """Time for which the pointer to the live generation is believed."""

@@ -28,10 +28,10 @@ from eunoe.workers.stores.generations import (
     Listed,
     Pointer,
     RedisGenerations,
+    forget_generation,
     listed,
 )
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import forget_generation
 
 POLL_S = 0.5
 STALLED_S = 60.0

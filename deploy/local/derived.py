@@ -6,9 +6,9 @@ from qdrant_client import AsyncQdrantClient
 from redis.asyncio import Redis
 
 from eunoe.deploy.local.notice import StackUrls
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import forget_generation
 
 
 @dataclass(frozen=True, slots=True)

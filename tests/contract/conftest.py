@@ -10,13 +10,15 @@ from eunoe.schemas.ports import ActivityList, LogPositions
 from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisActivityList, RedisLogPositions, RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis_log_positions import RedisActivityList, RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 from tests.support import given, valkeys
 from tests.support.session import SessionServers

@@ -21,10 +21,12 @@ from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
 from eunoe.schemas.ports import ReadPartition, Search
 from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.qdrant_rest import QdrantRest
-from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 from tests.support.secured import Certificates, tls_port
 from tests.support.servers import QdrantProcess, local_qdrant, valkey

@@ -14,8 +14,9 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.stores.answers import AnswerCache, LoggedAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
 
 
 async def test_an_answer_comes_back(answers: AnswerCache, keys: Keys) -> None:

@@ -17,8 +17,10 @@ from eunoe.workers.stores.cold_stores import MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.freezer import Freezer
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisLogPositions, RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from eunoe.workers.stores.snapshot import Snapshot
 from tests.contract.conftest import REDIS

@@ -11,8 +11,9 @@ from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from eunoe.workers.text.caches import cache_sizes
 

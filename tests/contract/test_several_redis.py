@@ -10,8 +10,9 @@ from eunoe.deploy.process.durability import warn_of_weak_durability
 from eunoe.schemas.decisions import Commit, Put, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
 from tests.support.valkeys import valkey_cluster, valkey_sentinel
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("kills its servers"), pytest.mark.timeout(240)]

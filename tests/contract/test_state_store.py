@@ -25,8 +25,9 @@ from eunoe.schemas.decisions import (
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import ConversationList, ParkingLot, ReadPartition, StateStore
 from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.redis import RedisStore, forget_generation
+from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 
 KEY = conversation_key("acme", "c1")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from secrets import token_urlsafe
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import Field
 
 from eunoe.schemas.base import Time, Value
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_table
-from eunoe.workers.stores.keys import announcements_key, closed_logs_key, generations_key, pointer_key
+from eunoe.workers.stores.keys import Keys, announcements_key, closed_logs_key, generations_key, pointer_key
 
 FIRST = "v1"
 """The generation of a deployment that has never been rebuilt."""
@@ -233,3 +233,22 @@ class MemoryGenerations:
     async def closed_log(self, log: int) -> dict[int, int] | None:
         """Partition → the first offset that is refused; `None` for a log that is not retired."""
         return self._closed.get(log)
+
+
+async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500) -> int:
+    """Delete every key of a generation, ``batch`` at a time, and return their number.
+
+    Only for a generation without workers: keys written meanwhile may stay. Raises `Unavailable`.
+    """
+    redis = RedisConnection(client)
+    removed = 0
+    with redis.translating_faults():
+        found: list[Any] = []
+        async for key in client.scan_iter(match=keys.generation_pattern(), count=batch):
+            found.append(key)
+            if len(found) >= batch:
+                removed += await client.unlink(*found)
+                found.clear()
+        if found:
+            removed += await client.unlink(*found)
+    return removed

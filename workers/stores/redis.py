@@ -1,4 +1,4 @@
-"""State store, parking lot and index of the log on Redis or Valkey, standalone or clustered.
+"""State store and parking lot on Redis or Valkey, standalone or clustered.
 
 Each write is one script that touches keys of one hash tag only. The client repeats a request whose answer was lost;
 that is safe: a commit is recognized by its token, and all other scripts are idempotent.
@@ -8,21 +8,17 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from redis.asyncio import RedisCluster
 
-from eunoe.schemas.decisions import REQUEST_TTL_S, Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Timer, Write
-from eunoe.schemas.identity import split_key
+from eunoe.schemas.decisions import REQUEST_TTL_S, Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Write
 from eunoe.schemas.keys import DataKey
-from eunoe.schemas.ports import ActiveConversation, DueTimer
 from eunoe.streams.sealing import sealed_name
 from eunoe.workers.stores.cold import ColdAccess, ColdConversations
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_text
 from eunoe.workers.stores.data_keys import CachedKeys
-from eunoe.workers.stores.keys import Keys, announcements_key
-from eunoe.workers.stores.promotions import last_promoted
+from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.sealed_documents import (
     SealedDocuments,
     Shelf,
@@ -41,8 +37,6 @@ _COMMIT = Script.load("commit")
 _LEDGER = Script.load("ledger")
 _RENAME_OUTBOX = Script.load("rename_outbox")
 _PARK = Script.load("park")
-_SCHEDULE = Script.load("schedule")
-_DUE = Script.load("due")
 
 ANY = "*"
 """In place of an expected token: a commit that names nothing it was read from."""
@@ -50,7 +44,6 @@ SKIPPED = "skipped/"
 """The begin of a ledger's fields that name skipped sessions."""
 OUTBOX = "outbox/"
 """The begin of the field of an unsent outbox; its number follows, so that no other one is marked as sent."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RedisStore:
@@ -261,127 +254,6 @@ class RedisStore:
         return sorted(int(number) for number in found)
 
 
-class RedisLogPositions:
-    """`LogPositions`. A timer's score is ``since`` in microseconds, an integer that Redis stores exactly."""
-
-    def __init__(self, client: RedisClient, keys: Keys) -> None:
-        self._redis = RedisConnection(client)
-        self._keys = keys
-
-    async def schedule(self, partition: int, key: str, timer: Timer) -> None:
-        """Set, move or (with no utterance) cancel a conversation's timer, and list the conversation as active.
-
-        A timer with a smaller number than the last one is ignored.
-        """
-        active = _microseconds(timer.active or timer.since)
-        since = "" if timer.after_utterance_id is None else _microseconds(timer.since)
-        tenant, conversation_id = split_key(key)
-        await asyncio.gather(
-            self._redis.run(
-                _SCHEDULE, self._timer_keys(partition), [key, since, timer.model_dump_json(), timer.number]
-            ),
-            self._redis.command("ZADD", self._keys.conversations(tenant), "GT", active, conversation_id),
-        )
-
-    async def due(self, partition: int, since: datetime, limit: int) -> list[DueTimer]:
-        """Timers of sessions that have been idle since ``since`` or longer, oldest first, equal ones by key."""
-        if limit <= 0:
-            return []
-        found = await self._redis.run(_DUE, self._timer_keys(partition), [_microseconds(since), limit])
-        return [
-            DueTimer(key=as_text(key), timer=Timer.from_json(document))
-            for key, document in zip(found[::2], found[1::2], strict=True)
-        ]
-
-    async def was_announced(self, partition: int, position: int, generation: str, nonce: str | None) -> bool:
-        """Whether the promotion at ``position`` was announced with this nonce, which no other place has used."""
-        if nonce is None:
-            return False
-        announced = await self._redis.command("HGET", announcements_key(self._keys.prefix), nonce)
-        if announced is None or as_text(announced) != generation:
-            return False
-        used = self._keys.used_nonces(partition)
-        await self._redis.command("HSETNX", used, nonce, str(position))
-        return int(await self._redis.command("HGET", used, nonce)) == position
-
-    async def promote(self, partition: int, position: int, generation: str) -> None:
-        """Record that ``generation`` answers asks after ``position``."""
-        await self._redis.command("HSET", self._keys.promotions(partition), str(position), generation)
-
-    async def answering(self, partition: int, position: int | None = None) -> str | None:
-        """The generation that answers at a position; `None` means the end of the log."""
-        found = as_table(await self._redis.command("HGETALL", self._keys.promotions(partition)))
-        return last_promoted({int(at): generation for at, generation in found.items()}, position)
-
-    async def forget(self, partition: int, key: str) -> None:
-        """Remove a conversation's timer, and the conversation from the list of its tenant. Raises `Unavailable`."""
-        tenant, conversation_id = split_key(key)
-        timers, documents = self._timer_keys(partition)
-        await self._redis.command("ZREM", timers, key)
-        await self._redis.command("HDEL", documents, key)
-        await self._redis.command("ZREM", self._keys.conversations(tenant), conversation_id)
-
-    def _timer_keys(self, partition: int) -> list[str]:
-        return [self._keys.timers(partition), self._keys.timer_documents(partition)]
-
-
-class RedisActivityList:
-    """`ActivityList`, as `RedisLogPositions.schedule` writes it."""
-
-    def __init__(self, client: RedisClient, keys: Keys) -> None:
-        self._redis = RedisConnection(client)
-        self._keys = keys
-
-    async def active(
-        self, tenant: str, limit: int, after: ActiveConversation | None = None
-    ) -> list[ActiveConversation]:
-        """The conversations of a tenant, the last active first, equal ones by id descending; those behind ``after``."""
-        newest = "+inf" if after is None else str(_microseconds(after.active))
-        found: list[ActiveConversation] = []
-        passed = 0
-        while len(found) < limit:
-            page = await self._page(tenant, newest, passed, limit)
-            passed += len(page)
-            found += [one for one in page if after is None or _is_behind(one, after)]
-            if len(page) < limit:
-                break
-        return found[:limit]
-
-    async def _page(self, tenant: str, newest: str, passed: int, limit: int) -> list[ActiveConversation]:
-        words = (self._keys.conversations(tenant), newest, "-inf", "WITHSCORES", "LIMIT", passed, limit)
-        reply = await self._redis.command("ZREVRANGEBYSCORE", *words)
-        pairs = (
-            reply if reply and isinstance(reply[0], list | tuple) else list(zip(reply[::2], reply[1::2], strict=True))
-        )
-        return [
-            ActiveConversation(as_text(member), _EPOCH + timedelta(microseconds=int(float(as_text(score)))))
-            for member, score in pairs
-        ]
-
-
-def _is_behind(one: ActiveConversation, other: ActiveConversation) -> bool:
-    return (one.active, one.conversation_id.encode()) < (other.active, other.conversation_id.encode())
-
-
-async def forget_generation(client: RedisClient, keys: Keys, *, batch: int = 500) -> int:
-    """Delete every key of a generation, ``batch`` at a time, and return their number.
-
-    Only for a generation without workers: keys written meanwhile may stay. Raises `Unavailable`.
-    """
-    redis = RedisConnection(client)
-    removed = 0
-    with redis.translating_faults():
-        found: list[Any] = []
-        async for key in client.scan_iter(match=keys.generation_pattern(), count=batch):
-            found.append(key)
-            if len(found) >= batch:
-                removed += await client.unlink(*found)
-                found.clear()
-        if found:
-            removed += await client.unlink(*found)
-    return removed
-
-
 def _ledger(fields: dict[str, str], outbox: Outbox | None, server: str) -> Ledger:
     return Ledger(
         applied=int(fields.get("applied", 0)),
@@ -409,7 +281,3 @@ def _commit_words(commit: Commit, token: str, outbox_text: Stored) -> list[str |
         int(commit.skip),
         "" if commit.unpark is None else commit.unpark,
     ]
-
-
-def _microseconds(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(microseconds=1)

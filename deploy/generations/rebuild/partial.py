@@ -41,7 +41,7 @@ from eunoe.workers.models.metering import Prices
 from eunoe.workers.registry import MEMORY_STAGES
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.redis import RedisLogPositions
+from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 

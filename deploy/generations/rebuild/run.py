@@ -40,7 +40,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder, StageSpec
 from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.generations import FIRST, Generation, GenerationState, RedisGenerations
-from eunoe.workers.stores.redis import RedisLogPositions
+from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 
 
