@@ -7,12 +7,12 @@ names it). A worker brings it back at the first look at one of its ledgers; read
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.ports import ColdStore
@@ -155,7 +155,7 @@ class ColdConversations:
         staged = {name: self._keys.staged(final, token) for name, final in places.items()}
         pieces = ((staged[name], words) for name, rows in snapshot.marked(token) for words in _in_pieces(rows))
         while some := list(islice(pieces, _PIECES)):
-            await asyncio.gather(*(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some))
+            await _all(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
         pairs = [name for pair in zip(staged.values(), places.values(), strict=True) for name in pair]
         done = int(await self._redis.run(_THAW, [self._keys.stub(key), *pairs], [stub]))
         if done < 0:
@@ -190,6 +190,13 @@ class ColdConversations:
     def name(self, key: str, rest: str) -> str:
         """The key of Redis of a name within a conversation."""
         return self._keys.stub(key).removesuffix("cold") + rest
+
+
+async def _all(calls: Iterable[Awaitable[Any]]) -> None:
+    """Await all calls to their ends, then raise the fault of the first that failed."""
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    if (fault := next((one for one in done if isinstance(one, BaseException)), None)) is not None:
+        raise fault
 
 
 def _in_pieces(rows: Hash) -> Iterator[list[bytes]]:
