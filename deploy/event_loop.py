@@ -1,11 +1,15 @@
-"""Event loop and garbage collector settings of processes that mostly wait for servers."""
+"""Event loop, memory allocator and garbage collector settings of processes that mostly wait for servers."""
 
 import asyncio
+import ctypes
 import gc
+import os
 import sys
 
 _STARTING = (100_000, 50, 1_000)
 _RUNNING = (1_000, 20, 50)
+_M_ARENA_MAX = -8
+"""The option of glibc's ``mallopt``."""
 
 
 def use_fast_loops() -> None:
@@ -18,6 +22,18 @@ def use_fast_loops() -> None:
     import uvloop  # noqa: PLC0415 - not there on Windows
 
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+
+
+def share_one_heap() -> None:
+    """Let all threads of this process allocate from one heap, unless ``MALLOC_ARENA_MAX`` says otherwise.
+
+    Each of a worker's dozen threads would keep a heap of its own, of which it uses a little at a time: 15 MB of 290.
+    Does nothing where the C library is not glibc.
+    """
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+        if set_option is not None:
+            set_option(_M_ARENA_MAX, 1)
 
 
 def collect_seldom() -> None:

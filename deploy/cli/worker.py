@@ -9,7 +9,7 @@ import typer
 from eunoe.deploy.cli.model_check import model_checked
 from eunoe.deploy.cli.output import errors, set_log_level
 from eunoe.deploy.clients.connect import connected_settings
-from eunoe.deploy.event_loop import use_fast_loops
+from eunoe.deploy.event_loop import share_one_heap, use_fast_loops
 from eunoe.deploy.process.worker import run_worker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -56,6 +56,7 @@ def worker(
     settings = connected_settings()
     if health is not None:
         settings = settings.model_copy(update={"health": health})
+    share_one_heap()
     use_fast_loops()
     asyncio.run(_worker(settings, names))
 

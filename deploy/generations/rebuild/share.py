@@ -18,7 +18,7 @@ from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import live_settings
-from eunoe.deploy.event_loop import keep_for_good, use_fast_loops
+from eunoe.deploy.event_loop import keep_for_good, share_one_heap, use_fast_loops
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.rebuild.keeping import telling_when_full
 from eunoe.deploy.generations.rebuild.progress import ProgressLine
@@ -208,6 +208,7 @@ async def _main(share: Share) -> None:
 
 if __name__ == "__main__":
     set_up_logs(os.environ)
+    share_one_heap()
     use_fast_loops()
     try:
         asyncio.run(_main(Share.model_validate(orjson.loads(sys.argv[1]), strict=False)))

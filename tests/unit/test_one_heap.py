@@ -1,0 +1,47 @@
+"""The memory of a process with many threads."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+HEAPS = """
+import ctypes, os, sys, tempfile, threading
+from eunoe.deploy.event_loop import share_one_heap
+share_one_heap()
+barrier, kept = threading.Barrier(12), []
+def work():
+    barrier.wait()
+    kept.append([bytearray(2_000) for _ in range(1_000)])
+    barrier.wait()
+threads = [threading.Thread(target=work) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as file:
+    stream = ctypes.c_void_p(libc.fopen(file.name.encode(), b"w"))
+    libc.malloc_info(0, stream)
+    libc.fclose(stream)
+    print(file.read().count(b"<heap nr"))
+"""
+
+
+def heaps(**variables: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", HEAPS],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such option")
+def test_threads_share_one_heap_unless_the_environment_says_otherwise() -> None:
+    assert heaps() == 1
+    assert heaps(MALLOC_ARENA_MAX="3") > 1
