@@ -213,6 +213,21 @@ async def test_tables_are_cleared_first_and_the_rest_is_done_in_order(store: Sta
     assert await store.scan("segment", KEY, "v") == await store.scan("segment", KEY, "w") == {}
 
 
+async def test_so_many_documents_are_dropped_and_put_in_one_commit(store: StateStore) -> None:
+    rows = [Put(table="t", id=str(number), text=TEXT) for number in range(5_000)]
+    await store.commit(SCOPE, Commit(expect=0, applied=1, writes=tuple(rows)))
+    writes = [
+        write
+        for number in range(4_990)
+        for write in (Drop(table="t", id=str(number)), Put(table="t", id=f"new {number}", text="1"))
+    ]
+    again = [Drop(table="t", id="4995"), Put(table="t", id="4995", text="again"), Drop(table="t", id="new 7")]
+    assert await store.commit(SCOPE, Commit(expect=1, applied=2, writes=(*writes, *again)))
+    kept = {str(number): TEXT for number in range(4_990, 5_000)} | {"4995": "again"}
+    new = {f"new {number}": "1" for number in range(4_990) if number != 7}
+    assert await store.scan("segment", KEY, "t") == kept | new
+
+
 async def test_fetching_nothing_gives_nothing(store: StateStore) -> None:
     assert await store.fetch("segment", KEY, "spans", []) == []
     assert await store.fetch("segment", KEY, "spans", ["1", "2"]) == [None, None]

@@ -40,28 +40,30 @@ local skipped = 'skipped/' .. (late and ARGV[10] or ARGV[2])
 if late and redis.call('HEXISTS', ledger, skipped) == 0 then
   return 0
 end
--- documents of one table that follow each other are written by one command; it takes so many words at most
-local most, rows, target = 2000, {}, nil
-local function write_rows()
+-- what follows each other and is of one kind and table is done by one command; it takes so many words at most
+local commands = {put = 'HSET', drop = 'HDEL'}
+local most, words, target, command = 2000, {}, nil, nil
+local function send()
   if target then
-    redis.call('HSET', target, unpack(rows))
-    rows, target = {}, nil
+    redis.call(command, target, unpack(words))
+    words, target = {}, nil
   end
 end
 for at = 14, #ARGV, 4 do
   local kind, tbl = ARGV[at], KEYS[tonumber(ARGV[at + 1])]
-  if kind ~= 'put' or tbl ~= target or #rows >= most then
-    write_rows()
+  if commands[kind] ~= command or tbl ~= target or #words >= most then
+    send()
   end
-  if kind == 'put' then
-    target, rows[#rows + 1], rows[#rows + 2] = tbl, ARGV[at + 2], ARGV[at + 3]
-  elseif kind == 'drop' then
-    redis.call('HDEL', tbl, ARGV[at + 2])
-  else
+  if kind == 'clear' then
     redis.call('DEL', tbl)
+  else
+    target, command, words[#words + 1] = tbl, commands[kind], ARGV[at + 2]
+    if kind == 'put' then
+      words[#words + 1] = ARGV[at + 3]
+    end
   end
 end
-write_rows()
+send()
 if late then
   redis.call('HINCRBY', ledger, 'lates', 1)
   redis.call('HDEL', ledger, skipped)

@@ -12,7 +12,7 @@ from typing import Any
 
 from redis.asyncio import RedisCluster
 
-from eunoe.schemas.decisions import REQUEST_TTL_S, Clear, Commit, Drop, Ledger, Outbox, Put, Scope, Write
+from eunoe.schemas.decisions import REQUEST_TTL_S, Clear, Commit, Ledger, Outbox, Put, Scope, Write
 from eunoe.schemas.keys import DataKey
 from eunoe.streams.sealing import sealed_name
 from eunoe.workers.stores.cold import ColdAccess, ColdConversations
@@ -148,20 +148,20 @@ class RedisStore:
     ) -> list[str | int | bytes]:
         """Four words per write: kind, the table's index among the keys, id, text.
 
-        Clears come first, then table by table, those of a table in their order.
+        Clears come first, then table by table what is dropped and what is put; of a document its last write only.
         """
         words: list[str | int | bytes] = []
-        for write in sorted(writes, key=lambda write: (not isinstance(write, Clear), write.table)):
+        for table in dict.fromkeys(write.table for write in writes if isinstance(write, Clear)):
+            words += ["clear", places[table], "", ""]
+        last = {(write.table, write.id): write for write in writes if not isinstance(write, Clear)}
+        for write in sorted(last.values(), key=lambda write: (write.table, isinstance(write, Put))):
             place, shelf = places[write.table], table_shelf(scope.stage, scope.key, write.table)
-            match write:
-                case Clear():
-                    words += ["clear", place, "", ""]
-                case Drop():
-                    words += ["drop", place, write.id, ""]
-                    if shelf.worded and key is not None:
-                        words += ["drop", place, sealed_name(key, write.id), ""]
-                case Put():
-                    words += ["put", place, *self.documents.seal(key, shelf, write.id, write.text)]
+            if isinstance(write, Put):
+                words += ["put", place, *self.documents.seal(key, shelf, write.id, write.text)]
+                continue
+            words += ["drop", place, write.id, ""]
+            if shelf.worded and key is not None:
+                words += ["drop", place, sealed_name(key, write.id), ""]
         return words
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
