@@ -41,7 +41,7 @@ MAX_SEGMENTS_PER_SESSION = 64
 SEGMENTS_AT_ONCE = 16
 """Segments in one read, of a session: few have more."""
 FOUND_AT_ONCE = 24
-"""Found segments in one read: fewer are read than found where they are long."""
+"""Found segments in the first read: fewer are read than found where they are long."""
 LITTLE_ROOM = 0.05
 """Share of the bound on lines for which no more segments are read."""
 MAX_SUCCESSIONS = 4
@@ -93,6 +93,12 @@ class _Kept:
         return self._room < self._little or self._room <= 0
 
     @property
+    def likely(self) -> int:
+        """The number of further segments that there is room for, judged by those that are there."""
+        lines = sum(len(one.utterance_ids) for one in self._segments.values())
+        return max(FOUND_AT_ONCE, self._room * len(self._segments) // max(1, lines))
+
+    @property
     def segments(self) -> ValuesView[StoredSegment]:
         """They, in the order in which they were added."""
         return self._segments.values()
@@ -100,6 +106,13 @@ class _Kept:
     def __contains__(self, segment_id: str) -> bool:
         """Whether this segment is among them."""
         return segment_id in self._segments
+
+    def add_while_room(self, found: Iterable[StoredSegment]) -> None:
+        """Add segments until so little room is left that no more are read for it."""
+        for one in found:
+            if self.is_full:
+                return
+            self.add([one])
 
     def add(self, found: Iterable[StoredSegment]) -> None:
         """Add segments; one that does not fit is left out, and smaller ones after it may fit still."""
@@ -162,10 +175,11 @@ class FusedSource:
     async def _keep(self, query: Query, kept: _Kept, ids: Sequence[str]) -> None:
         """Read segments in the given order, as long as there is room for them."""
         wanted = [id_ for id_ in ids if id_ not in kept]
-        for begin in range(0, len(wanted), FOUND_AT_ONCE):
-            if kept.is_full:
-                return
-            kept.add(await self._read(query, wanted[begin : begin + FOUND_AT_ONCE]))
+        begin = 0
+        while begin < len(wanted) and not kept.is_full:
+            end = begin + kept.likely
+            kept.add_while_room(await self._read(query, wanted[begin:end]))
+            begin = end
 
     async def _read(self, query: Query, ids: Sequence[str]) -> list[StoredSegment]:
         """The stored segments with these ids, in the given order; unknown ids are left out."""
