@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -34,6 +34,8 @@ _REFUSALS = (
     AuthenticationFailedError,
 )
 _IDEMPOTENCE_HINT = "; a broker without idempotent producers needs EUNOE_BROKER__IDEMPOTENT=false"
+BATCH_BYTES: Final = 131_072
+"""Of a batch of one partition: aiokafka's 16 kB hold three records of a session, and each batch is a round trip."""
 _BATCH_OVERHEAD = 61
 _RECORD_OVERHEAD = 21
 _HEADER_OVERHEAD = 10
@@ -90,6 +92,7 @@ class KafkaPublisher:
             acks="all",
             enable_idempotence=self._kafka.idempotent,
             linger_ms=self._kafka.linger_ms,
+            max_batch_size=BATCH_BYTES,
             max_request_size=self._kafka.max_request_bytes,
         )
         try:
