@@ -28,6 +28,20 @@ async def test_the_nearest_points_are_found_also_where_many_are_equally_near():
             search = Search(Collection.MEMORIES, "c", limit, dense=query.tobytes(), born_before=before)
             (found,) = await index.search([search])
             known = rows if before is None else rows[: (before - 1) * 50]
-            scores = [round(float(score), DIGITS) + 0.0 for score in known @ query]
+            scores = [round(float(score), DIGITS) + 0.0 for score in known.astype(np.float64) @ query]
             best = sorted(range(len(known)), key=lambda place: (-scores[place], place))[:limit]
             assert [(hit.id, hit.score) for hit in found] == [(point(n, b"").id, scores[n]) for n in best]
+
+
+async def test_close_points_keep_their_order_where_many_queries_are_answered_together():
+    chance = np.random.default_rng(2)
+    rows = np.abs(chance.standard_normal((2_000, 256)))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype("<f4")
+    index = MemoryIndex()
+    await index.upsert([point(number, row.tobytes()) for number, row in enumerate(rows)])
+    queries = rows[:8]
+    found = await index.search([Search(Collection.MEMORIES, "c", 200, dense=query.tobytes()) for query in queries])
+    for query, hits in zip(queries, found, strict=True):
+        exact = np.round(rows.astype(np.float64) @ query.astype(np.float64), DIGITS)
+        best = sorted(range(len(rows)), key=lambda place: (-exact[place], place))[:200]
+        assert [(hit.id, hit.score) for hit in hits] == [(point(n, b"").id, exact[n]) for n in best]

@@ -154,14 +154,20 @@ class _Searched:
         count, before = len(self._points), searches[0].born_before
         places = np.arange(count) if before is None else np.flatnonzero(self._born[:count] < before)
         queries = np.frombuffer(b"".join([search.dense or b"" for search in searches]), "<f4")
-        # one product for all: it reads the rows once
-        scores = (self._rows[:count] @ queries.reshape(len(searches), -1).T).T
-        return (self._best(places, row[places], search.limit) for row, search in zip(scores, searches, strict=True))
+        queries = queries.reshape(len(searches), -1)
+        scores = (self._rows[:count] @ queries.T).T  # one product for all: it reads the rows once
+        return (
+            self._exact(query, _best(places, row[places], search.limit))
+            for query, row, search in zip(queries, scores, searches, strict=True)
+        )
 
-    def _best(self, places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
-        if 0 < limit < len(scores):  # those that may be equal to the last one once they are rounded are among them
-            best = scores >= np.partition(scores, -limit)[-limit] - _ROUNDED
-            places, scores = places[best], scores[best]
+    def _exact(self, query: NDArray[np.float32], places: NDArray[np.int64]) -> list[tuple[str, float]]:
+        """Points with their scores, in double precision.
+
+        Those of a product of many rows are so coarse that close ones change places, and then a rebuild finds other
+        memories than the server did.
+        """
+        scores = self._rows[places].astype(np.float64) @ query.astype(np.float64)
         return [(self._points[at].id, score) for at, score in zip(places.tolist(), scores.tolist(), strict=True)]
 
     def _set(self, place: int, point: Point) -> None:
@@ -177,6 +183,14 @@ class _Searched:
         rows[: len(self._born)] = self._rows.reshape(len(self._born), dimensions)
         born[: len(self._born)] = self._born
         self._rows, self._born = rows, born
+
+
+def _best(places: NDArray[np.int64], scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+    """Those of the places among which the ``limit`` best are, whatever rounding changes in their scores."""
+    if not 0 < limit < len(scores):
+        return places
+    best: NDArray[np.int64] = places[scores >= np.partition(scores, -limit)[-limit] - _ROUNDED]
+    return best
 
 
 def _sparse_scores(points: Iterable[Point], query: Mapping[int, float]) -> list[tuple[str, float]]:
