@@ -1,7 +1,7 @@
 """Reads of the memory graph, for other stages too."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from eunoe.schemas.base import Value
@@ -27,6 +27,7 @@ from eunoe.workers.link.graph import (
 )
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.timelines import Neighbourhood, Timeline, single_memory, untangle
+from eunoe.workers.link.walks import Walk
 from eunoe.workers.link.writes import StoredNeighbours
 
 __all__ = [
@@ -111,11 +112,10 @@ async def read_timelines(
     retrieved memories, never the whole component.
     """
     found: dict[tuple[str, ...], Timeline] = {}
-    reader = _GraphReader(store, key)
     wanted = list(dict.fromkeys(retrieved))
-    around = await asyncio.gather(*(reader.neighbourhood(id_, settings) for id_ in wanted))
-    for id_, neighbourhood in zip(wanted, around, strict=True):
-        for timeline in [single_memory(id_)] if neighbourhood is None else untangle(id_, neighbourhood, settings):
+    around = await _read_neighbourhoods(store, key, wanted, settings)
+    for id_ in wanted:
+        for timeline in untangle(id_, around[id_], settings) if id_ in around else [single_memory(id_)]:
             found.setdefault(timeline.memories, timeline)
     return list(found.values())
 
@@ -134,66 +134,55 @@ def _page(pages: Mapping[str, Page], id_: str, number: int) -> tuple[str, ...]:
     return pages.get(page_id(id_, number), Page()).newer
 
 
-Step = Callable[[Mapping[str, Vertex]], Awaitable[Mapping[str, Iterable[str]]]]
-"""Maps memories to the ids one step away, in one direction."""
+async def _read_neighbourhoods(
+    store: StateStore, key: str, ids: Sequence[str], settings: TimelineSettings
+) -> dict[str, Neighbourhood]:
+    """Memory id → what timelines through it need, for the memories in the graph."""
+    vertices = await _read(store, key, VERTICES, Vertex, ids)
+    walks = {
+        id_: tuple(Walk.of(id_, settings.max_read, is_forward=forward) for forward in (False, True)) for id_ in vertices
+    }
+    every = [walk for both in walks.values() for walk in both]
+    children, oldest = await asyncio.gather(
+        _walk(store, key, every, vertices, settings.max_length), _read_oldest(store, key, list(vertices))
+    )
+    return {
+        id_: Neighbourhood(past.found, future.found, {each: children[each] for each in future.found}, oldest.get(id_))
+        for id_, (past, future) in walks.items()
+    }
 
 
-class _GraphReader:
-    """Reads the graph level by level and caches vertices for all retrieved memories of a query."""
+async def _walk(
+    store: StateStore, key: str, walks: Sequence[Walk], vertices: dict[str, Vertex], max_steps: int
+) -> dict[str, tuple[str, ...]]:
+    """Go ``max_steps`` levels with all walks at once; returns the children of what was found on walks forward.
 
-    def __init__(self, store: StateStore, key: str) -> None:
-        self._store = store
-        self._key = key
-        self._vertices: dict[str, Vertex] = {}
-        self._children: dict[str, tuple[str, ...]] = {}
+    ``vertices``: those that are known, to which the others are added.
+    """
+    children: dict[str, tuple[str, ...]] = {}
+    for _ in range(max_steps):
+        level = dict.fromkeys(id_ for walk in walks for id_ in walk.level)
+        if not level:
+            break
+        vertices |= await _read(store, key, VERTICES, Vertex, [id_ for id_ in level if id_ not in vertices])
+        forward = dict.fromkeys(id_ for walk in walks if walk.is_forward for id_ in walk.level)
+        parents = {id_: vertices[id_] for id_ in forward if id_ in vertices and id_ not in children}
+        children |= await read_children(store, key, parents)
+        for walk in walks:
+            walk.step(vertices, children)
+    return children
 
-    async def neighbourhood(self, id_: str, settings: TimelineSettings) -> Neighbourhood | None:
-        """The neighbourhood that timelines through a memory need; `None` if it is not in the graph."""
-        if not await self._read([id_]):
-            return None
-        past, future, oldest = await asyncio.gather(
-            self._around(id_, self._olders, settings), self._around(id_, self._newers, settings), self._oldest(id_)
-        )
-        return Neighbourhood(past, future, {each: self._children[each] for each in future}, oldest)
 
-    async def _oldest(self, id_: str) -> str | None:
-        """The oldest memory of the component; read again if the component was just merged into another."""
-        for _ in range(_TRIES):
-            parents = await _read_parents(self._store, self._key, [id_])
-            if id_ not in parents:  # a state store that went back between two reads shows the vertex no more
-                return None
-            root = find(id_, parents)
-            found = await _read(self._store, self._key, COMPONENTS, Component, [root])
-            if root in found:
-                return found[root].oldest.memory_id
-        return None
-
-    async def _around(self, start: str, next_: Step, settings: TimelineSettings) -> dict[str, Vertex]:
-        """The vertices within ``max_length`` steps, the nearest first, at most ``max_read``."""
-        found: dict[str, Vertex] = {}
-        level: list[str] = [start]
-        for _ in range(settings.max_length):
-            vertices = await self._read(level[: settings.max_read - len(found)])
-            found |= vertices
-            steps = await next_(vertices)
-            level = list(dict.fromkeys(id_ for ids in steps.values() for id_ in ids if id_ not in found))
-            if not level or len(found) >= settings.max_read:
-                break
-        return found
-
-    async def _read(self, ids: Iterable[str]) -> dict[str, Vertex]:
-        wanted = list(ids)
-        missing = [id_ for id_ in wanted if id_ not in self._vertices]
-        self._vertices |= await _read(self._store, self._key, VERTICES, Vertex, missing)
-        return {id_: self._vertices[id_] for id_ in wanted if id_ in self._vertices}
-
-    async def _olders(self, vertices: Mapping[str, Vertex]) -> dict[str, list[str]]:
-        return {id_: [older for older, _ in vertex.older] for id_, vertex in vertices.items()}
-
-    async def _newers(self, vertices: Mapping[str, Vertex]) -> dict[str, tuple[str, ...]]:
-        missing = {id_: vertex for id_, vertex in vertices.items() if id_ not in self._children}
-        self._children |= await read_children(self._store, self._key, missing)
-        return {id_: self._children[id_] for id_ in vertices}
+async def _read_oldest(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, str]:
+    """Memory id → the oldest memory of its component; read again where that was just merged into another."""
+    found: dict[str, str] = {}
+    for _ in range(_TRIES):
+        left = [id_ for id_ in ids if id_ not in found]
+        if not left:
+            break
+        components = await read_components(store, key, left)
+        found |= {id_: component.oldest.memory_id for id_, component in components.items()}
+    return found
 
 
 async def _read_parents(store: StateStore, key: str, ids: Sequence[str]) -> dict[str, str]:

@@ -64,10 +64,11 @@ async def show_timelines(
     timelines: Sequence[Timeline],
     scores: Mapping[str, float],
     at: datetime | None = None,
+    parse: Callable[[str], Memory] = Memory.from_json,
 ) -> list[ShownTimeline]:
     """Timelines with their memories; those with a missing memory are left out. ``at``: event time of the ask."""
     ids = list(dict.fromkeys(id_ for timeline in timelines for id_ in timeline.memories))
-    memories = {memory.memory_id: memory for memory in await read_memories(store, key, ids)}
+    memories = {memory.memory_id: memory for memory in await read_memories(store, key, ids, parse)}
     return [
         ShownTimeline(timeline, tuple(memories[id_] for id_ in timeline.memories), scores[timeline.retrieved], at)
         for timeline in timelines

@@ -233,7 +233,9 @@ class FusedSource:
         found = await read_timelines(self.store, query.key, best, self.timelines) if best else []
         longer = [timeline for timeline in found if len(timeline.memories) > 1]
         scores = dict.fromkeys(best, 0.0)
-        return await show_timelines(self.store, query.key, longer, scores, query.at) if longer else []
+        if not longer:
+            return []
+        return await show_timelines(self.store, query.key, longer, scores, query.at, self.parse_memory)
 
     async def _aggregates(self, query: Query) -> list[ShownNode]:
         return [] if self.tree is None else await self.tree.aggregates(query)
