@@ -25,9 +25,13 @@ class Reading(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.read: list[str] = []
+        self.reads: list[int] = []
+        """The number of ids of each read."""
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
-        self.read += ids if table == CHANGES else []
+        if table == CHANGES:
+            self.read += ids
+            self.reads.append(len(ids))
         return await super().fetch(stage, key, table, ids)
 
 
@@ -63,7 +67,7 @@ async def scanned(store: MemoryStore, speaker: str | None) -> list[str]:
 
 
 @given(
-    st.lists(st.lists(st.tuples(st.sampled_from("AB"), st.booleans()), max_size=3), max_size=3 * SESSIONS_AT_ONCE),
+    st.lists(st.lists(st.tuples(st.sampled_from("AB"), st.booleans()), max_size=3), max_size=4 * SESSIONS_AT_ONCE),
     st.integers(0, 60),
     st.sampled_from([None, "A", "B", "C"]),
 )
@@ -79,3 +83,11 @@ async def test_a_long_conversation_is_read_no_further_than_needed(sessions: int)
     store = await stored(played)
     assert len(await latest_current(store, KEY, sessions, 100, holding_in(played))) == 100
     assert store.read == [session_row(session) for session in range(sessions, sessions - SESSIONS_AT_ONCE, -1)]
+
+
+async def test_old_memories_are_found_in_few_reads() -> None:
+    held, ended = [("A", True)], [("A", False)]
+    played = [held] * 10 + [ended] * 1_500
+    store = await stored(played)
+    assert len(await latest_current(store, KEY, len(played), 10, holding_in(played))) == 10
+    assert store.reads == [32, 64, 128, 256, 512, 512, 6]

@@ -27,7 +27,9 @@ from eunoe.workers.update.memories import (
 )
 
 SESSIONS_AT_ONCE: Final = 32
-"""Sessions whose changes are read together on the way back to the latest memories."""
+"""Sessions whose changes are read first on the way back to the latest memories."""
+MAX_SESSIONS_AT_ONCE: Final = 512
+"""The most of them in one read."""
 
 
 async def updated_session(store: StateStore, key: str) -> int:
@@ -85,17 +87,19 @@ async def latest_current(
     """The ids of the latest current memories up to session ``last``, the latest first: at most ``count``.
 
     Reads the changes of sessions backwards, as many as it takes: however long the conversation is, the latest few
-    memories stand in its latest sessions. ``holding``: speaker → number of current memories; ``speaker``: only theirs.
+    memories stand in its latest sessions. Each read takes twice as many as the one before: where the conversation is
+    cold, each opens its snapshot. ``holding``: speaker → number of current memories; ``speaker``: only theirs.
     """
     left = min(count, sum(holding.values()) if speaker is None else holding.get(speaker, 0))
     found: list[str] = []
+    size = SESSIONS_AT_ONCE
     while last > 0 and left > len(found):
-        sessions = range(last, max(0, last - SESSIONS_AT_ONCE), -1)
+        sessions = range(last, max(0, last - size), -1)
         steps = await read_steps(store, key, sessions)
         held = await read_current(store, key, list(chain.from_iterable(map(_added, steps.values()))))
         wanted = (id_ for id_, ref in held.items() if speaker in (None, ref.speaker))
         found += sorted(wanted, key=lambda id_: (held[id_].session, held[id_].index, id_), reverse=True)
-        last = sessions[-1] - 1
+        last, size = sessions[-1] - 1, min(2 * size, MAX_SESSIONS_AT_ONCE)
     return found[:left]
 
 
