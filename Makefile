@@ -93,7 +93,9 @@ bench-tree: install  ## measure how the tree grows (DATA=FILE: memory lines as J
 # ---- check it
 
 PYTEST := $(BIN)/python -m pytest
-SUITES := tests/broker tests/clients tests/faults tests/fuzz tests/contract tests/packaging
+# The longest tests come first, so that no process is left alone with one at the end.
+SUITES := tests/faults tests/broker tests/clients tests/fuzz tests/contract tests/packaging
+BY_FILE := --dist loadfile --no-loadscope-reorder
 # How many processes run the tests that start servers; JOBS=0 runs them in one, with their output.
 JOBS ?= 2
 
@@ -102,11 +104,11 @@ check: lint type test-unit  ## two minutes: formatting, rules, import contracts,
 
 .PHONY: test
 test: check  ## seven minutes: check, and all tests on the embedded servers but the slow ones
-	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
+	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) $(BY_FILE) $(ARGS)
 
 .PHONY: test-slow
 test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds, some fuzzing, the wheel in an empty environment
-	$(PYTEST) $(SUITES) -m slow -n $(JOBS) --dist loadfile $(ARGS)
+	$(PYTEST) $(SUITES) -m slow -n $(JOBS) $(BY_FILE) $(ARGS)
 
 BYSTANDERS ?= 100
 .PHONY: test-bystanders
