@@ -297,7 +297,7 @@ class KindDifference(Value):
     only_old: int
     only_new: int
     changed: int
-    """Items of both whose details differ: another ending, another denoised text."""
+    """Items of both whose details differ: another ending, repeat or suspicion, another denoised text."""
     examples: tuple[ExampleItem, ...]
 
 

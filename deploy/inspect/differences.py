@@ -61,7 +61,7 @@ class Tally:
     only_old: int = 0
     only_new: int = 0
     changed: int = 0
-    """Items of both whose details differ: another ending, another denoised text."""
+    """Items of both whose details differ: another ending, repeat or suspicion, another denoised text."""
     examples: tuple[Example, ...] = ()
 
     @property
@@ -206,7 +206,11 @@ def _memory(memory: Memory, sentences: Mapping[str, str]) -> RememberedItem:
     fate = "holds"
     if ending is not None:
         fate = f"{ending.status} by {sentences.get(ending.by, ending.by)}" if ending.by else str(ending.status)
-    return RememberedItem((memory.speaker, memory.text), sentences[memory.memory_id], fate)
+    repeats = (f"repeated by {sentences.get(one.by, one.by)}" for one in memory.reinforced)
+    doubts = (f"doubted because of {sentences.get(one.by, one.by)}" for one in memory.suspected)
+    return RememberedItem(
+        (memory.speaker, memory.text), sentences[memory.memory_id], "; ".join((fate, *repeats, *doubts))
+    )
 
 
 def _segment(segment: Segment) -> RememberedItem:

@@ -19,7 +19,7 @@ from eunoe.deploy.inspect.differences import (
 from eunoe.deploy.inspect.remembered import read_remembered
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
-from eunoe.schemas.memory import Ending, MemoryStatus
+from eunoe.schemas.memory import Ending, MemoryStatus, Reinforcement, Suspicion
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.registry import StageSettings
@@ -80,8 +80,24 @@ async def test_a_memory_that_ended_otherwise_is_shown_with_both_ends():
     new = replace(old, memories=[*memories[:place], ended, *memories[place + 1 :]], digest="other")
     found = compare(old, new, 3).tallies[MEMORIES]
     assert (found.only_old, found.only_new, found.changed) == (0, 0, 1)
-    assert found.examples[0].old.endswith("[holds]")
+    assert "[holds" in found.examples[0].old
     assert "superseded by" in found.examples[0].new
+
+
+async def test_a_memory_that_is_suspected_otherwise_is_shown_with_what_contradicts_it():
+    old = await remembered()
+    first, second, *others = old.memories
+    doubted = second.model_copy(
+        update={
+            "suspected": (Suspicion(by=first.memory_id, session=5, because="contradicts it"),),
+            "reinforced": (Reinforcement(by=first.memory_id, session=5, at=START),),
+        }
+    )
+    new = replace(old, memories=[first, doubted, *others], digest="other")
+    found = compare(old, new, 3).tallies[MEMORIES]
+    assert (found.only_old, found.only_new, found.changed) == (0, 0, 1)
+    assert f"repeated by {first.text}; doubted because of {first.text}" in found.examples[0].new
+    assert "doubted" not in found.examples[0].old
 
 
 def test_things_are_counted_one_by_one():
