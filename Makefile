@@ -96,8 +96,9 @@ PYTEST := $(BIN)/python -m pytest
 # The longest tests come first, so that no process is left alone with one at the end.
 SUITES := tests/faults tests/broker tests/clients tests/fuzz tests/contract tests/packaging
 BY_FILE := --dist loadfile --no-loadscope-reorder
-# How many processes run the tests that start servers; JOBS=0 runs them in one, with their output.
-JOBS ?= 2
+# How many processes run the tests that start servers: three keep two cores busy, for each waits for its servers a third of
+# the time. JOBS=0 runs them in one, with their output.
+JOBS ?= 3
 
 .PHONY: check
 check: lint type test-unit  ## two minutes: formatting, rules, import contracts, types, the tests that need no server
