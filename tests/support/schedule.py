@@ -105,7 +105,7 @@ class _Lease:
 
 WATCHED_EVERY = 500
 """Steps between two looks of the watch at the end of a run, where a stage may wait for one that must read again."""
-MAX_STEPS = 100_000
+MAX_STEPS = 20_000
 """More than any run takes that ends."""
 
 

@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
+from eunoe.schemas.errors import TornRead
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.ports import ParkingLot
 from eunoe.streams.codec import decode, encode
@@ -179,7 +180,11 @@ class EventApplier:
             late_after=ledger.applied if late else None,
         )
         hopeless = self._standing.waited_in_vain(work.key)
-        result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
+        try:
+            result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
+        except TornRead:
+            self._committer.forget(ordered.scope)  # a part of it at hand may be of before
+            raise
         if isinstance(result, Park):
             self._standing.park(ordered, record)
             # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent

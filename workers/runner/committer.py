@@ -44,9 +44,13 @@ class Committer:
 
     async def flushed_anew(self, scope: Scope) -> Ledger:
         """The same, read from the store also where it is at hand: for what no fence checks afterwards."""
+        self.forget(scope)
+        return await self.flushed(scope)
+
+    def forget(self, scope: Scope) -> None:
+        """Read the state of a conversation from the store next time, also where it is at hand."""
         if isinstance(self.sender.store, StateAtHand):
             self.sender.store.forget(scope.key)
-        return await self.flushed(scope)
 
     async def _ledger(self, scope: Scope) -> Ledger:
         with self.sender.meter.timed(Part.APPLYING), span("read ledger"):
