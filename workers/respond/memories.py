@@ -1,5 +1,6 @@
 """Strategies `current` (Keep Me Updated, section 4) and `insight` (CREEM, section 3.3): current memories."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -40,10 +41,12 @@ class MemorySearch:
 
     async def find(self, query: Query) -> list[tuple[Memory, float]]:
         """The stored memories among the hits, best first, each with its score."""
-        stats = await read_memory_stats(self.store, query.key)
+        stats, frequencies = await asyncio.gather(
+            read_memory_stats(self.store, query.key),
+            read_memory_frequencies(self.store, query.key, set(query.terms)),
+        )
         if not stats.memories:
             return []
-        frequencies = await read_memory_frequencies(self.store, query.key, set(query.terms))
         hits = await self.search.find(
             Collection.MEMORIES, query, query_vector(query.terms, frequencies, stats.memories)
         )

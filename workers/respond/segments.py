@@ -3,6 +3,7 @@
 A long segment is shown in excerpts: its passages that share most with the question.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -66,10 +67,11 @@ class SegmentSource:
 
     async def recall(self, query: Query) -> Context:
         """The best segments that fit the budget, in time order."""
-        stats = await read_stats(self.store, query.key)
+        stats, frequencies = await asyncio.gather(
+            read_stats(self.store, query.key), read_frequencies(self.store, query.key, set(query.terms))
+        )
         if not stats.segments:
             return Context()
-        frequencies = await read_frequencies(self.store, query.key, set(query.terms))
         hits = await self.search.find(
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )

@@ -1,5 +1,6 @@
 """Strategy `timeline`: timelines of linked memories retrieved for the dialogue (THEANINE, section 2.2)."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -45,8 +46,10 @@ class TimelineSource:
 
     async def recall(self, query: Query) -> Context:
         """The timelines of the top-k memories that fit the budget."""
-        stats = await read_memory_stats(self.store, query.key)
-        frequencies = await read_memory_frequencies(self.store, query.key, set(query.terms))
+        stats, frequencies = await asyncio.gather(
+            read_memory_stats(self.store, query.key),
+            read_memory_frequencies(self.store, query.key, set(query.terms)),
+        )
         hits = await self.search.find(
             Collection.MEMORIES, query, query_vector(query.terms, frequencies, stats.memories)
         )

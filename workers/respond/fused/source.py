@@ -150,20 +150,23 @@ class FusedSource:
         memory_search = MemorySearch(self.store, self.search, self.parse_memory)
         kept, hits = await asyncio.gather(self._segments(query), memory_search.find(query))
         memories = await self._with_looked_up(query, [memory for memory, _ in hits])
-        segments = await self._with_evidence(query, kept, memories)
-        known, linked, aggregates = await asyncio.gather(
-            self._with_successors(query.key, memories), self._linked(query, memories), self._aggregates(query)
+        # side by side: each is a chain of reads, and every one waits for the event loop
+        (inputs, question), known, linked, aggregates = await asyncio.gather(
+            self._scoring_input(query, hints, kept, memories),
+            self._with_successors(query.key, memories),
+            self._linked(query, memories),
+            self._aggregates(query),
         )
-        inputs, question = await self._scoring_input(query, hints, segments, memories)
         return Material(inputs, question, tuple(memories), known, tuple(linked), tuple(aggregates))
 
     async def _segments(self, query: Query) -> _Kept:
         """The found segments, best first, then their neighbours."""
         kept = _Kept(self.max_lines)
-        stats = await read_stats(self.store, query.key)
+        stats, frequencies = await asyncio.gather(
+            read_stats(self.store, query.key), read_frequencies(self.store, query.key, set(query.terms))
+        )
         if not stats.segments:
             return kept
-        frequencies = await read_frequencies(self.store, query.key, set(query.terms))
         hits = await self.search.find(
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )
@@ -241,8 +244,9 @@ class FusedSource:
         return [] if self.tree is None else await self.tree.aggregates(query)
 
     async def _scoring_input(
-        self, query: Query, hints: QuestionHints, segments: Sequence[StoredSegment], memories: Sequence[Memory]
+        self, query: Query, hints: QuestionHints, kept: _Kept, memories: Sequence[Memory]
     ) -> tuple[ScoringInput, QuestionFeatures]:
+        segments = await self._with_evidence(query, kept, memories)
         missing = [segment.segment_id for segment in self.cache.missing(segments)]
         stored = await read_line_features(self.store, query.key, missing)
         found = await self.cache.read_segments(segments, query.speakers, stored)
