@@ -140,13 +140,16 @@ async def read_entries(ledger: ErasureLedger, key: str) -> list[Entries]:
     def entry(one: ErasureRequest | Erasure | ErasureDone | ErasureRefused) -> Entries:
         return found.setdefault(one.request_id, Entries())
 
-    for request in await ledger.requests(key):
+    # the end first: what was erased leaves the request before its end is entered
+    refusals, ended = await ledger.refusals(key), await ledger.done(key)
+    erasures, requests = await ledger.erasures(key), await ledger.requests(key)
+    for request in requests:
         entry(request).request = request
-    for begun in await ledger.erasures(key):
+    for begun in erasures:
         entry(begun).begun = begun
-    for done in await ledger.done(key):
+    for done in ended:
         entry(done).done = done
-    for refused in await ledger.refusals(key):
+    for refused in refusals:
         entry(refused).refused = refused
     return _in_order(found.values())
 

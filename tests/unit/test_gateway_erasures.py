@@ -7,10 +7,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from eunoe.deploy.gateway.erasures import read_entries
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest, Numbers, hashed_id
 from eunoe.schemas.errors import Unavailable
+from eunoe.workers.stores.erasures import MemoryErasures
 from eunoe.workers.stores.generations import Generation, GenerationState
 from tests.support.gateway import TestGateway, make_gateway, told
 
@@ -179,3 +181,23 @@ async def test_a_plan_is_made_by_a_command_of_its_own() -> None:
         await command("away").plan("acme", "--c", REQUEST)
     with pytest.raises(Unavailable, match="no plan within"):
         await command("slow", 0.3).plan("acme", "--c", REQUEST)
+
+
+@pytest.mark.parametrize("read", ["requests", "erasures", "done", "refusals"])
+async def test_who_looks_while_an_erasure_ends_is_not_shown_what_it_erased_as_done(
+    read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = MemoryErasures()
+    await ledger.request(ErasureRequest(request_id="e1", key="acme/c", at=NOW, utterance_ids=("u1",)))
+    await ledger.begin(begun("u1"))
+    before = getattr(ledger, read)
+
+    async def ends_after(key: str | None = None) -> object:
+        found = await before(key)
+        await ledger.finish(ErasureDone(request_id="e1", key="acme/c", at=NOW, receipt=RECEIPT))
+        return found
+
+    monkeypatch.setattr(ledger, read, ends_after)
+    (shown,) = await read_entries(ledger, "acme/c")
+    assert shown.request is not None
+    assert not (shown.done is not None and shown.request.utterance_ids)
