@@ -4,9 +4,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
+from typing import Any
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope
+from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope, Work
 from eunoe.schemas.errors import TornRead
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.ports import ParkingLot
@@ -14,6 +15,7 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.tracing import current
 from eunoe.workers.runner.continuity import Continuity
+from eunoe.workers.runner.decider import DecisionResult
 from eunoe.workers.runner.inbound import OrderedEvent
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
@@ -179,12 +181,7 @@ class EventApplier:
             recorded=None if outcome is None else outcome.recorded,
             late_after=ledger.applied if late else None,
         )
-        hopeless = self._standing.waited_in_vain(work.key)
-        try:
-            result = await self._decider.decide(work, lease, outcome or RecordedOutcome(), hopeless=hopeless)
-        except TornRead:
-            self._committer.forget(ordered.scope)  # a part of it at hand may be of before
-            raise
+        result = await self._decide(ordered.scope, work, lease, outcome or RecordedOutcome())
         if isinstance(result, Park):
             self._standing.park(ordered, record)
             # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
@@ -222,6 +219,16 @@ class EventApplier:
         self._standing.go_on(ordered.scope.key)
         self._observer.committed(ordered, record, work, (result.decision, result.by), here)
         return ApplyResult.APPLIED
+
+    async def _decide(
+        self, scope: Scope, work: Work[Any], lease: Lease, outcome: RecordedOutcome
+    ) -> DecisionResult | Park | Hold:
+        hopeless = self._standing.waited_in_vain(work.key)
+        try:
+            return await self._decider.decide(work, lease, outcome, hopeless=hopeless)
+        except TornRead:
+            self._committer.forget(scope)  # a part of it at hand may be of before
+            raise
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
         """Hold conversations that wait for an event that was sent and never came; call it every few seconds.
