@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.generations.rebuild.share import EVENTS_AT_ONCE
 from eunoe.schemas.events import SessionEnded, Utterance
 from tests.support.command import COMMAND, environment
 from tests.support.in_memory import START
@@ -16,9 +17,10 @@ from tests.support.pipeline import Pipeline
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
 
-CONVERSATIONS, LINES = 30, 180
+CONVERSATIONS, LINES = 40, 180
 EVENTS = CONVERSATIONS * (LINES + 1)
-"""More than are written to the spool at once."""
+"""More than are written to the spool at once, and more than are in work at once (`EVENTS_AT_ONCE`): the conversations
+in work are all written at nearly the same moment, so that some must still be waiting when the first is there."""
 
 
 def events() -> Iterator[str]:
@@ -91,6 +93,7 @@ async def test_a_rebuild_that_was_killed_twice_does_not_start_again(pipeline: Pi
 
     read = await killed_while_reading(pipeline)
     assert 0 < read < EVENTS
+    assert EVENTS > EVENTS_AT_ONCE + 2 * LINES
     made = await killed_while_deriving(pipeline)
     assert 0 < made < CONVERSATIONS
     assert spooled(pipeline.cwd) == EVENTS
