@@ -66,9 +66,8 @@ class KafkaOptions(Value):
     """PEM file of the client's certificate."""
     ssl_keyfile: Annotated[str | None, Tier.SET] = None
     """PEM file of the client's private key."""
-    fetch_wait_ms: Annotated[int, Tier.TUNE] = Field(default=20, ge=1)
-    """Longest wait of a fetch for records, at the broker; 500 suits Apache Kafka, which answers as soon as it has
-    some."""
+    fetch_wait_ms: Annotated[int, Tier.TUNE] = Field(default=500, ge=1)
+    """Longest wait of a fetch for records, at the broker, which answers as soon as it has some."""
     session_timeout_ms: int = Field(default=10_000, ge=1_000)
     """Silence after which a group member counts as dead and loses its partitions."""
     heartbeat_interval_ms: int = Field(default=3_000, ge=100)
