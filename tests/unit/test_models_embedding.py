@@ -14,7 +14,7 @@ from eunoe.schemas.errors import Refused
 from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedderSettings, pack_batches
 from eunoe.workers.models.endpoint import Endpoint
-from eunoe.workers.models.vectors import unit_rows
+from eunoe.workers.models.vectors import unit_rows, widened
 from eunoe.workers.text.tokens import count_tokens
 
 EMBEDDER = WordLlamaEmbedder()
@@ -49,6 +49,13 @@ def test_loading_touches_neither_the_root_logger_nor_the_package():
         "assert not logging.getLogger().handlers and 'wordllama' not in sys.modules and 'requests' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_every_finite_half_is_widened_bit_for_bit():
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)]
+    assert len(finite) == 63_488
+    assert np.array_equal(widened(finite).view(np.uint32), finite.astype(np.float32).view(np.uint32))
 
 
 @given(st.lists(st.text(max_size=60), max_size=12))

@@ -21,7 +21,7 @@ from eunoe.schemas.ports import Vectors
 from eunoe.streams.tracing import step
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.models.offload import is_inline
-from eunoe.workers.models.vectors import stack, unit_rows
+from eunoe.workers.models.vectors import stack, unit_rows, widened
 from eunoe.workers.text.caches import CacheBySize
 
 _TOKENS_AT_ONCE = 16_384
@@ -120,7 +120,7 @@ class WordLlamaEmbedder:
         rows[filled] = np.add.reduceat(self._rows(flat), starts, axis=0)
 
     def _rows(self, tokens: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        return self._table[tokens].astype(np.float32)
+        return widened(self._table[tokens])
 
 
 def _wheel_folder() -> Path:
