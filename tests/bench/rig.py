@@ -27,6 +27,8 @@ from eunoe.streams.admin import create_topics
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
 from tests.bench.counters import cpu_seconds, rss_mb
+from tests.support.apache import kafka_run
+from tests.support.needs import Broker, under_test
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +185,10 @@ async def _servers(
     plan: RigPlan, settings: Settings, pids: dict[str, int], closing: AsyncExitStack
 ) -> tuple[Settings, Path | None]:
     """The settings with the addresses of the servers, and the directory of embedded ones."""
-    if plan.attach:
+    on_kafka = not plan.attach and under_test() is Broker.KAFKA
+    if on_kafka:
+        closing.enter_context(kafka_run(Path(closing.enter_context(tempfile.TemporaryDirectory()))))
+    if plan.attach or on_kafka:
         own = {"prefix": f"bench-{secrets.token_hex(4)}"}
         return connected_settings().model_copy(update=own), None
     stack = await closing.enter_async_context(LocalStack(None))
