@@ -35,7 +35,7 @@ BY_COUNT = {
     "workers.stores.cold_stores._threads": "has no arguments",
     "workers.stores.term_counts._number": "documents of one number",
     "workers.stores.term_counts._written": "numbers",
-    "workers.text.terms._cached_stem": "words of at most 40 characters",
+    "workers.text.terms._cached_terms": "ASCII words of at most 40 characters",
     "workers.update.parsing._shared_stem": "words of at most 40 characters",
     "workers.update.parsing._shared_word": "words of at most 40 characters",
     "workers.text.terms._stacked": "has no arguments",
@@ -129,7 +129,7 @@ def test_long_words_are_read_and_not_kept():
         return {
             name: value.cache_info().currsize
             for name, value in defined()
-            if name in (*words, "workers.text.terms._cached_stem")
+            if name in (*words, "workers.text.terms._cached_terms")
         }
 
     before = entries()

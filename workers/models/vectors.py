@@ -20,7 +20,7 @@ def unit_rows(rows: NDArray[np.floating]) -> Vectors:
 
 
 _HALF_TO_SINGLE = np.float32(2.0**112)
-"""What a half-precision number is less, where its bits are moved into single precision: the exponents' biases differ."""
+"""By how much a half-precision number is less after its bits are moved: the biases of the exponents differ."""
 
 
 def widened(halves: NDArray[np.float16]) -> NDArray[np.float32]:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, overload
 
 import numpy as np
@@ -39,12 +39,13 @@ class Postings:
     @classmethod
     def of(cls, features: Sequence[TextFeatures]) -> "Postings":
         """Of the passages of a segment; ``features`` in their order."""
-        rows = sorted(
-            (hash(term), place, count) for place, one in enumerate(features) for term, count in one.counts.items()
-        )
-        hashes, places, counts = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
-        terms, sizes = np.unique(hashes, return_counts=True)
-        return cls(terms, np.cumsum(sizes).astype(np.uint32), _narrow(places), _narrow(counts))
+        found = [one.counts for one in features]
+        hashes = np.asarray(list(map(hash, chain.from_iterable(found))), dtype=np.int64)
+        counts = np.asarray(list(chain.from_iterable(one.values() for one in found)), dtype=np.int64)
+        places = np.repeat(np.arange(len(found)), np.asarray(list(map(len, found)), dtype=np.int64))
+        order = np.lexsort((counts, places, hashes))
+        terms, sizes = np.unique(hashes[order], return_counts=True)
+        return cls(terms, np.cumsum(sizes).astype(np.uint32), _narrow(places[order]), _narrow(counts[order]))
 
     def get(self, term: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """The places and counts of a term; `None` where no passage has it."""

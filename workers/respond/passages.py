@@ -55,7 +55,7 @@ MAX_NAMES = 3
 """Maximum of names counted in one passage."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as a passage
 class TextFeatures:
     """The features of a text that depend neither on its speaker nor on the question."""
 
@@ -82,13 +82,15 @@ class TextFeatures:
 
 def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
     """Read the features of a text; the speakers' names are not terms."""
-    counts = Counter(terms(text, drop=speakers))
+    found = terms(text, drop=speakers)
     words = set(_WORD.findall(text.lower()))
     has_digit = _DIGIT.search(text) is not None
-    names = set(_CAPITAL.findall(text)).difference(part for name in speakers for part in name.split())
+    names = set(_CAPITAL.findall(text))
+    if names:
+        names.difference_update(part for name in speakers for part in name.split())
     return TextFeatures(
-        counts=counts,
-        length=counts.total(),
+        counts=Counter(found),
+        length=len(found),
         asks=text.rstrip().endswith("?"),
         has_number=has_digit or not words.isdisjoint(_NUMBERS),
         has_time=has_digit or not words.isdisjoint(_TIMES),
@@ -188,9 +190,10 @@ def segment_passages(
 ) -> tuple[CandidatePassage, ...]:
     """The passages of a segment in order; ``spans`` has those of each of its utterances."""
     found: list[CandidatePassage] = []
+    names = {name: count_tokens(name) for name in {line.speaker for line in segment.lines}}
     for place, (line, own) in enumerate(zip(segment.lines, spans, strict=True)):
         mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
-        row = count_tokens(line.speaker) + NUMBER_AND_COLON + mark
+        row = names[line.speaker] + NUMBER_AND_COLON + mark
         order, whole = (segment.session, segment.index, place), sum(span.tokens for span in own)
         day = line.at.date().toordinal()
         found += (

@@ -4,7 +4,8 @@ import re
 from collections.abc import Set as AbstractSet
 
 _STATES = re.compile(
-    r"(?<!\bcan )(?<!\bshould )(?<!\bdo )(?<!\bcould )\bI(?:['’](?:m|ve|d|ll))?\b"
+    # what stands before is looked at where there is an I, not at each character
+    r"\bI(?<!\bcan I)(?<!\bshould I)(?<!\bdo I)(?<!\bcould I)(?:['’](?:m|ve|d|ll))?\b"
     r"|\bmy\b|\b(?:ich|mein(?:e[mnrs]?)?|mir|yo|mi|mis)\b"
     r"|내가|나는|저는|제가|我(?:的|在|是|有)|私(?:は|の)",
 )
