@@ -11,7 +11,9 @@ from eunoe.schemas.ports import Hit
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.timelines import Timeline
 from eunoe.workers.respond.context import Context, Row, latest, line_row, pack, write_row
-from eunoe.workers.respond.fused.packing import PackedUnit, choose, lay_out_units, tokens_of
+from eunoe.workers.respond.fused.layout import lay_out_units
+from eunoe.workers.respond.fused.packing import choose
+from eunoe.workers.respond.fused.units import PackedUnit, tokens_of
 from eunoe.workers.respond.histories import histories, only_outdated, outdated
 from eunoe.workers.respond.left_out import few, left_out
 from eunoe.workers.respond.memories import lay_out_memories, show_memory

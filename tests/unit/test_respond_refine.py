@@ -9,7 +9,8 @@ from eunoe.schemas.ports import Prompt
 from eunoe.schemas.relations import MEANINGS, Relation, describe_relations
 from eunoe.workers.models.answer_forms import NoteRow, ReplyForm
 from eunoe.workers.respond.context import Context, Row, line_row
-from eunoe.workers.respond.fused.packing import PackedUnit, lay_out_units, tokens_of
+from eunoe.workers.respond.fused.layout import lay_out_units
+from eunoe.workers.respond.fused.units import PackedUnit, tokens_of
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.prompt import REFINE

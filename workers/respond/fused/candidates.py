@@ -11,15 +11,10 @@ import numpy as np
 from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.respond.context import memory_row
-from eunoe.workers.respond.fused.packing import (
-    DIGITS,
-    Order,
-    PackedUnit,
-    ScoredPassage,
-    timeline_tokens,
-    tokens_of,
-)
+from eunoe.workers.respond.fused.layout import timeline_tokens
+from eunoe.workers.respond.fused.packing import DIGITS
 from eunoe.workers.respond.fused.scoring import ScoringInput
+from eunoe.workers.respond.fused.units import Order, PackedUnit, ScoredPassage, tokens_of
 from eunoe.workers.respond.hints import QuestionHints
 from eunoe.workers.respond.histories import history_source, is_model_written, note, outdated
 from eunoe.workers.respond.memories import show_insight, show_memory, unique_insights

@@ -3,23 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, nsmallest
-from itertools import zip_longest
 
-from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
-from eunoe.schemas.relations import Relation
-from eunoe.workers.respond.context import (
-    Context,
-    Row,
-    excerpt_row,
-    heading_of,
-    make_context,
-    mark_past,
-    write_ordinal,
-    write_row,
-)
+from eunoe.schemas.events import LeftOut, LeftOutReason
+from eunoe.workers.respond.context import Context, excerpt_row, heading_of, mark_past, write_ordinal
+from eunoe.workers.respond.fused.layout import lay_out_units
+from eunoe.workers.respond.fused.units import Candidate, Order, PackedUnit, ScoredPassage
 from eunoe.workers.respond.left_out import MOST, Unnamed, few
-from eunoe.workers.respond.passages import CandidatePassage
-from eunoe.workers.respond.timelines import HEADING
 from eunoe.workers.text.passages import GAP
 from eunoe.workers.text.tokens import count_tokens
 
@@ -30,85 +19,6 @@ FURTHER = 0.5
 GAP_TOKENS = count_tokens(GAP)
 BELOW = 4 * MOST
 """Candidates below the budget that are looked at, to name the best of them."""
-
-Order = tuple[int, int, int, int]
-"""Session, segment in it, place in the segment, and rank at one place."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackedUnit:
-    """A candidate that is shown or left out as a whole."""
-
-    score: float
-    order: Order
-    rows: tuple[Row, ...]
-    source: Source
-    tokens: int
-    """Tokens of its rows, without a day heading."""
-    relations: tuple[Relation, ...] = ()
-    """The relations between the rows of a timeline."""
-    notes: tuple[str, ...] = ()
-    """The notes behind the rows of a timeline, each beginning with its day."""
-    is_extract: bool = False
-    """Whether its rows repeat only a part of the utterances behind them."""
-
-    @property
-    def is_timeline(self) -> bool:
-        """Whether it is a timeline, which is printed as a block with its own days."""
-        return bool(self.notes)
-
-    @property
-    def cites(self) -> frozenset[str]:
-        """Ids of the utterances that it shows or rests on."""
-        return frozenset(id_ for row in self.rows for id_ in row.cites)
-
-    @property
-    def covers(self) -> frozenset[str]:
-        """Ids of the utterances that need not be shown besides it."""
-        return frozenset() if self.is_extract else self.cites
-
-
-@dataclass(slots=True)  # not frozen, as a passage
-class ScoredPassage:
-    """A passage of an utterance, shown beside others of it in one row."""
-
-    score: float
-    utterance_id: str
-    order: tuple[int, int, int]
-    """The place of its utterance: session, segment in it, place in the segment."""
-    tokens: int
-    """Tokens of its text."""
-    passages: Sequence[CandidatePassage]
-    """All passages, each made when somebody asks for it."""
-    place: int
-    """Its place among them."""
-    past: str = ""
-    """The end of what its utterance says, in words, where that is before the ask."""
-    _made: CandidatePassage | None = None
-
-    @property
-    def passage(self) -> CandidatePassage:
-        """The passage: hundreds are ranked and few of them made."""
-        if self._made is None:
-            self._made = self.passages[self.place]
-        return self._made
-
-    def source(self) -> Source:
-        """Its source, not scored."""
-        return self.passage.source()
-
-
-def tokens_of(rows: Sequence[Row]) -> int:
-    """Tokens of rows; a row number of any length is one token."""
-    return sum(count_tokens(write_row(row)) for row in rows)
-
-
-def timeline_tokens(rows: Sequence[Row], notes: Sequence[str], relations: Sequence[Relation]) -> int:
-    """Tokens of a timeline."""
-    return count_tokens("\n".join(_timeline_lines(rows, notes, relations)))
-
-
-Candidate = PackedUnit | ScoredPassage
 
 
 @dataclass(slots=True)
@@ -263,54 +173,3 @@ def _queued(one: Candidate, shown: int, place: int) -> _Queued:
         ids = (one.source.id, *one.source.memory_ids)
         return -round(one.score, DIGITS), one.order, ids, -1, shown, place, one
     return -round(one.score - FURTHER * shown, DIGITS), (*one.order, 0), (), one.place, shown, place, one
-
-
-def lay_out_units(units: Sequence[PackedUnit]) -> Context:
-    """Print units in time order under day headings; timelines are blocks with their own days."""
-    printed: list[str] = []
-    plain: list[str] = []
-    rows: list[Row] = []
-    day = plain_day = ""
-    ordered = sorted(units, key=lambda unit: (unit.order, unit.source.id))
-    for unit in ordered:
-        fresh = [
-            replace(row, number=number, in_timeline=unit.is_timeline)
-            for number, row in enumerate(unit.rows, len(rows) + 1)
-        ]
-        rows += fresh
-        if unit.is_timeline:
-            printed += _timeline_lines(fresh, unit.notes, unit.relations)
-            day = ""
-            continue
-        today, written = heading_of(fresh[0]), list(map(write_row, fresh))
-        printed += written if today == day else [today, *written]
-        plain += written if today == plain_day else [today, *written]
-        day = plain_day = today
-    return make_context(printed, _sources(ordered), rows, plain)
-
-
-def _timeline_lines(rows: Sequence[Row], notes: Sequence[str], relations: Sequence[Relation]) -> list[str]:
-    printed = [HEADING]
-    for row, note, relation in zip_longest(rows, notes, relations):
-        printed.append(f"{write_row(row)} ({note})")
-        if relation is not None:
-            printed.append(relation.value)
-    return printed
-
-
-def _sources(units: Sequence[PackedUnit]) -> list[Source]:
-    """One source per unit; consecutive utterances of one segment share one."""
-    found: list[Source] = []
-    for unit in units:
-        last = found[-1] if found else None
-        source = unit.source
-        if last is not None and _same_segment(last, source):
-            ids = tuple(dict.fromkeys((*last.utterance_ids, *source.utterance_ids)))
-            found[-1] = last.model_copy(update={"utterance_ids": ids, "score": max(last.score, source.score)})
-        else:
-            found.append(source)
-    return found
-
-
-def _same_segment(last: Source, source: Source) -> bool:
-    return last.kind is Strategy.SEGMENT and source.kind is Strategy.SEGMENT and last.id == source.id

@@ -20,8 +20,9 @@ from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.feature_cache import FeatureCache
 from eunoe.workers.respond.fused.candidates import CandidateScores
-from eunoe.workers.respond.fused.packing import Candidate, choose
+from eunoe.workers.respond.fused.packing import choose
 from eunoe.workers.respond.fused.scoring import QuestionFeatures, ScoringInput, score_passages
+from eunoe.workers.respond.fused.units import Candidate
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, read_question
 from eunoe.workers.respond.histories import histories, only_outdated, past_notes
