@@ -20,6 +20,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
@@ -129,13 +130,15 @@ class StageFactory:
             sender,
             self.clients.store,
             self.place,
-            replace(self.settings.runner, request_age_s=REQUEST_AGE_S),
-            outages=self.health.outages,
-            skips=self.skips,
-            continuity=self._continuities.get(spec.name),
-            standing=self.standing(spec.name),
-            self_test=self_test(self.clients.dependencies, spec.name),
-            data_keys=self.clients.data_keys,
+            Surroundings(
+                settings=replace(self.settings.runner, request_age_s=REQUEST_AGE_S),
+                outages=self.health.outages,
+                skips=self.skips,
+                continuity=self._continuities.get(spec.name),
+                standing=self.standing(spec.name),
+                self_test=self_test(self.clients.dependencies, spec.name),
+                data_keys=self.clients.data_keys,
+            ),
         )
 
     def _store(self, spec: StageSpec) -> StateStore:

@@ -20,6 +20,7 @@ from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.runner import Runner
 from tests.faults.test_protocol import dead_letters, memory, proposals, requests
 from tests.support.in_memory import START, Clock, Stores, ended, make_dependencies, utterance
@@ -119,7 +120,9 @@ class Plant:
             ports = (Wired(port, wire) for port in (self.stores.state, self.stores.index))
             sender = Sender(*ports, self.stores.log_positions, Wired(self.log, wire))  # type: ignore[arg-type, call-arg]
         place = LogPlace(epoch=0, partitions=self.log.partitions)
-        runner = Runner(STAGES[name], stage, sender, self.stores.state, place, RunnerSettings(attempts=1))
+        runner = Runner(
+            STAGES[name], stage, sender, self.stores.state, place, Surroundings(settings=RunnerSettings(attempts=1))
+        )
         handled = False
 
         async def handle(record: Record, lease: Lease) -> None:

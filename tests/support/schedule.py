@@ -28,6 +28,7 @@ from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
 from eunoe.workers.stores.at_hand import StateAtHand, state_cache
@@ -167,8 +168,8 @@ class Plant:
         sender = Sender(state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
-        spec, continuity = STAGES[process.stage], process.continuity
-        return Runner(spec, stage, sender, stores.state, place, RELENTLESS, continuity=continuity)
+        around = Surroundings(settings=RELENTLESS, continuity=process.continuity)
+        return Runner(STAGES[process.stage], stage, sender, stores.state, place, around)
 
     def _take(self, process: Process) -> None:
         for (topic, partition), offset in process.taken.items():

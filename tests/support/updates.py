@@ -17,7 +17,6 @@ from eunoe.workers.link.settings import LinkSettings
 from eunoe.workers.link.stage import LinkStage
 from eunoe.workers.models.answer_forms import OperationRow, OperationsForm
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
@@ -113,7 +112,7 @@ class Updates:
 
     def _subscribe(self, spec: StageSpec, stage: object) -> None:
         sender = Sender(self.store, self.stores.index, self.stores.log_positions, self.log)
-        runner = Runner(spec, stage, sender, self.store, LogPlace(0, 1), RunnerSettings())  # type: ignore[arg-type]
+        runner = Runner(spec, stage, sender, self.store, LogPlace(0, 1))  # type: ignore[arg-type]
         self.consumer.subscribe(spec.name, spec.inputs, runner.handle)
 
     async def hear(self, *events: Gathered) -> None:

@@ -29,7 +29,6 @@ from eunoe.workers.models.answer_forms import RelationsForm
 from eunoe.workers.models.items import MAX_PAIRS
 from eunoe.workers.models.reading import read_answer
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
@@ -84,7 +83,7 @@ class Plant:
         )
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
-        runner = Runner(SPEC, self.stage, sender, self.stores.state, place, RunnerSettings())
+        runner = Runner(SPEC, self.stage, sender, self.stores.state, place)
         self.consumer = MemoryConsumer(self.log)
         self.consumer.subscribe("link", SPEC.inputs, runner.handle)
 

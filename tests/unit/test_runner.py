@@ -44,6 +44,7 @@ from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
 from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
+from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec, skip_session
 from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
@@ -98,7 +99,7 @@ class Bench:
     ) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
-        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), settings)  # type: ignore[arg-type]
+        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), Surroundings(settings=settings))  # type: ignore[arg-type]
         self.scope = Scope(spec.name, "default/c")
 
     def record(self, event: SessionClosed | bytes, key: bytes | None = None) -> Record:
@@ -124,8 +125,8 @@ async def test_what_people_waited_for_is_counted_once():
     bench, meter = Bench(stage := Script(Decision())), StageMeter()
     later = START + timedelta(seconds=7)
     sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log, meter)
-    place = LogPlace(0, 1)
-    bench.runner = Runner(STAGES["segment"], stage, sender, bench.stores.state, place, QUICK, now=lambda: later)
+    place, around = LogPlace(0, 1), Surroundings(settings=QUICK, now=lambda: later)
+    bench.runner = Runner(STAGES["segment"], stage, sender, bench.stores.state, place, around)
     await bench.handle(closed(1), closed(1))
     assert meter.freshness.sum_s == 7
     assert meter.freshness.cumulative()[-1] == ("+Inf", 1)
@@ -239,7 +240,7 @@ async def test_a_commit_that_another_process_overtook_is_fenced():
         Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log),
         bench.stores.state,
         LogPlace(0, 1),
-        QUICK,
+        Surroundings(settings=QUICK),
     )
     with pytest.raises(Fenced):
         await slow.handle(bench.record(closed(1)), Lease())
@@ -377,7 +378,8 @@ async def test_asks_older_than_their_ledgers_are_dropped_and_counted(caplog: pyt
         sender = Sender(stores.state, stores.index, stores.log_positions, pipeline.log, meter)
         stage = STAGES["respond"].build(pipeline.dependencies)
         place, now = LogPlace(0, 4), record_log_time(context) + later
-        runner = Runner(STAGES["respond"], stage, sender, stores.state, place, settings, now=lambda: now)
+        around = Surroundings(settings=settings, now=lambda: now)
+        runner = Runner(STAGES["respond"], stage, sender, stores.state, place, around)
         await runner.handle(context, Lease())
 
     await read_again(timedelta(seconds=REQUEST_AGE_S))

@@ -15,7 +15,6 @@ from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.items import MAX_NODES
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.runner import Runner
@@ -83,7 +82,7 @@ async def run_stage(events):
     log, grove = MemoryLog(clock=Clock()), Grove()
     sender = Sender(grove.store, grove.index, MemoryLogPositions(), log)
     place = LogPlace(epoch=0, partitions=log.partitions)
-    runner = Runner(SPEC, grove.stage, sender, grove.store, place, RunnerSettings())
+    runner = Runner(SPEC, grove.stage, sender, grove.store, place)
     consumer = MemoryConsumer(log)
     consumer.subscribe("tree", SPEC.inputs, runner.handle)
     for event in events:

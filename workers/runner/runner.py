@@ -9,14 +9,12 @@ that nothing is unsent: that fences a process that slept through a rebalance.
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
 from eunoe.schemas.decisions import Rejection
 from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.events import DeadLetterReason
-from eunoe.schemas.keys import KeyStore
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import dead_letter
@@ -26,22 +24,17 @@ from eunoe.streams.sealed_log import logged
 from eunoe.streams.sealed_records import open_record
 from eunoe.streams.tracing import processing, span
 from eunoe.workers.runner.applier import EventApplier
-from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
-from eunoe.workers.runner.continuity import Continuity
-from eunoe.workers.runner.decider import Decider, RunnerSettings, SelfTest
+from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.faults import describe_fault
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import StageParts
-from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.runner.parts import StageParts, Surroundings
 from eunoe.workers.runner.refused_asks import error_answers
-from eunoe.workers.runner.skips import PassedOver, Skips, WatchfulLease
-from eunoe.workers.runner.standing import StandingConversations
-from eunoe.workers.runner.steady_time import steady_now
+from eunoe.workers.runner.skips import PassedOver, WatchfulLease
 from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
 from eunoe.workers.stores.at_hand import StaleState
 
@@ -56,51 +49,43 @@ _EXPIRED_PER_LINE = 1000
 class Runner:
     """Handles the records of one stage."""
 
-    def __init__(  # noqa: PLR0913 - the one place where a stage meets its surroundings
+    def __init__(
         self,
         spec: StageSpec,
         stage: Stage,
         sender: Sender,
         parking: ParkingLot,
         place: LogPlace,
-        settings: RunnerSettings,
-        *,
-        outcomes: RecordedOutcomes | None = None,
-        outages: Outages | None = None,
-        now: Callable[[], datetime] = steady_now,
-        skips: Skips | None = None,
-        standing: StandingConversations | None = None,
-        self_test: SelfTest | None = None,
-        continuity: Continuity | None = None,
-        data_keys: KeyStore | None = None,
+        around: Surroundings | None = None,
     ) -> None:
-        """``outages``, ``skips``: shared by all runners of a process. ``now``: the time by which requests grow old."""
+        """A runner that sends by ``sender`` what ``stage`` decides; ``place``: of the log that it reads."""
+        around = around or Surroundings()
         self._spec = spec
         self._sender = sender
         self._meter = sender.meter
         self._place = place
-        self._settings = settings
-        self._outages = outages or Outages()
-        self._now = now
-        self._skips = skips or Skips()
-        self._data_keys = data_keys
-        self._decider = Decider(spec, stage, settings, sender.meter, self_test)
-        self._log_epoch = place.epoch if spec.reads_log and data_keys is not None else None
+        self._settings = around.settings
+        self._outages = around.outages
+        self._now = around.now
+        self._skips = around.skips
+        self._data_keys = around.data_keys
+        self._decider = Decider(spec, stage, around.settings, sender.meter, around.self_test)
+        self._log_epoch = place.epoch if spec.reads_log and around.data_keys is not None else None
         parts = StageParts(
             spec,
             self._decider,
-            Committer(sender, place, continuity, data_keys),
-            outcomes or RecordedOutcomes(),
-            Observer(spec, sender.meter, now),
+            Committer(sender, place, around.continuity, around.data_keys),
+            around.outcomes,
+            Observer(spec, sender.meter, around.now),
             self._log_epoch,
         )
         self._batches = BatchApplier(parts)
         self._applier = EventApplier(
             parts,
             parking,
-            max_parked=settings.max_parked,
-            standing=standing or StandingConversations(),
-            continuity=continuity,
+            max_parked=around.settings.max_parked,
+            standing=around.standing,
+            continuity=around.continuity,
             set_aside=self._dead_letter,
         )
 
