@@ -1,4 +1,4 @@
-"""What may be shown for a question, with its score: passages of utterances, and units that are shown whole."""
+"""Candidates for a context, each with its score: passages of utterances, and units that are shown whole."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
