@@ -8,7 +8,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.inspect.view import remembered_session
-from eunoe.schemas.events import ConversationEvent, Reply
+from eunoe.schemas.events import ConversationEvent, Reply, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import decode
 from eunoe.streams.settings import client_options
@@ -28,6 +28,15 @@ def lines(events: list[ConversationEvent]) -> list[str]:
     return [event.model_dump_json() + "\n" for event in events]
 
 
+async def _answered(pipeline: Pipeline, asks: int) -> None:
+    """Wait for the replies to so many asks: one may come after the memory of its session, and costs a call, too."""
+
+    async def answered() -> bool:
+        return len(await pipeline.records(Topic.REPLIES)) == asks
+
+    await until(answered)
+
+
 async def test_a_rebuild_is_estimated_made_and_compared(pipeline: Pipeline, tmp_path: Path):
     async with ModelServer(ServerSettings()) as model:
         asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none"}
@@ -36,10 +45,7 @@ async def test_a_rebuild_is_estimated_made_and_compared(pipeline: Pipeline, tmp_
             for name in ("c", "d"):
                 await pipeline.remembered(ENDED, name)
 
-            async def answered() -> bool:
-                return len(await pipeline.records(Topic.REPLIES)) == 2 * ENDED
-
-            await until(answered)
+            await _answered(pipeline, 2 * ENDED)
             asked = model.stats["chat"]
             prices = {"EUNOE_MODEL_PROMPT_PRICE": "1", "EUNOE_MODEL_COMPLETION_PRICE": "2", **asking}
             words = ("rebuild", "--into", "v2", "--set", "link.associative=1", "--dry-run", "--json")
@@ -90,9 +96,11 @@ async def test_made_again_from_a_stage_on_while_the_live_one_goes_on(pipeline: P
     async with ModelServer(ServerSettings()) as model:
         asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none"}
         async with pipeline.up(**asking):
-            await pipeline.produce(*lines(talk("c")), *lines(talk("d"))[:10])
+            said = [*talk("c"), *talk("d")[:10]]
+            await pipeline.produce(*lines(said))
             await pipeline.remembered(ENDED, "c")
             await pipeline.remembered(2, "d")
+            await _answered(pipeline, sum(isinstance(event, Utterance) and event.ask is not None for event in said))
             asked = model.stats["chat"]
             words = ("rebuild", "--from-stage", "link", "--json")
             made = await pipeline.eunoe(*words, "--into", "v2", timeout_s=200, **asking)
@@ -106,6 +114,7 @@ async def test_made_again_from_a_stage_on_while_the_live_one_goes_on(pipeline: P
             assert "--from-stage segment" in refused.err
             await pipeline.produce(*lines(talk("d"))[10:])
             await pipeline.remembered(ENDED, "d")
+            await _answered(pipeline, 2 * ENDED)
             more = {"EUNOE_GENERATION": "v2", **asking}
             async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables, **more):
                 settings = pipeline.settings.model_copy(update={"generation": "v2"})
