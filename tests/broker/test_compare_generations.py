@@ -28,15 +28,6 @@ def lines(events: list[ConversationEvent]) -> list[str]:
     return [event.model_dump_json() + "\n" for event in events]
 
 
-async def _answered(pipeline: Pipeline, asks: int) -> None:
-    """Wait for the replies to so many asks: one may come after the memory of its session, and costs a call, too."""
-
-    async def answered() -> bool:
-        return len(await pipeline.records(Topic.REPLIES)) == asks
-
-    await until(answered)
-
-
 async def test_a_rebuild_is_estimated_made_and_compared(pipeline: Pipeline, tmp_path: Path):
     async with ModelServer(ServerSettings()) as model:
         asking = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none"}
@@ -45,7 +36,7 @@ async def test_a_rebuild_is_estimated_made_and_compared(pipeline: Pipeline, tmp_
             for name in ("c", "d"):
                 await pipeline.remembered(ENDED, name)
 
-            await _answered(pipeline, 2 * ENDED)
+            await pipeline.answered(2 * ENDED)
             asked = model.stats["chat"]
             prices = {"EUNOE_MODEL_PROMPT_PRICE": "1", "EUNOE_MODEL_COMPLETION_PRICE": "2", **asking}
             words = ("rebuild", "--into", "v2", "--set", "link.associative=1", "--dry-run", "--json")
@@ -100,7 +91,7 @@ async def test_made_again_from_a_stage_on_while_the_live_one_goes_on(pipeline: P
             await pipeline.produce(*lines(said))
             await pipeline.remembered(ENDED, "c")
             await pipeline.remembered(2, "d")
-            await _answered(pipeline, sum(isinstance(event, Utterance) and event.ask is not None for event in said))
+            await pipeline.answered(sum(isinstance(event, Utterance) and event.ask is not None for event in said))
             asked = model.stats["chat"]
             words = ("rebuild", "--from-stage", "link", "--json")
             made = await pipeline.eunoe(*words, "--into", "v2", timeout_s=200, **asking)
@@ -114,7 +105,7 @@ async def test_made_again_from_a_stage_on_while_the_live_one_goes_on(pipeline: P
             assert "--from-stage segment" in refused.err
             await pipeline.produce(*lines(talk("d"))[10:])
             await pipeline.remembered(ENDED, "d")
-            await _answered(pipeline, 2 * ENDED)
+            await pipeline.answered(2 * ENDED)
             more = {"EUNOE_GENERATION": "v2", **asking}
             async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables, **more):
                 settings = pipeline.settings.model_copy(update={"generation": "v2"})

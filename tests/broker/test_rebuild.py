@@ -67,6 +67,7 @@ async def remembered(pipeline: Pipeline, **more: str) -> AsyncIterator[None]:
         await pipeline.remembered(5, NAME)
         for number in range(CROWD):
             await pipeline.remembered(2, f"c{number}")
+        await pipeline.answered(CROWD)
         yield
 
 
@@ -95,6 +96,7 @@ async def test_another_temperature_asks_anew_and_once(pipeline: Pipeline):
         async with pipeline.up(**asking):
             await pipeline.produce(*small_talk(1))
             await pipeline.remembered(2, "c1")
+            await pipeline.answered(1)
             before, asked, paid = await digest(pipeline), model.stats["chat"], []
             for generation in ("v2", "v3"):
                 result = await pipeline.eunoe("rebuild", "--into", generation, "--json", timeout_s=200, **warmer)

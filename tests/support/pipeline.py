@@ -122,6 +122,14 @@ class Pipeline:
             await until(all_there)
         return await self.shown(name)
 
+    async def answered(self, asks: int) -> None:
+        """Wait for the replies to so many asks: one may come after the memory of its session, and costs a call, too."""
+
+        async def all_there() -> bool:
+            return len(await self.records(Topic.REPLIES)) == asks
+
+        await until(all_there)
+
     async def lose_everything(self) -> None:
         """Let the state store forget all that it has of this pipeline."""
         settings = self.settings
