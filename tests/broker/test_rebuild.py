@@ -1,19 +1,17 @@
 """Memory made again while the old one serves: the same memory, no model asked, no ask unanswered."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
-from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
 from tests.support.asking import asked_all_the_time
-from tests.support.command import COMMAND, environment, running, until
+from tests.support.command import running
 from tests.support.in_memory import START
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
@@ -107,36 +105,6 @@ async def test_another_temperature_asks_anew_and_once(pipeline: Pipeline):
             assert paid[0] > 0
             assert paid[1] == 0
             assert model.stats["chat"] == asked + paid[0]
-
-
-@pytest.mark.slow
-async def test_a_rebuild_that_was_killed_goes_on(pipeline: Pipeline):
-    async with remembered(pipeline):
-        before = await digest(pipeline)
-        killed = await _killed_midway(pipeline)
-        assert killed < CROWD + 1
-        result = await pipeline.eunoe("rebuild", "--into", "v2", "--json", timeout_s=200)
-        assert result.code == 0, result.err
-        assert result.json["kept"] >= killed
-        assert await digest(pipeline, EUNOE_GENERATION="v2") == before
-
-
-async def _killed_midway(pipeline: Pipeline) -> int:
-    """Kill a rebuild as soon as it has written a conversation; returns how many are there."""
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND, "rebuild", "--into", "v2", "--workers", "1", cwd=pipeline.cwd, env=environment(pipeline.variables),
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    settings = pipeline.settings.model_copy(update={"generation": "v2"})
-    async with open_store(settings) as store:
-
-        async def begun() -> bool:
-            return bool(await store.conversations())
-
-        await until(begun, 120)
-        process.kill()
-        await process.wait()
-        return len(await store.conversations())
 
 
 @pytest.mark.slow
