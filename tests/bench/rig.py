@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from eunoe.deploy.clients.connect import connected_settings, environment, on_stack
 from eunoe.deploy.clients.shared import open_redis, store_keys
@@ -22,7 +23,7 @@ from eunoe.deploy.local.servers import Server, ServerProcess
 from eunoe.deploy.local.stack import LocalStack
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.keys import Keys
@@ -185,15 +186,26 @@ async def _servers(
     plan: RigPlan, settings: Settings, pids: dict[str, int], closing: AsyncExitStack
 ) -> tuple[Settings, Path | None]:
     """The settings with the addresses of the servers, and the directory of embedded ones."""
-    on_kafka = not plan.attach and under_test() is Broker.KAFKA
-    if on_kafka:
-        closing.enter_context(kafka_run(Path(closing.enter_context(tempfile.TemporaryDirectory()))))
-    if plan.attach or on_kafka:
+    if plan.attach or _started_kafka(closing):
         own = {"prefix": f"bench-{secrets.token_hex(4)}"}
         return connected_settings().model_copy(update=own), None
     stack = await closing.enter_async_context(LocalStack(None))
     pids.update(stack.pids)
     return on_stack(settings, stack.urls), stack.directory
+
+
+def _started_kafka(closing: AsyncExitStack) -> bool:
+    """Whether the run is to be on Apache Kafka, which then runs until its end, with Redis and Qdrant beside it."""
+    try:
+        if under_test() is not Broker.KAFKA:
+            return False
+        directory = closing.enter_context(tempfile.TemporaryDirectory())
+        closing.enter_context(kafka_run(Path(directory)))
+    except pytest.UsageError as fault:
+        raise Refused(str(fault)) from None
+    except RuntimeError as fault:
+        raise Unavailable(f"{fault}; python -m tests.support.kafka --fetch fetches it") from None
+    return True
 
 
 async def start_model_server(delay_s: float, logs: Path, closing: AsyncExitStack) -> tuple[str, int]:
