@@ -23,6 +23,17 @@ def test_words_of_one_stem_are_one_term():
     assert terms("She was painting; the paintings, PAINTED") == terms("paint paint paint")
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_words_of_ascii_are_those_of_the_pattern_for_all_scripts(text: str):
+    lower = text.lower()
+    assert module._ASCII_WORD.findall(lower) == module._WORD.findall(lower)
+
+
+@given(st.text(st.characters(max_codepoint=127)), st.lists(st.text("abc' "), max_size=3))
+def test_terms_of_ascii_do_not_change_beside_another_script(text: str, names: list[str]):
+    assert terms(f"{text} あ", names) == [*terms(text, names), "あ"]
+
+
 def test_stop_words_and_names_are_left_out():
     assert terms("Hey Caroline, did Caroline’s dog like it?", drop=["Caroline"]) == ["dog", "like"]
     assert terms("Mary Ann's boat", drop=["Mary Ann"]) == ["boat"]

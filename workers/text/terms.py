@@ -23,7 +23,7 @@ _MARKS = "".join(chr(code) for code in range(0x300, 0x1100) if unicodedata.categ
 _LETTERS = f"(?:[^\\W_]|[{_MARKS}])+"
 _WORD = re.compile(f"{_LETTERS}(?:'{_LETTERS})*")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
-"""The same of ASCII in lower case, found in a fifth of the time."""
+"""The same of ASCII in lower case, found in less than half the time."""
 # scripts that are written without spaces, Hangul too: its words carry their particles
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3130-\u318f"
