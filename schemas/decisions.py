@@ -264,6 +264,8 @@ class Ledger:
     """Id of the server's process that showed it, and of the state's last return from a cold store; '' if unknown."""
     key: str = field(default="", compare=False)
     """Id of the data key that the stage's state is sealed with; '' where it is plain."""
+    token: str = field(default="", compare=False)
+    """Token of the last commit, different for each; '' before the first one, and of a ledger that was replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,13 @@ class Commit:
     late: int | None = None
     """Number of a late session: it must be among the skipped ones, is removed from them, and ``lates`` grows by one."""
     server: str = ""
-    """``Ledger.server`` at the time of reading: another process may have lost what the decision has read of others."""
+    """``Ledger.server`` at the time of reading; '' for a commit that names nothing it was read from."""
+    reads_others: bool = True
+    """Whether the decision has read state of other stages, which another process of the server may have lost."""
     key: str = ""
     """``Ledger.key`` at the time of reading: state that was sealed anew meanwhile refuses the commit."""
+    after: str | None = None
+    """``Ledger.token`` at the time of reading: a store that went back may show the same numbers of another decision.
+
+    `None`: any.
+    """

@@ -40,10 +40,10 @@ class StateStore(Tables, Protocol):
         """The number applied last, as `ledger` has it; cheaper, for other stages that need no more."""
         ...
 
-    async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Apply a transaction; returns False when it was fenced.
+    async def commit(self, scope: Scope, commit: Commit) -> str | None:
+        """Apply a transaction; returns the token that `Ledger.token` has from now on, `None` when it was fenced.
 
-        Then the ledger has moved, its outbox is unsent, or not the process ``commit.server`` of the server answers.
+        Then the ledger has moved, its outbox is unsent, or the server is not the one that ``commit.server`` names.
         """
         ...
 

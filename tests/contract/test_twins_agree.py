@@ -26,7 +26,8 @@ async def _step(store: Store, r: random.Random) -> object:
         return await store.park(scope, number, r.choice("xy"), str(r.random()))
     if kind < 0.5:
         return await store.mark_sent(scope, number)
-    applied = (await store.ledger(scope)).applied
+    ledger = await store.ledger(scope)
+    applied = ledger.applied
     commit = Commit(
         expect=r.choice([applied, applied, number]),
         applied=applied + 1,
@@ -34,8 +35,9 @@ async def _step(store: Store, r: random.Random) -> object:
         outbox=r.choice([None, None, Outbox(number=applied + 1, partition=number)]),
         skip=r.random() < 0.3,
         unpark=r.choice([None, applied + 1]),
+        after=r.choice([None, None, ledger.token, ledger.token, "of another one"]),
     )
-    return await store.commit(scope, commit)
+    return await store.commit(scope, commit) is not None
 
 
 async def _all(store: Store) -> list[object]:

@@ -195,12 +195,13 @@ async def test_a_run_waits_for_a_server_that_is_away_and_is_committed_once() -> 
     desk = Desk()
     away = 2
 
-    async def commit(scope: Scope, commit: Commit, *, real: Any = desk.stores.state.commit) -> bool:
+    async def commit(scope: Scope, commit: Commit, *, real: Any = desk.stores.state.commit) -> str | None:
         nonlocal away
         away -= 1
         if away >= 0:
             raise Unavailable("gone", "Redis")
-        return bool(await real(scope, commit))
+        token: str | None = await real(scope, commit)
+        return token
 
     desk.stores.state.commit = commit  # type: ignore[method-assign]
     await desk.runner.handle_batch(desk.take([utterance(1), utterance(2), ended()]), Lease())

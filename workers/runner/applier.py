@@ -213,7 +213,9 @@ class EventApplier:
                 # the events of a failed decision stay parked, for a retry
                 unpark=ordered.number if self._spec.gathers and not result.failed else None,
                 server=ledger.server,
+                reads_others=bool(self._spec.reads),
                 key=ledger.key,
+                after=ledger.token,
             ),
         )
         self._standing.go_on(ordered.scope.key)

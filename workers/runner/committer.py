@@ -84,13 +84,13 @@ class Committer:
         """
         with self.sender.meter.timed(Part.APPLYING), span("commit"):
             commit = await self._pinned(scope, commit)
-            committed = await self.sender.store.commit(scope, commit)
-        if not committed:
+            token = await self.sender.store.commit(scope, commit)
+        if token is None:
             ledger = await self._ledger(scope)
             if _as_read(ledger, commit):
                 raise WentBack(
-                    f"{scope.stage}: the state store was started again during a decision on {scope.key}, or the"
-                    " conversation went to the cold store and came back"
+                    f"{scope.stage}: the state store was started again or went back during a decision on {scope.key},"
+                    " or the conversation went to the cold store and came back"
                 )
             self.sender.meter.fenced += 1
             raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")

@@ -10,8 +10,10 @@ the process wrote before. Four looks rest on that:
   not move is written all the same, and counted.
 - A partition that is assigned is read again from the lowest position of all servers.
 
-A decision that was being made meanwhile may have read what is lost. A server that goes back is another process, and the
-state store commits no decision that was begun on another one (`eunoe.schemas.decisions.Commit.server`).
+A decision that was being made meanwhile may have read what is lost. The state store commits none whose ledger no longer
+has the commit that was read (`eunoe.schemas.decisions.Commit.after`): the stage's own tables went back with it. A
+server that goes back is another process, so that no decision is committed that has read other stages' state from
+another one (`eunoe.schemas.decisions.Commit.server`).
 
 Only the process that began to read a partition last writes its position.
 """

@@ -167,22 +167,22 @@ class StateAtHand:
         """The number applied last, as the ledger has it."""
         return (await self.ledger(scope)).applied if self._is_own(scope) else await self._store.applied(scope)
 
-    async def commit(self, scope: Scope, commit: Commit) -> bool:
+    async def commit(self, scope: Scope, commit: Commit) -> str | None:
         """Run the transaction; raises `StaleState` where it was refused, and the ledger came from memory."""
         known = self._known(scope.key) if self._is_own(scope) else None
         if known is None:
             return await self._store.commit(scope, commit)
         self._cache.drop((self._stage, scope.key))
-        committed = await self._store.commit(scope, commit)
-        if not committed:
+        token = await self._store.commit(scope, commit)
+        if token is None:
             if known.served:
                 raise StaleState(f"{scope.stage}: {scope.key} was changed by another process")
-            return False
+            return None
         if (known.ledger.applied, known.ledger.lates) == (commit.expect, commit.lates):
             known.write(commit.writes)
-            known.ledger, known.at, known.served = _after(known.ledger, commit), self._clock(), False
+            known.ledger, known.at, known.served = _after(known.ledger, commit, token), self._clock(), False
             self._keep(scope.key, known)
-        return True
+        return token
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""
@@ -232,14 +232,13 @@ class StateAtHand:
 
 def _is_same(known: Ledger, shown: Ledger) -> bool:
     """Whether a ledger shows the state that is known: a sent outbox does not matter."""
-    return replace(known, outbox=None) == replace(shown, outbox=None) and (known.server, known.key) == (
-        shown.server,
-        shown.key,
+    return replace(known, outbox=None) == replace(shown, outbox=None) and (
+        (known.server, known.key, known.token) == (shown.server, shown.key, shown.token)
     )
 
 
-def _after(ledger: Ledger, commit: Commit) -> Ledger:
-    """The ledger after a commit that passed."""
+def _after(ledger: Ledger, commit: Commit, token: str) -> Ledger:
+    """The ledger after a commit that passed, which has this token."""
     skipped = ledger.skipped - {commit.late}
     if commit.skip:
         skipped |= {commit.applied if commit.late is None else commit.late}
@@ -250,4 +249,5 @@ def _after(ledger: Ledger, commit: Commit) -> Ledger:
         skipped=skipped,
         outbox=None if commit.outbox is None else Outbox(number=commit.outbox.number),
         key=commit.key,
+        token=token,
     )

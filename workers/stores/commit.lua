@@ -4,7 +4,7 @@
 --       6 '1' to record as skipped, 7 session to unpark or '', 8 time to live in ms or '', 9 expected late sessions,
 --       10 number of a late session or '', 11 expected id of this server's process or '', 12 id of the data key or '',
 --       13 expected token of its last return from the cold store, '' for none, '*' for any,
---       then per write: kind, index of the table in KEYS, id, text
+--       14 expected token of the last commit, the same way, then per write: kind, index of the table in KEYS, id, text
 -- Numbers are compared as text: a log position may not fit a Lua number.
 local ledger = KEYS[1]
 -- an outbox has the number of the last session, or of the last late one with a minus; 'outbox': of an earlier version
@@ -24,6 +24,10 @@ if not now[1] then
 end
 -- gone to the cold store, and come back
 if ARGV[13] ~= '*' and (thawed or '') ~= ARGV[13] then
+  return 0
+end
+-- a store that went back may show the same numbers of another decision
+if ARGV[14] ~= '*' and (now[2] or '') ~= ARGV[14] then
   return 0
 end
 if (now[1] or '0') ~= ARGV[1] or (now[3] or '0') ~= ARGV[9] or now[6] or now[7] or now[8] then
@@ -49,7 +53,7 @@ local function send()
     words, target = {}, nil
   end
 end
-for at = 14, #ARGV, 4 do
+for at = 15, #ARGV, 4 do
   local kind, tbl = ARGV[at], KEYS[tonumber(ARGV[at + 1])]
   if commands[kind] ~= command or tbl ~= target or #words >= most then
     send()

@@ -1,5 +1,6 @@
 """In-memory implementations of the stores, with the rules of the servers."""
 
+import itertools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class _StoredLedger:
     skipped: set[int] = field(default_factory=set)
     outbox: Outbox | None = None
     lates: int = 0
+    token: str = ""
 
 
 class MemoryStore:
@@ -49,6 +51,7 @@ class MemoryStore:
         self._parked: defaultdict[Scope, dict[int, Table]] = defaultdict(dict)
         self.server = "memory"
         """Id of the server's process: one that is started again has another."""
+        self._tokens = map(str, itertools.count(1))
 
     async def ledger(self, scope: Scope) -> Ledger:
         """The ledger of a stage; an empty one before its first commit."""
@@ -59,23 +62,24 @@ class MemoryStore:
             outbox=stored.outbox,
             lates=stored.lates,
             server=self.server,
+            token=stored.token,
         )
 
     async def applied(self, scope: Scope) -> int:
         """The number applied last; 0 before the first commit."""
         return self._stored(scope).applied
 
-    async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Run the transaction; returns whether the fence let it pass."""
+    async def commit(self, scope: Scope, commit: Commit) -> str | None:
+        """Run the transaction; returns its token, `None` where the fence refuses it."""
         stored = self._stored(scope)
         if (stored.applied, stored.lates) != (commit.expect, commit.lates) or stored.outbox is not None:
-            return False
+            return None
         if commit.late is not None and commit.late not in stored.skipped:
-            return False
-        if commit.server not in ("", self.server):
-            return False
+            return None
+        if commit.after not in (None, stored.token) or (commit.reads_others and commit.server not in ("", self.server)):
+            return None
         self._write(scope, commit)
-        stored.applied = commit.applied
+        stored.applied, stored.token = commit.applied, next(self._tokens)
         if commit.late is not None:
             stored.lates += 1
             stored.skipped.discard(commit.late)
@@ -86,7 +90,7 @@ class MemoryStore:
         if commit.unpark is not None:
             self._parked[scope].pop(commit.unpark, None)
         self._save(scope, stored)
-        return True
+        return stored.token
 
     async def mark_sent(self, scope: Scope, number: int) -> None:
         """Drop the outbox, only if it is still that of ``number``."""

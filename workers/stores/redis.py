@@ -118,8 +118,8 @@ class RedisStore:
             return Outbox(number=int(name.removeprefix(OUTBOX)))
         return Outbox.from_json(found["outbox"][1])
 
-    async def commit(self, scope: Scope, commit: Commit) -> bool:
-        """Run the transaction; returns whether the fence let it pass."""
+    async def commit(self, scope: Scope, commit: Commit) -> str | None:
+        """Run the transaction; returns its token, `None` where the fence refuses it."""
         tables = sorted({write.table for write in commit.writes})
         keys = [
             self._keys.ledger(scope),
@@ -132,16 +132,16 @@ class RedisStore:
         places = {table: place for place, table in enumerate(tables, start=6)}
         ttl = self._request_ttl_ms if scope.request_id else ""
         key = await self.documents.key(scope.key, commit.key)
-        server, _, thawed = commit.server.partition("/") if commit.server else ("", "", ANY)
-        late, sealed = "" if commit.late is None else commit.late, "" if key is None else key.id
-        fence = (commit.lates, late, server, sealed, thawed)
+        sealed = "" if key is None else key.id
         outbox: Stored = ""
         if commit.outbox is not None:
             text = commit.outbox.model_dump_json()
             _, outbox = self.documents.seal(key, outbox_shelf(scope), "outbox", text)
-        words = _commit_words(commit, next(self._tokens), outbox)
+        token = next(self._tokens)
+        words = _commit_words(commit, token, outbox)
         writes = self._write_words(scope, commit.writes, places, key)
-        return bool(await self._redis.run(_COMMIT, keys, [*words, ttl, *fence, *writes]))
+        passed = await self._redis.run(_COMMIT, keys, [*words, ttl, *_fence_words(commit, sealed), *writes])
+        return token if passed else None
 
     def _write_words(
         self, scope: Scope, writes: Sequence[Write], places: Mapping[str, int], key: DataKey | None
@@ -262,6 +262,7 @@ def _ledger(fields: dict[str, str], outbox: Outbox | None, server: str) -> Ledge
         lates=int(fields.get("lates", 0)),
         server=server,
         key=fields.get("key", ""),
+        token=fields.get("token", ""),
     )
 
 
@@ -280,4 +281,17 @@ def _commit_words(commit: Commit, token: str, outbox_text: Stored) -> list[str |
         "" if outbox is None else outbox.number,
         int(commit.skip),
         "" if commit.unpark is None else commit.unpark,
+    ]
+
+
+def _fence_words(commit: Commit, sealed: str) -> list[str | int]:
+    """The words of the fence, which ledger and server must still show; ``sealed``: the id of the data key."""
+    server, _, thawed = commit.server.partition("/") if commit.server else ("", "", ANY)
+    return [
+        commit.lates,
+        "" if commit.late is None else commit.late,
+        server if commit.reads_others else "",
+        sealed,
+        thawed,
+        ANY if commit.after is None else commit.after,
     ]
