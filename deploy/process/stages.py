@@ -9,6 +9,7 @@ from eunoe.deploy.clients.bootstrap import DAY_S, Clients
 from eunoe.deploy.clients.shared import open_cold_store
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState
+from eunoe.deploy.process.backpressure import LagBackpressure
 from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_watch, remember_position
 from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
@@ -70,10 +71,11 @@ class StageFactory:
         return consumer
 
     def _options(self, spec: StageSpec) -> StageOptions:
+        backpressure = LagBackpressure(lambda: self.meter.loop.recent_busy_s, self._is_asked)
         options = StageOptions(
             concurrency=self.settings.slots,
-            # backpressure: stages that nobody waits for yield to those that answer
-            overloaded=lambda: not spec.answers and self.meter.loop.is_overloaded,
+            # stages that nobody waits for yield to those that answer
+            backpressure=(lambda: None) if spec.answers else backpressure.most_in_work,
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
         )
@@ -86,7 +88,7 @@ class StageFactory:
                 # an ask goes ahead of an import that stands before it; the import yields to whoever answers
                 urgent=_is_ask,
                 ahead_bytes=AHEAD_BYTES,
-                overloaded=lambda: self.meter.loop.is_overloaded,
+                backpressure=backpressure.most_in_work,
             )
         continuity = self._continuities.get(spec.name)
         if continuity is None:
@@ -101,6 +103,14 @@ class StageFactory:
             start_position=self._starting(
                 spec.name, PartitionStart(continuity, epoch, end_at_least, begin_of, outages)
             ),
+        )
+
+    def _is_asked(self) -> bool:
+        """Whether this process has an ask to read or to answer."""
+        return any(
+            consumer.dispatcher.any_urgent
+            or (STAGES[name].order is ApplyOrder.REQUEST and consumer.dispatcher.in_work + consumer.dispatcher.queued)
+            for name, consumer in self.meter.consumers.items()
         )
 
     def _starting(self, stage: str, start: PartitionStart) -> StartPosition:

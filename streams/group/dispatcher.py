@@ -17,9 +17,9 @@ _RECORD_BYTES = 250
 """Of a waiting record beside its key and value."""
 _TRACKED_BYTES = 100
 """Of the offset of a record that is unfinished, or done behind an unfinished one."""
-_OVERLOAD_POLL_S = 0.05
+_BACKPRESSURE_POLL_S = 0.05
 _STARTS = 4
-"""Keys that begin in one turn of the event loop, one under overload: all else in the process waits for a turn."""
+"""Keys that begin in one turn of the event loop, one under backpressure: all else in the process waits for a turn."""
 
 Handler = Callable[[Record, Lease], Awaitable[None]]
 """Handles one record; returns when the work is done for good."""
@@ -27,8 +27,8 @@ Handler = Callable[[Record, Lease], Awaitable[None]]
 BatchHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
 """Handles consecutive records of one key; returns when the work of all of them is done for good."""
 
-Overloaded = Callable[[], bool]
-"""Backpressure: while it returns true, at most `DispatchLimits.min_active` keys run."""
+Backpressure = Callable[[], int | None]
+"""The most keys that may be in work now, at least one; `None`: as many as the limits allow."""
 
 Urgent = Callable[[Record], bool]
 """Whether somebody waits for a record. It goes before those of other keys; a wrong answer harms nothing else."""
@@ -53,8 +53,6 @@ class DispatchLimits:
     more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
     window: int = 8192
     """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
-    min_active: int = 4
-    """Keys that may be in work under overload."""
     ahead_bytes: int = 0
     """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
 
@@ -101,14 +99,14 @@ class Dispatcher:
         *,
         before_ack: BeforeAck | None = None,
         on_revoked: OnRevoked | None = None,
-        overloaded: Overloaded = lambda: False,
+        backpressure: Backpressure = lambda: None,
         urgent: Urgent = lambda _record: False,
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
         self._callbacks = AckCallbacks(ack, before_ack, self._acks_returned, self._acks_flushed)
         self._on_revoked = on_revoked
-        self._overloaded = overloaded
+        self._backpressure = backpressure
         self._urgent = urgent
         self._limits = limits or DispatchLimits()
         self._assignment = Assignment()
@@ -117,6 +115,7 @@ class Dispatcher:
         self._running: dict[asyncio.Task[None], _Batch] = {}
         self._in_work = 0
         self._in_work_bytes = 0
+        self._urgent_in_work = 0
         self._is_behind = False
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
@@ -135,6 +134,11 @@ class Dispatcher:
     def queued(self) -> int:
         """Number of records that wait for their key, or for a key in work to finish."""
         return self._queues.waiting
+
+    @property
+    def any_urgent(self) -> bool:
+        """Whether an urgent record waits or is in work."""
+        return self._urgent_in_work > 0 or self._queues.holds_urgent
 
     @property
     def held_bytes(self) -> int:
@@ -235,6 +239,7 @@ class Dispatcher:
             batch = self._queues.take(self._limits.batch)
             self._in_work += len(batch)
             self._in_work_bytes += sum(job.size for job in batch)
+            self._urgent_in_work += sum(job.urgent for job in batch)
             now = perf_counter()
             self._waited_s += sum(now - job.taken for job in batch)
             self._running[asyncio.create_task(self._work(batch, self._assignment))] = batch
@@ -253,9 +258,9 @@ class Dispatcher:
         self._pump()
 
     def _pump_later(self) -> None:
-        """Look again soon: an overload may end long before a handler in work does, which may wait for a model."""
+        """Look again soon: backpressure may end long before a handler in work does, which may wait for a model."""
         if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(_OVERLOAD_POLL_S, self._pump_again)
+            self._retry = asyncio.get_running_loop().call_later(_BACKPRESSURE_POLL_S, self._pump_again)
 
     def _pump_again(self) -> None:
         self._retry = None
@@ -267,11 +272,12 @@ class Dispatcher:
             return False
         if self._queues.any_urgent:
             return True
-        if self._started and (self._started >= _STARTS or self._overloaded()):
+        most = self._backpressure()
+        if self._started and (self._started >= _STARTS or most is not None):
             return False
         if in_work and self._is_behind and self.held_bytes < limits.ahead_bytes:
             return False
-        return in_work < limits.min_active or not self._overloaded()
+        return most is None or in_work < most
 
     # ---- handling records
 
@@ -290,6 +296,7 @@ class Dispatcher:
             self._running.pop(_this_task(), None)
             self._in_work -= len(batch)
             self._in_work_bytes -= sum(job.size for job in batch)
+            self._urgent_in_work -= sum(job.urgent for job in batch)
             self._pump()
 
     def _finish(self, batch: _Batch, assignment: Assignment) -> None:

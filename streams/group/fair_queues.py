@@ -51,6 +51,11 @@ class FairQueues(Generic[Job]):
         return bool(self._urgent or self._new or self._waited)
 
     @property
+    def holds_urgent(self) -> bool:
+        """Whether an urgent job waits, also one whose key is in work."""
+        return bool(self._urgent_jobs)
+
+    @property
     def any_urgent(self) -> bool:
         """Whether some key with an urgent job may have a turn."""
         return bool(self._urgent)

@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
-from eunoe.streams.group.dispatcher import BatchHandler, Dispatcher, DispatchLimits, Overloaded, Urgent
+from eunoe.streams.group.dispatcher import Backpressure, BatchHandler, Dispatcher, DispatchLimits, Urgent
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import BeforeAck, LogicalPartition
@@ -46,10 +46,10 @@ class StageOptions:
     barrier: Callable[[Record], bool] = lambda _record: False
     """Whether a record waits for all earlier ones of its partition, and holds back the later ones."""
     concurrency: int = 256
-    """Keys in work at once; fewer while ``overloaded`` returns true."""
+    """Keys in work at once; fewer under ``backpressure``."""
     batch: int = 1
     """Records of one key in one call of the handler; a rebalance waits for all of them."""
-    overloaded: Overloaded = lambda: False
+    backpressure: Backpressure = lambda: None
     urgent: Urgent = lambda _record: False
     """Whether somebody waits for a record, by its looks: its key goes before others."""
     ahead_bytes: int = 0
@@ -90,7 +90,7 @@ class StageConsumer:
             lambda *_ack: None,
             before_ack=options.before_ack,
             on_revoked=self._revoked,
-            overloaded=options.overloaded,
+            backpressure=options.backpressure,
             urgent=options.urgent,
             limits=DispatchLimits(
                 concurrency=options.concurrency,

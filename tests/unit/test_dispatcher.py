@@ -209,8 +209,10 @@ async def test_new_keys_alternate_with_keys_that_have_records_waiting() -> None:
 async def test_under_overload_few_keys_are_in_work_and_they_make_progress() -> None:
     world = World(turns={(0, offset): 5 for offset in range(12)})
     overload = True
-    limits = DispatchLimits(concurrency=8, min_active=2)
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, overloaded=lambda: overload, limits=limits)
+    limits = DispatchLimits(concurrency=8)
+    dispatcher = Dispatcher(
+        one_by_one(world.handle), world.ack, backpressure=lambda: 2 if overload else None, limits=limits
+    )
     for offset in range(12):
         await dispatcher.submit(record(offset, bytes([offset])))
         assert dispatcher.in_work <= 2
@@ -269,8 +271,8 @@ async def test_under_overload_an_ask_does_not_wait_for_the_keys_in_work() -> Non
         started.append(taken.key)
         await go.wait()
 
-    limits = DispatchLimits(concurrency=8, min_active=1)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, overloaded=lambda: True, urgent=_is_ask, limits=limits)
+    limits = DispatchLimits(concurrency=8)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, backpressure=lambda: 1, urgent=_is_ask, limits=limits)
     for offset in range(4):
         await dispatcher.submit(record(offset, bytes([offset])))
     await dispatcher.submit(replace(record(4, b"asks"), value=b"ask"))
@@ -315,8 +317,10 @@ async def test_after_an_overload_no_record_waits_for_those_in_work() -> None:
         started.append(taken.offset)
         await go.wait()
 
-    limits = DispatchLimits(concurrency=4, min_active=1)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, overloaded=lambda: overload, limits=limits)
+    limits = DispatchLimits(concurrency=4)
+    dispatcher = Dispatcher(
+        one_by_one(handle), lambda *_: None, backpressure=lambda: 1 if overload else None, limits=limits
+    )
     for offset in range(6):
         await dispatcher.submit(record(offset, bytes([offset])))
     await settle(lambda: started == [0])

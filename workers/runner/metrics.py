@@ -23,7 +23,6 @@ FRESHNESS_S = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 _GROWTH = math.log(1.1)
 _LEAST_MS = 0.1
 _NEWEST_WEIGHT = 0.1
-_OVERLOADED_S = 0.01
 _IDLE_SAMPLES = 100
 """Samples in a row without anything to do after which sampling is slow."""
 _IDLE_INTERVAL_S = 0.5
@@ -167,11 +166,6 @@ class LoopMeter:
     """The current lateness in seconds: an exponential moving average of the samples."""
     recent_busy_s: float = 0.0
     """The part of it in which this thread computed."""
-
-    @property
-    def is_overloaded(self) -> bool:
-        """Whether the thread computes so much that every await is noticeably late."""
-        return self.recent_busy_s > _OVERLOADED_S
 
     async def run(self) -> None:
         """Sample forever."""
