@@ -78,8 +78,8 @@ class KafkaOptions(Value):
     """Longest wait for an answer, after which a broker counts as unavailable."""
     idempotent: bool = True
     """Whether producers are idempotent; false for a broker without support."""
-    linger_ms: int = Field(default=2, ge=0)
-    """Time that a producer gathers records before it sends a batch."""
+    linger_ms: int = Field(default=0, ge=0)
+    """Time that a producer gathers records before it sends a batch; while one is on its way, it gathers them anyway."""
     max_request_bytes: int = Field(default=LARGEST_RECORD + 65_536, ge=LARGEST_RECORD)
     """Largest request of a producer."""
     max_poll_records: int = Field(default=500, ge=1)
