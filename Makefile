@@ -144,12 +144,12 @@ test-kafka: install  ## the broker and client suites on Apache Kafka, which Mave
 	$(BIN)/python -m tests.faults --kafka --conversations 40 --faults kill9,sigstop,broker-restart,broker-loss
 
 .PHONY: test-kafka-brief
-test-kafka-brief: install  ## of these the suites that are about the broker itself, in four minutes
+test-kafka-brief: install  ## of these the suites that are about the broker itself, in two minutes
 	$(BIN)/python -m tests.support.kafka --fetch
-	EUNOE_TEST_BROKER=kafka $(PYTEST) tests/contract/test_publisher.py tests/broker/test_client.py \
-		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_bystanders.py tests/clients \
+	EUNOE_TEST_BROKER=kafka $(PYTEST) -n $(JOBS) $(BY_FILE) \
+		tests/broker/test_streams_app.py tests/broker/test_kafka_cluster.py tests/broker/test_erased_bytes_kafka.py \
+		tests/broker/test_client.py tests/broker/test_bystanders.py tests/clients tests/contract/test_publisher.py \
 		tests/broker/test_secured_servers.py::test_kafka_with_sasl_and_tls_serves_the_pipeline \
-		tests/broker/test_erased_bytes_kafka.py \
 		--deselect tests/broker/test_bystanders.py::test_bystanders_notice_no_hostile_input $(ARGS)
 
 .PHONY: test-faults

@@ -20,7 +20,7 @@ from tests.support.wire import CODECS, HostileProducer, Sent
 
 pytestmark = [pytest.mark.broker]
 
-BYSTANDERS = int(os.environ.get("BYSTANDERS", "20"))
+BYSTANDERS = int(os.environ.get("BYSTANDERS", "12"))
 MAX_GROWTH = 700 << 20
 """Bytes by which a worker of all stages may grow."""
 BRIEF = (
