@@ -10,20 +10,22 @@ LAG_S: Final = 0.01
 """Mean lag of the event loop, by what its thread computes, above which few keys are in work."""
 ASKED_LAG_S: Final = 0.002
 """The same while somebody asks: an ask takes some thirty awaits, and each is late by the lag."""
-FEW, FEWEST = 4, 1
-"""Keys that a stage has in work at most above the lag, and while somebody asks."""
+FEW: Final = 4
+"""Keys that a stage has in work at most above the lag; most of them wait for a model."""
 ASKED_FOR_S: Final = 5.0
 """Seconds after an ask for which another one is expected: the first steps of an ask are late by the lag, too."""
 
 
 @dataclass(slots=True)
 class LagBackpressure:
-    """Bounds the keys in work by the lag of the event loop, and more strictly while somebody asks."""
+    """Bounds the keys that a stage has in work by the lag of the event loop, more strictly while somebody asks."""
 
     lag_s: Callable[[], float]
     """The current mean lag of the event loop by computing, in seconds."""
     is_asked: Callable[[], bool]
     """Whether the process has an ask to read or to answer."""
+    few_asked: int = FEW
+    """`FEW` while somebody asks; less for a stage that computes all the time, and waits for no model."""
     clock: Callable[[], float] = monotonic
     _asked_at: float = -inf
 
@@ -35,4 +37,4 @@ class LagBackpressure:
         asked = now - self._asked_at < ASKED_FOR_S
         if self.lag_s() <= (ASKED_LAG_S if asked else LAG_S):
             return None
-        return FEWEST if asked else FEW
+        return self.few_asked if asked else FEW

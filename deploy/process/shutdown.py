@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.process.waits import waiting_places
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +67,15 @@ class Shutdown:
         """Start the deadline, unless it runs already; when it expires, the process ends with ``code``."""
         if self._timer is not None:
             return
-        why = f"not stopped within {self._seconds:.0f} s: ending now; unfinished records are for their next owner"
-        self._timer = threading.Timer(self._seconds, _exit, (code, why))
+        self._timer = threading.Timer(self._seconds, self._expire, (code, asyncio.get_running_loop()))
         self._timer.daemon = True
         self._timer.start()
+
+    def _expire(self, code: Exit, loop: asyncio.AbstractEventLoop) -> None:
+        for line in waiting_places(asyncio.all_tasks(loop)):
+            log.error("not stopped: %s", line)
+        why = f"not stopped within {self._seconds:.0f} s: ending now; unfinished records are for their next owner"
+        _exit(code, why)
 
     async def before(self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of ``work``; `None`, with the work cancelled, when the shutdown is requested first."""

@@ -9,7 +9,7 @@ from eunoe.deploy.clients.bootstrap import DAY_S, Clients
 from eunoe.deploy.clients.shared import open_cold_store
 from eunoe.deploy.observability.counters import WorkerMeter
 from eunoe.deploy.observability.health import CountingPublisher, HealthState
-from eunoe.deploy.process.backpressure import LagBackpressure
+from eunoe.deploy.process.backpressure import FEW, LagBackpressure
 from eunoe.deploy.process.positions import LogEnds, PartitionStart, position_watch, remember_position
 from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
@@ -71,7 +71,9 @@ class StageFactory:
         return consumer
 
     def _options(self, spec: StageSpec) -> StageOptions:
-        backpressure = LagBackpressure(lambda: self.meter.loop.recent_busy_s, self._is_asked)
+        backpressure = LagBackpressure(
+            lambda: self.meter.loop.recent_busy_s, self._is_asked, few_asked=1 if spec.reads_log else FEW
+        )
         options = StageOptions(
             concurrency=self.settings.slots,
             # stages that nobody waits for yield to those that answer

@@ -100,10 +100,13 @@ class Worker:
         return await asyncio.wait_for(self.process.wait(), timeout_s)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM, timeout_s: float = 60.0) -> int:
-        """Send a signal and wait for the end."""
+        """Send a signal and wait for the end; prints its log where it did not end well."""
         assert self.process is not None
         self.process.send_signal(number)
-        return await self.ended(timeout_s)
+        code = await self.ended(timeout_s)
+        if code:
+            print(self.said())
+        return code
 
     def kill(self) -> None:
         """SIGKILL, where it still runs."""

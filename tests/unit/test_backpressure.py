@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from eunoe.deploy.process.backpressure import ASKED_FOR_S, ASKED_LAG_S, FEW, FEWEST, LAG_S, LagBackpressure
+from eunoe.deploy.process.backpressure import ASKED_FOR_S, ASKED_LAG_S, FEW, LAG_S, LagBackpressure
+
+FEWEST = 1
 
 
 @dataclass
@@ -14,7 +16,7 @@ class World:
     now: float = 100.0
 
     def backpressure(self) -> LagBackpressure:
-        return LagBackpressure(lambda: self.lag_s, lambda: self.asked, lambda: self.now)
+        return LagBackpressure(lambda: self.lag_s, lambda: self.asked, few_asked=FEWEST, clock=lambda: self.now)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,10 @@ def test_after_an_ask_another_one_is_expected_for_a_while() -> None:
     assert backpressure.most_in_work() == FEWEST
     world.now += ASKED_FOR_S
     assert backpressure.most_in_work() is None
+
+
+def test_a_stage_whose_keys_wait_for_a_model_keeps_as_many_while_somebody_asks() -> None:
+    assert LagBackpressure(lambda: LAG_S * 10, lambda: True).most_in_work() == FEW
 
 
 def test_nobody_has_asked_when_a_process_begins() -> None:

@@ -1,0 +1,37 @@
+"""The places where tasks wait, as an operator reads them."""
+
+import asyncio
+
+from eunoe.deploy.process.waits import MOST, waiting_places
+
+
+async def _inner(secret: str, go: asyncio.Event) -> None:
+    del secret
+    await go.wait()
+
+
+async def _outer(go: asyncio.Event) -> None:
+    await _inner("what Ann said", go)
+
+
+async def test_a_task_is_named_with_the_place_where_it_waits() -> None:
+    go = asyncio.Event()
+    task = asyncio.create_task(_outer(go))
+    await asyncio.sleep(0)
+    (line,) = waiting_places([task])
+    assert line.startswith("_outer waits in Event.wait (locks.py:")
+    assert "Ann" not in line
+    go.set()
+    await task
+    assert waiting_places([task]) == []
+
+
+async def test_the_first_of_many_are_named_and_the_others_counted() -> None:
+    go = asyncio.Event()
+    tasks = [asyncio.create_task(_outer(go)) for _ in range(MOST + 3)]
+    await asyncio.sleep(0)
+    found = waiting_places(tasks)
+    assert len(found) == MOST + 1
+    assert found[-1] == "and 3 more"
+    go.set()
+    await asyncio.gather(*tasks)
