@@ -107,6 +107,19 @@ class Shutdown:
             requested.cancel()
 
 
+async def cancelled(task: "asyncio.Task[Any]", every_s: float = 1.0) -> None:
+    """Cancel a task and wait for its end; raises what it raised.
+
+    A cancellation can be lost, as in `asyncio.wait_for` of Python 3.11, where what it waits for ends at that moment. So
+    it is repeated every ``every_s`` seconds.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=every_s)
+    with suppress(asyncio.CancelledError):
+        task.result()
+
+
 def _exit(code: Exit, why: str) -> None:
     log.critical("%s (exit code %d)", why, code)
     logging.shutdown()

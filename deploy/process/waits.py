@@ -5,17 +5,18 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
-MOST = 20
+MOST = 40
 """Tasks that are named."""
 
 
 def waiting_places(tasks: "Iterable[asyncio.Task[Any]]") -> list[str]:
-    """One line for each unfinished task, `MOST` at most: what it began with, and where it waits.
+    """One line for each unfinished task, `MOST` at most: what it began with, and where it waits; functions first.
 
-    The lines name functions, files and line numbers, and nothing of the data.
+    Methods are mostly those of the servers' clients, which wait for their connections all the time. The lines name
+    functions, files and line numbers, and nothing of the data.
     """
     left = [task for task in tasks if not task.done()]
-    lines = sorted(filter(None, map(_place, left)))[:MOST]
+    lines = sorted(filter(None, map(_place, left)), key=lambda line: ("." in line.partition(" ")[0], line))[:MOST]
     return [*lines, *([f"and {len(left) - MOST} more"] if len(left) > MOST else [])]
 
 

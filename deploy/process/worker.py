@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.process.durability import warn_of_weak_durability
 from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
-from eunoe.deploy.process.shutdown import Shutdown
+from eunoe.deploy.process.shutdown import Shutdown, cancelled
 from eunoe.deploy.process.stages import StageFactory
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused
@@ -236,6 +236,4 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[Coroutin
     try:
         yield failure()
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await cancelled(task)
