@@ -72,8 +72,11 @@ class Shutdown:
         self._timer.start()
 
     def _expire(self, code: Exit, loop: asyncio.AbstractEventLoop) -> None:
-        for line in waiting_places(asyncio.all_tasks(loop)):
-            log.error("not stopped: %s", line)
+        try:  # another thread runs the loop meanwhile; whatever comes of that, the process ends
+            for line in waiting_places(asyncio.all_tasks(loop)):
+                log.error("not stopped: %s", line)
+        except Exception as fault:
+            log.warning("what still waits could not be read: %r", fault)
         why = f"not stopped within {self._seconds:.0f} s: ending now; unfinished records are for their next owner"
         _exit(code, why)
 

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from eunoe.deploy.process.shutdown import cancelled
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.process import shutdown
+from eunoe.deploy.process.shutdown import Shutdown, cancelled
 from eunoe.deploy.process.waits import MOST, waiting_places
 
 
@@ -71,3 +73,16 @@ async def test_what_a_cancelled_task_raised_is_raised() -> None:
     await asyncio.sleep(0)
     with pytest.raises(ValueError, match="at its end"):
         await cancelled(task)
+
+
+async def test_the_deadline_ends_a_process_whose_tasks_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+
+    def fails(_tasks: object) -> list[str]:
+        raise RuntimeError("Set changed size during iteration")
+
+    monkeypatch.setattr(shutdown, "waiting_places", fails)
+    monkeypatch.setattr(shutdown, "_exit", lambda code, _why: loop.call_soon_threadsafe(ended.set_result, code))
+    Shutdown(0.01).begin()
+    assert await asyncio.wait_for(ended, 10) is Exit.OVERDUE
