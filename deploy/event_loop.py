@@ -7,7 +7,7 @@ import os
 import sys
 
 _STARTING = (100_000, 50, 1_000)
-_RUNNING = (1_000, 20, 50)
+_RUNNING = (10_000, 20, 50)
 _M_ARENA_MAX = -8
 """The option of glibc's ``mallopt``."""
 

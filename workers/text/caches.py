@@ -1,11 +1,10 @@
 """Caches over texts of any length, bounded by what they hold and not by their number of entries alone."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakSet
-
-from cachetools import LRUCache
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,11 +87,6 @@ def total_chars(texts: Iterable[str]) -> int:
     return sum(map(len, texts))
 
 
-class _Sized(NamedTuple):
-    value: Any
-    size: int
-
-
 _CACHES: "WeakSet[CacheBySize[Any, Any]]" = WeakSet()
 
 
@@ -119,35 +113,50 @@ def _tiered() -> Iterator[tuple[str, int, int]]:
 
 
 class CacheBySize(Generic[K, T]):
-    """A least-recently-used mapping of at most ``max_bytes``; a value that is larger alone is not kept."""
+    """A least-recently-used mapping of at most ``max_bytes``; a value that is larger alone is not kept.
+
+    An ask looks into it hundreds of times, and `OrderedDict` takes a fifth of the time of a cache written in Python.
+    """
 
     def __init__(self, max_bytes: int, name: str) -> None:
         """``name`` is that of its kind, by which `cache_sizes` counts it."""
-        self._kept: LRUCache[K, _Sized] = LRUCache(max_bytes, getsizeof=lambda kept: kept.size)
+        self._kept: OrderedDict[K, tuple[T, int]] = OrderedDict()
+        self._size = 0
+        self._max_bytes = int(max_bytes)
         self.name = name
         _CACHES.add(self)
 
     @property
     def size(self) -> int:
         """Bytes held, by the sizes that were given."""
-        return int(self._kept.currsize)
+        return self._size
 
     @property
     def max_bytes(self) -> int:
         """The most that it holds."""
-        return int(self._kept.maxsize)
+        return self._max_bytes
 
     def get(self, key: K) -> T | None:
         """The value, which becomes the most recently used one; `None` if there is none."""
         found = self._kept.get(key)
-        return None if found is None else found.value
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
 
     def drop(self, key: K) -> None:
         """Forget a value; one that is not kept is no fault."""
-        self._kept.pop(key, None)
+        found = self._kept.pop(key, None)
+        if found is not None:
+            self._size -= found[1]
 
     def put(self, key: K, value: T, size: int) -> None:
         """Keep a value of that many bytes, and drop the oldest ones until all fit."""
-        self._kept.pop(key, None)
-        if size <= self._kept.maxsize:
-            self._kept[key] = _Sized(value, size)
+        self.drop(key)
+        if size > self._max_bytes:
+            return
+        self._kept[key] = (value, size)
+        self._size += size
+        while self._size > self._max_bytes:
+            _, (_, oldest) = self._kept.popitem(last=False)
+            self._size -= oldest
