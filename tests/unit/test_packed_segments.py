@@ -11,12 +11,14 @@ from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Segment
 from eunoe.workers.models.vectors import levels, unit_of_levels
 from eunoe.workers.respond.feature_cache import SegmentFeatures
+from eunoe.workers.respond.fused.scoring import ScoringInput
 from eunoe.workers.respond.packed_segments import JoinedPassages, StoredSegment, pack_segment
 from eunoe.workers.respond.passages import feature_matrix, segment_passages, text_features
 from eunoe.workers.text.passages import cut_passages
 from eunoe.workers.text.terms import terms
 
 SPEAKERS = ("Ann", "Ben Okri")
+AXIS = np.eye(8, dtype=np.float32)[0]
 AT = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)
 WORDS = ("boat", "boats", "Lyon", "7", "always", "we", "Ann", "yesterday?", "Köln", "不", "thanks", "Do", "never.")
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -44,19 +46,19 @@ def test_a_packed_segment_gives_what_was_computed(said, seed):
     rows = levels(np.random.default_rng(seed).standard_normal((len(passages), 8)).astype(np.float32))
     packed = pack_segment(segment, passages, features, rows, np.ones(len(passages), np.float32))
     stored = StoredSegment(text, b"", packed)
-    read = SegmentFeatures.of(stored, packed)
+    read = SegmentFeatures(stored, packed)
+    inputs = ScoringInput([read, read], {})
     assert (stored.segment_id, stored.session, stored.index) == ("s1", 3, 2)
     assert stored.utterance_ids == plain.utterance_ids == segment.utterance_ids
     assert list(read.passages) == list(JoinedPassages([(), read.passages, ()])) == list(passages)
     assert [one.line for one in read.passages] == [one.line for one in passages]
     assert [one.source() for one in read.passages] == [one.source() for one in passages]
-    assert np.array_equal(read.features, feature_matrix(passages, features))
-    assert np.array_equal(read.vectors, unit_of_levels(rows))
-    assert read.speakers.tolist() == [one.line.speaker for one in passages]
-    assert read.pieces.tolist() == [len(cut_passages(line.text)) for line in segment.lines]
+    assert np.array_equal(inputs.features, np.tile(feature_matrix(passages, features), (2, 1)))
+    assert np.allclose(inputs.cosines(AXIS), np.tile(unit_of_levels(rows)[:, 0], 2), atol=1e-6)
+    assert inputs.speakers.tolist() == 2 * [one.line.speaker for one in passages]
+    assert inputs.pieces.tolist() == 2 * [len(cut_passages(line.text)) for line in segment.lines]
+    assert inputs.tokens.tolist() == 2 * [one.tokens for one in passages]
     assert packed.size > sum(one.nbytes for one in (packed.levels, packed.features))
-    for term in {*terms(" ".join(WORDS)), "nowhere"}:
-        counted = [Counter(one.counts)[term] for one in features]
-        wanted = [(place, count) for place, count in enumerate(counted) if count]
-        found = read.postings.get(term)
-        assert ([] if found is None else list(zip(*(part.tolist() for part in found), strict=True))) == wanted
+    wanted = sorted({*terms(" ".join(WORDS)), "nowhere"})
+    counted = np.asarray([[Counter(one.counts)[term] for term in wanted] for one in features]).reshape(-1, len(wanted))
+    assert np.array_equal(inputs.counts(wanted), np.tile(counted, (2, 1)))

@@ -372,9 +372,10 @@ async def test_of_what_fits_alike_what_tells_more_comes_first():
     shelf.said(1, *told)
     cache = FeatureCache(shelf.embedder, CACHE_BYTES)
     (read,) = await cache.read_segments(stored_in(cache, shelf.segments), SPEAKERS, {})
-    alike = np.ones((3, 4), dtype=np.float32) / 2
-    material = ScoringInput([replace(read, vectors=alike, around=np.asarray([1.75, 2, 1.75], dtype=np.float32))], {})
-    sought = QuestionFeatures(read_question("Soup?", SPEAKERS), {"soup": 1}, alike[0], 2)
+    around = np.asarray([1.75, 2, 1.75], dtype=np.float32)
+    packed = replace(read.packed, levels=np.ones((3, 4), dtype=np.int8), around=around)
+    material = ScoringInput([read._replace(packed=packed)], {})
+    sought = QuestionFeatures(read_question("Soup?", SPEAKERS), {"soup": 1}, np.full(4, 0.5, dtype=np.float32), 2)
     assert score_passages(material, sought, FeatureWeights(length=0)).argmax() == 1
     nothing = FeatureWeights(length=0, states=0, particulars=0, reaction=0, question=0, answer=0)
     assert score_passages(material, sought, nothing).tolist() == [0, 0, 0]
@@ -503,7 +504,7 @@ async def test_a_segment_is_read_once_and_again_when_it_is_another():
     assert cache.missing(again) == []
     for one, other in zip(await cache.read_segments(again, SPEAKERS, {}), first[::-1], strict=True):
         assert one.passages == other.passages
-        assert np.array_equal(one.vectors, other.vectors)
+        assert np.array_equal(one.packed.levels, other.packed.levels)
     assert counted == [3]
     costs = [one.tokens + one.row_tokens for one in first[0].passages]
     assert costs == [count_tokens("1 Ann: a boat"), count_tokens("2 Ben: a dog")]
@@ -536,8 +537,8 @@ async def test_what_was_read_when_it_came_in_is_not_embedded_again_and_gives_the
     fresh = await read_by(FeatureCache(Counting(), CACHE_BYTES), segments, speakers, {})
     assert counted == [2]
     for one, other in zip(again, fresh, strict=True):
-        assert np.array_equal(one.vectors, other.vectors)
-        assert np.array_equal(one.features, other.features)
+        assert np.array_equal(one.packed.levels, other.packed.levels)
+        assert np.array_equal(one.packed.features, other.packed.features)
         assert one.passages == other.passages
     others = await read_by(FeatureCache(Counting(), CACHE_BYTES), segments, ("Zoe",), stored)
     assert len(others) == len(segments)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,11 @@ from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.compress.reads import LineFeatures
 from eunoe.workers.models.vectors import levels, unit_of_levels
-from eunoe.workers.respond.packed_segments import (
-    PackedSegment,
-    Postings,
-    SegmentPassages,
-    StoredSegment,
-    pack_segment,
-)
+from eunoe.workers.respond.packed_segments import PackedSegment, SegmentPassages, StoredSegment, pack_segment
 from eunoe.workers.respond.passages import (
     SENSE_AROUND,
     WINDOW,
     CandidatePassage,
-    Floats,
     add_neighbours,
     segment_passages,
     text_features,
@@ -38,40 +31,16 @@ _OBJECT_BYTES = 400
 """Of a text beside its vector."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFeatures:
-    """A segment with the features and vectors of its passages."""
+class SegmentFeatures(NamedTuple):
+    """A segment, whose text is known, with what is kept of it: features and vectors of its passages."""
 
     segment: StoredSegment
-    passages: SegmentPassages
-    vectors: NDArray[np.float32]
-    """Shape (passages, dimensions), unit rows."""
-    features: Floats
-    """See `eunoe.workers.respond.passages.feature_matrix`."""
-    postings: Postings
-    speakers: NDArray[np.str_]
-    """The speaker of each passage."""
-    pieces: NDArray[np.int64]
-    """Number of passages of each utterance."""
-    around: NDArray[np.float32]
-    """Shape (passages,): length of each vector with its neighbours' added, see `SENSE_AROUND`."""
-    tokens: NDArray[np.int64]
-    """Tokens of each passage's text."""
+    packed: PackedSegment
 
-    @classmethod
-    def of(cls, segment: StoredSegment, packed: PackedSegment) -> Self:
-        """Of a segment, whose text is known, and what is kept of it."""
-        return cls(
-            segment,
-            SegmentPassages(segment, packed),
-            unit_of_levels(packed.levels),
-            packed.features.astype(np.float64),
-            packed.postings,
-            np.asarray(packed.names, dtype=np.str_)[packed.speakers],
-            packed.pieces.astype(np.int64),
-            packed.around,
-            packed.tokens.astype(np.int64),
-        )
+    @property
+    def passages(self) -> SegmentPassages:
+        """Its passages, each made when somebody asks for it."""
+        return SegmentPassages(self.segment, self.packed)
 
 
 @dataclass(slots=True)
@@ -113,7 +82,7 @@ class FeatureCache:
         for one in fresh:
             one.packed = _packed(one.segment, cut[one.segment_id], read[one.segment_id], speakers)
             self._segments.put(one.digest, one.packed, one.packed.size)
-        return [SegmentFeatures.of(one, one.packed) for one in segments if one.packed is not None]
+        return [SegmentFeatures(one, one.packed) for one in segments if one.packed is not None]
 
     def _fits(self, stored: LineFeatures, passages: Sequence[CandidatePassage], speakers: tuple[str, ...]) -> bool:
         return (stored.embedder, stored.speakers, stored.passages) == (self.embedder.name, speakers, len(passages))

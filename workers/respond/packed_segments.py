@@ -47,14 +47,16 @@ class Postings:
         terms, sizes = np.unique(hashes[order], return_counts=True)
         return cls(terms, np.cumsum(sizes).astype(np.uint32), _narrow(places[order]), _narrow(counts[order]))
 
-    def get(self, term: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """The places and counts of a term; `None` where no passage has it."""
-        wanted = hash(term)
-        at = int(self.terms.searchsorted(wanted))
-        if at == len(self.terms) or self.terms[at] != wanted:
-            return None
-        begin, end = 0 if at == 0 else int(self.ends[at - 1]), int(self.ends[at])
-        return self.places[begin:end], self.counts[begin:end]
+    def of_terms(self, hashes: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
+        """The place of each term among ``hashes`` that any passage has, with these passages and its counts there."""
+        if not len(self.terms):
+            return
+        found = self.terms.searchsorted(hashes)
+        is_there = self.terms.take(found, mode="clip") == hashes
+        for place in np.flatnonzero(is_there).tolist():
+            at = int(found[place])
+            begin, end = 0 if at == 0 else int(self.ends[at - 1]), int(self.ends[at])
+            yield place, self.places[begin:end], self.counts[begin:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,25 +194,21 @@ class SegmentPassages(Sequence[CandidatePassage]):
         if not 0 <= place < len(self):
             raise IndexError(place)
         packed = self._packed
-        begins, lines, days = self._lists
-        line = bisect_right(begins, place) - 1
-        tokens, row_tokens = lines[line]
+        line = bisect_right(self._begins, place) - 1
+        tokens, row_tokens = packed.lines[line].tolist()
         own = self._spans.get(line) or self._spans_of(line)
-        piece = place - begins[line]
-        order = (packed.session, packed.index, line)
-        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens, days[place])
+        piece = place - self._begins[line]
+        order, day = (packed.session, packed.index, line), int(packed.features[place, DAY])
+        return CandidatePassage(self._stored, order, own, piece, own[piece].tokens, tokens, row_tokens, day)
 
     @cached_property
-    def _lists(self) -> tuple[list[int], list[list[int]], list[int]]:
-        """The first passage of each line, its tokens, and the day of each passage: lists are read faster one by one."""
-        packed = self._packed
-        begins = np.cumsum(packed.pieces) - packed.pieces
-        return begins.tolist(), packed.lines.tolist(), packed.features[:, DAY].astype(np.int64).tolist()
+    def _begins(self) -> list[int]:
+        """The first passage of each line."""
+        return [0, *accumulate(self._packed.pieces[:-1].tolist())]
 
     def _spans_of(self, line: int) -> tuple[PassageSpan, ...]:
-        begin = self._lists[0][line]
-        end = begin + int(self._packed.pieces[line])
-        rows = self._packed.spans[begin:end].tolist()
+        begin = self._begins[line]
+        rows = self._packed.spans[begin : begin + int(self._packed.pieces[line])].tolist()
         found = self._spans[line] = tuple(
             [PassageSpan(start, stop, cost, opens == 1) for start, stop, cost, opens in rows]
         )

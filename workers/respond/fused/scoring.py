@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eunoe.workers.models.vectors import unit_of_levels
 from eunoe.workers.respond.breadth import Breadth
 from eunoe.workers.respond.feature_cache import SegmentFeatures
 from eunoe.workers.respond.fused.weights import FeatureWeights
 from eunoe.workers.respond.hints import QuestionHints, time_fit
-from eunoe.workers.respond.packed_segments import JoinedPassages
+from eunoe.workers.respond.packed_segments import JoinedPassages, PackedSegment
 from eunoe.workers.respond.passages import (
     ASKS,
     CLOSES,
@@ -81,9 +83,19 @@ class ScoringInput:
         ]
 
     @cached_property
+    def packed(self) -> list[PackedSegment]:
+        """The kept part of each segment; arrays are joined before they are widened, which takes a call for each."""
+        return [one.packed for one in self.segments]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of passages of each segment."""
+        return [one.passages for one in self.packed]
+
+    @cached_property
     def pieces(self) -> NDArray[np.int64]:
         """The number of passages of each utterance."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *(one.pieces for one in self.segments)])
+        return _joined([one.pieces for one in self.packed], np.int32).astype(np.int64)
 
     @cached_property
     def utterances(self) -> NDArray[np.int64]:
@@ -93,55 +105,60 @@ class ScoringInput:
     @cached_property
     def tokens(self) -> NDArray[np.int64]:
         """Tokens of each passage's text."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *(one.tokens for one in self.segments)])
+        return _joined([one.tokens for one in self.packed], np.int32).astype(np.int64)
 
     @cached_property
     def where(self) -> NDArray[np.int64]:
         """See `eunoe.workers.respond.passages.positions`."""
-        return positions([(one.segment.session, one.segment.index, len(one.passages)) for one in self.segments])
+        return positions([(one.session, one.index, one.passages) for one in self.packed])
 
     @cached_property
     def apart(self) -> NDArray[np.int64]:
         """The same positions, with empty ones between all segments."""
-        sizes = [len(one.passages) for one in self.segments]
-        return np.arange(sum(sizes)) + WINDOW * np.repeat(np.arange(1, len(sizes) + 1), sizes)
+        return np.arange(sum(self.sizes)) + WINDOW * np.repeat(np.arange(1, len(self.sizes) + 1), self.sizes)
 
     @cached_property
     def lengths_around(self) -> Floats:
         """The length of each vector with its neighbours' added."""
-        return np.maximum(np.concatenate([one.around for one in self.segments]).astype(np.float64), 1e-9)
+        return np.maximum(_joined([one.around for one in self.packed], np.float32).astype(np.float64), 1e-9)
 
     @cached_property
     def features(self) -> Floats:
         """Shape (n, 16): see `eunoe.workers.respond.passages.feature_matrix`."""
-        return np.concatenate([np.zeros((0, len(COLUMNS))), *(one.features for one in self.segments)])
+        return _joined([one.features for one in self.packed], np.float32, len(COLUMNS)).astype(np.float64)
 
     @cached_property
     def speakers(self) -> NDArray[np.str_]:
         """The speaker of each passage."""
-        return np.concatenate([one.speakers for one in self.segments])
+        names = [name for one in self.packed for name in one.names]
+        begins = accumulate((len(one.names) for one in self.packed), initial=0)
+        places = [begin + one.speakers.astype(np.int64) for begin, one in zip(begins, self.packed, strict=False)]
+        found: NDArray[np.str_] = np.asarray(names, dtype=np.str_)[_joined(places, np.int64)]
+        return found
 
     @cached_property
     def sessions(self) -> NDArray[np.int64]:
         """The session of each passage."""
-        sizes = [len(one.passages) for one in self.segments]
-        return np.repeat([one.segment.session for one in self.segments], sizes)
+        return np.repeat([one.session for one in self.packed], self.sizes)
 
     def cosines(self, vector: NDArray[np.float32]) -> Floats:
         """The cosine of each passage to a unit vector, shape (n,)."""
-        found = [np.zeros(0, dtype=np.float32), *(one.vectors @ vector for one in self.segments)]
-        return np.concatenate(found).astype(np.float64)
+        levels = _joined([one.levels for one in self.packed], np.int8, len(vector))
+        return (unit_of_levels(levels) @ vector).astype(np.float64)
 
     def counts(self, words: Sequence[str]) -> Floats:
         """Counts of the words in each passage, shape (n, words)."""
-        found = np.zeros((len(self.passages), len(words)))
-        start = 0
-        for one in self.segments:
-            for column, word in enumerate(words):
-                if (rows := one.postings.get(word)) is not None:
-                    found[start + rows[0].astype(np.int64), column] = rows[1]
-            start += len(one.passages)
+        found = np.zeros((sum(self.sizes), len(words)))
+        hashes = np.asarray(list(map(hash, words)), dtype=np.int64)
+        for start, one in zip(accumulate(self.sizes, initial=0), self.packed, strict=False):
+            for column, places, counts in one.postings.of_terms(hashes):
+                found[start + places.astype(np.int64), column] = counts
         return found
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: type[np.generic], *columns: int) -> NDArray[Any]:
+    """The arrays as one, of this kind also where there are none."""
+    return np.concatenate([np.zeros((0, *columns), dtype=kind), *parts])
 
 
 @dataclass(frozen=True, slots=True)
