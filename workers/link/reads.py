@@ -1,7 +1,8 @@
 """Reads of the memory graph, for other stages too."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from eunoe.schemas.base import Value
@@ -27,6 +28,7 @@ from eunoe.workers.link.graph import (
 )
 from eunoe.workers.link.settings import TimelineSettings
 from eunoe.workers.link.timelines import Neighbourhood, Timeline, single_memory, untangle
+from eunoe.workers.link.vertex_cache import ReadVertices, VertexCache
 from eunoe.workers.link.walks import Walk
 from eunoe.workers.link.writes import StoredNeighbours
 
@@ -35,6 +37,7 @@ __all__ = [
     "Edge",
     "Timeline",
     "TimelineSettings",
+    "VertexCache",
     "all_edges",
     "linked_session",
     "read_children",
@@ -104,16 +107,21 @@ async def read_neighbours(store: StateStore, key: str, ids: Sequence[str]) -> di
 
 
 async def read_timelines(
-    store: StateStore, key: str, retrieved: Sequence[str], settings: TimelineSettings
+    store: StateStore,
+    key: str,
+    retrieved: Sequence[str],
+    settings: TimelineSettings,
+    cache: VertexCache | None = None,
 ) -> list[Timeline]:
     """The raw timelines of the retrieved memories, in their order and without duplicates.
 
     A retrieved memory that is not in the graph yet is a timeline by itself. Reads the ancestors and descendants of the
-    retrieved memories, never the whole component.
+    retrieved memories, never the whole component. ``cache``: keeps what was read for the next time.
     """
     found: dict[tuple[str, ...], Timeline] = {}
     wanted = list(dict.fromkeys(retrieved))
-    around = await _read_neighbourhoods(store, key, wanted, settings)
+    read = await (cache or VertexCache()).reader(store, key)
+    around = await _read_neighbourhoods(store, key, wanted, settings, read)
     for id_ in wanted:
         for timeline in untangle(id_, around[id_], settings) if id_ in around else [single_memory(id_)]:
             found.setdefault(timeline.memories, timeline)
@@ -135,16 +143,17 @@ def _page(pages: Mapping[str, Page], id_: str, number: int) -> tuple[str, ...]:
 
 
 async def _read_neighbourhoods(
-    store: StateStore, key: str, ids: Sequence[str], settings: TimelineSettings
+    store: StateStore, key: str, ids: Sequence[str], settings: TimelineSettings, read: ReadVertices
 ) -> dict[str, Neighbourhood]:
     """Memory id → what timelines through it need, for the memories in the graph."""
-    vertices = await _read(store, key, VERTICES, Vertex, ids)
+    vertices = await read(ids)
     walks = {
         id_: tuple(Walk.of(id_, settings.max_read, is_forward=forward) for forward in (False, True)) for id_ in vertices
     }
     every = [walk for both in walks.values() for walk in both]
     children, oldest = await asyncio.gather(
-        _walk(store, key, every, vertices, settings.max_length), _read_oldest(store, key, list(vertices))
+        _walk(partial(read_children, store, key), read, every, vertices, settings.max_length),
+        _read_oldest(store, key, list(vertices)),
     )
     return {
         id_: Neighbourhood(past.found, future.found, {each: children[each] for each in future.found}, oldest.get(id_))
@@ -153,7 +162,11 @@ async def _read_neighbourhoods(
 
 
 async def _walk(
-    store: StateStore, key: str, walks: Sequence[Walk], vertices: dict[str, Vertex], max_steps: int
+    find_children: Callable[[Mapping[str, Vertex]], Awaitable[dict[str, tuple[str, ...]]]],
+    read: ReadVertices,
+    walks: Sequence[Walk],
+    vertices: dict[str, Vertex],
+    max_steps: int,
 ) -> dict[str, tuple[str, ...]]:
     """Go ``max_steps`` levels with all walks at once; returns the children of what was found on walks forward.
 
@@ -164,10 +177,10 @@ async def _walk(
         level = dict.fromkeys(id_ for walk in walks for id_ in walk.level)
         if not level:
             break
-        vertices |= await _read(store, key, VERTICES, Vertex, [id_ for id_ in level if id_ not in vertices])
+        vertices |= await read([id_ for id_ in level if id_ not in vertices])
         forward = dict.fromkeys(id_ for walk in walks if walk.is_forward for id_ in walk.level)
         parents = {id_: vertices[id_] for id_ in forward if id_ in vertices and id_ not in children}
-        children |= await read_children(store, key, parents)
+        children |= await find_children(parents)
         for walk in walks:
             walk.step(vertices, children)
     return children

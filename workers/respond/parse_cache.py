@@ -12,6 +12,8 @@ SHARE = 0.15
 """Share of memories of the bytes that `RespondSettings` gives to caches."""
 SEGMENT_SHARE = 0.05
 """Share of whole segments; the default strategy keeps their features instead."""
+VERTEX_SHARE = 0.1
+"""Share of vertices of the memory graph, see `eunoe.workers.link.vertex_cache`."""
 COPIES = 4
 """Bytes of a document by those of its text: the text, and its values as objects; measured, rounded up."""
 

@@ -11,7 +11,7 @@ from eunoe.schemas.events import Source, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.workers.link.reads import Timeline, TimelineSettings, read_timelines
+from eunoe.workers.link.reads import Timeline, TimelineSettings, VertexCache, read_timelines
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector
@@ -43,6 +43,7 @@ class TimelineSource:
     settings: TimelineSettings
     lay_out: TimelineLayout = field(default_factory=lambda: lay_out_timelines)
     """Prints timelines for the prompt; ablations replace it."""
+    graph: VertexCache | None = None
 
     async def recall(self, query: Query) -> Context:
         """The timelines of the top-k memories that fit the budget."""
@@ -56,7 +57,7 @@ class TimelineSource:
         known = await read_memories(self.store, query.key, [hit.id for hit in hits])
         scores = {hit.id: hit.score for hit in hits}
         retrieved = [memory.memory_id for memory in known][: self.settings.retrieved]
-        timelines = await read_timelines(self.store, query.key, retrieved, self.settings)
+        timelines = await read_timelines(self.store, query.key, retrieved, self.settings, self.graph)
         ranked = await show_timelines(self.store, query.key, timelines, scores, query.at)
         return pack(ranked, query.budget_tokens, self.lay_out, shorter)
 

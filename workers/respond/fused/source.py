@@ -15,7 +15,7 @@ from eunoe.workers.compress.reads import (
     read_stats,
     segment_id,
 )
-from eunoe.workers.link.reads import TimelineSettings, read_timelines
+from eunoe.workers.link.reads import TimelineSettings, VertexCache, read_timelines
 from eunoe.workers.respond.breadth import topic_of
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.feature_cache import FeatureCache
@@ -137,6 +137,7 @@ class FusedSource:
     """The tree, where a model writes its aggregates."""
     weights: FeatureWeights = field(default_factory=FeatureWeights)
     parse_memory: Callable[[str], Memory] = Memory.from_json
+    graph: VertexCache | None = None
 
     async def recall(self, query: Query) -> Context:
         """The best passages, memories, histories and insights that fit the budget, in time order."""
@@ -172,8 +173,10 @@ class FusedSource:
             Collection.SEGMENTS, query, query_vector(query.terms, frequencies, stats.segments)
         )
         await self._keep(query, kept, [hit.id for hit in hits])
-        beside = [(one.session, one.index + step) for one in kept.segments for step in (-1, 1) if one.index + step >= 0]
-        await self._keep(query, kept, _segment_ids(query.key, beside))
+        if not kept.is_full:
+            there = {(one.session, one.index): None for one in kept.segments}
+            beside = [(session, index + step) for session, index in there for step in (-1, 1) if index + step >= 0]
+            await self._keep(query, kept, _segment_ids(query.key, [place for place in beside if place not in there]))
         return kept
 
     async def _keep(self, query: Query, kept: _Kept, ids: Sequence[str]) -> None:
@@ -234,7 +237,7 @@ class FusedSource:
     async def _linked(self, query: Query, memories: Sequence[Memory]) -> list[ShownTimeline]:
         """The timelines of the best memories that have more than one memory."""
         best = [memory.memory_id for memory in memories][: self.timelines.retrieved]
-        found = await read_timelines(self.store, query.key, best, self.timelines) if best else []
+        found = await read_timelines(self.store, query.key, best, self.timelines, self.graph) if best else []
         longer = [timeline for timeline in found if len(timeline.memories) > 1]
         scores = dict.fromkeys(best, 0.0)
         if not longer:
