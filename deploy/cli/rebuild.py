@@ -16,7 +16,9 @@ from eunoe.deploy.generations.rebuild.counting import GUESSED_TOKENS
 from eunoe.deploy.generations.rebuild.estimate import Estimate, estimate
 from eunoe.deploy.generations.rebuild.follow import follow
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage, stages_named
+from eunoe.deploy.generations.rebuild.processes import forks_for_shares
 from eunoe.deploy.generations.rebuild.progress import RebuildProgress, ReportRebuild
+from eunoe.deploy.process.forked import ForkServer
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
@@ -81,8 +83,11 @@ def rebuild(
         raise Refused("--follow needs a complete rebuild: leave out --stages, --conversation and --until")
     if dry_run:
         asyncio.run(_estimate(plan, as_json=as_json))
-    else:
-        asyncio.run(_run(plan, following=follow_, as_json=as_json))
+        return
+    with forks_for_shares() as forks:
+        asyncio.run(_run(plan, forks, as_json=as_json))
+    if follow_:
+        asyncio.run(_follow(plan))
 
 
 async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
@@ -96,13 +101,16 @@ async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
             console.print(line, highlight=False)
 
 
-async def _run(plan: RebuildPlan, *, following: bool, as_json: bool) -> None:
+async def _run(plan: RebuildPlan, forks: ForkServer | None, *, as_json: bool) -> None:
     settings = await live_settings(connected_settings())
     with ProgressBars(quiet=as_json) as bars:
-        done = await run.rebuild(settings, plan, shown_on(bars))
+        done = await run.rebuild(settings, plan, shown_on(bars), forks)
     _print(done, as_json=as_json)
-    if following:
-        await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
+
+
+async def _follow(plan: RebuildPlan) -> None:
+    settings = await live_settings(connected_settings())
+    await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
 
 
 def shown_on(bars: ProgressBars) -> ReportRebuild:

@@ -62,7 +62,7 @@ class Spent:
     def look(self, pid: int) -> None:
         """Read the counters of a process and of its children."""
         try:
-            processes = [psutil.Process(pid), *psutil.Process(pid).children()]
+            processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
         except psutil.NoSuchProcess:
             return
         for process in processes:

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +11,6 @@ from pathlib import Path
 from time import monotonic
 
 from eunoe.deploy.clients.bootstrap import open_clients
-from eunoe.deploy.clients.connect import environment
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
@@ -22,13 +19,14 @@ from eunoe.deploy.generations.rebuild.answers import fill_lookup
 from eunoe.deploy.generations.rebuild.keeping import kept_folder, max_age_s
 from eunoe.deploy.generations.rebuild.partial import Partial, make_from
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_continues, check_from_stage
+from eunoe.deploy.generations.rebuild.processes import run_share
 from eunoe.deploy.generations.rebuild.progress import PhaseClock, ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.reading import LogRead, read_log
 from eunoe.deploy.generations.rebuild.share import Share
 from eunoe.deploy.generations.rebuild.spool import Spool
-from eunoe.deploy.local.children import dies_with_parent
+from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Refused
 from eunoe.schemas.ports import ReadPartition
 from eunoe.streams.admin import check_log_is_open, create_topics
 from eunoe.streams.log_reader import log_topics
@@ -69,10 +67,13 @@ class Rebuilt:
         return derived / self.seconds if self.seconds else 0.0
 
 
-async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) -> Rebuilt:
+async def rebuild(
+    settings: Settings, plan: RebuildPlan, report: ReportRebuild, forks: ForkServer | None = None
+) -> Rebuilt:
     """Build a generation from the log, or continue one that was begun with the same plan.
 
-    ``settings`` are those of the live generation. After an interruption at any point, call it again: finished
+    ``settings`` are those of the live generation. ``forks``: see `forks_for_shares`; without it processes start from
+    nothing. After an interruption at any point, call it again: finished
     conversations are kept. Raises `Refused` for a plan that does not fit the existing generations, `Unavailable` when
     a server stays down.
     """
@@ -94,7 +95,7 @@ async def rebuild(settings: Settings, plan: RebuildPlan, report: ReportRebuild) 
             path = work / "log.sqlite"
             read = await _spool(target, plan, path, report)
             started = monotonic()
-            made = await _derive(target, plan, path, read, report)
+            made = await _derive(target, plan, path, read, report, forks)
             seconds = monotonic() - started
         state = GenerationState.PARTIAL if plan.is_partial else GenerationState.BUILT
         if not plan.is_partial:
@@ -175,7 +176,7 @@ async def _spool(settings: Settings, plan: RebuildPlan, path: Path, report: Repo
 
 
 async def _derive(
-    settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, report: ReportRebuild
+    settings: Settings, plan: RebuildPlan, path: Path, read: LogRead, report: ReportRebuild, forks: ForkServer | None
 ) -> ProgressLine:
     started, sums = monotonic(), dict[int, ProgressLine]()
 
@@ -194,46 +195,8 @@ async def _derive(
                 ask_again=plan.ask_again,
                 ask_refused=plan.ask_refused,
             )
-            group.create_task(_run_share(settings, share, partial(received, number)))
+            group.create_task(run_share(settings, share, partial(received, number), forks))
     return total(list(sums.values()))
-
-
-async def _run_share(settings: Settings, share: Share, received: Callable[[ProgressLine], None]) -> None:
-    command = [sys.executable, "-m", "eunoe.deploy.generations.rebuild.share", share.model_dump_json()]
-    async with _child(dies_with_parent(command), environment(settings)) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        last_words = asyncio.create_task(_told(process.stderr))
-        async for line in process.stdout:
-            received(ProgressLine.from_json(line))
-        code, message = await process.wait(), await last_words
-    if code:
-        raise Unavailable(f"a process of the rebuild ended with exit code {code}: {message}; run the command again")
-
-
-async def _told(stderr: asyncio.StreamReader) -> str:
-    """Pass on what a process says, such as what it waits for; returns its last line."""
-    last = ""
-    async for line in stderr:
-        last = line.decode(errors="replace").strip()
-        sys.stderr.write(f"{last}\n")
-    return last[-2000:]
-
-
-@contextlib.asynccontextmanager
-async def _child(command: Sequence[str], variables: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        env={**os.environ, **variables},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 def add(sum_: ProgressLine, line: ProgressLine) -> ProgressLine:

@@ -1,7 +1,7 @@
 """One process of a rebuild: derives conversations, as they are left, and writes them into the new generation.
 
-`eunoe.deploy.generations.rebuild.run` starts it with a `Share` as its argument. It writes one `ProgressLine` as JSON to
-standard output for each conversation.
+`eunoe.deploy.generations.rebuild.processes` starts it with a `Share` as its argument. It writes one `ProgressLine` as
+JSON to standard output for each conversation.
 """
 
 import asyncio
@@ -206,12 +206,17 @@ async def _main(share: Share) -> None:
     await run_share(await live_settings(connected_settings()), share)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the share that the last word of the command line has; ends the process where a server stays down."""
     set_up_logs(os.environ)
     share_one_heap()
     use_fast_loops()
     try:
-        asyncio.run(_main(Share.model_validate(orjson.loads(sys.argv[1]), strict=False)))
+        asyncio.run(_main(Share.model_validate(orjson.loads(sys.argv[-1]), strict=False)))
     except* EunoeError as group:
         sys.stderr.write(f"{group.exceptions[0]}\n")
         sys.exit(Exit.UNAVAILABLE)
+
+
+if __name__ == "__main__":
+    main()
