@@ -1,7 +1,6 @@
 """Follows partitions from their ends with one consumer, for readers that come and go."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
@@ -9,6 +8,7 @@ from contextlib import AsyncExitStack
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.plain_consumer import end_offsets, open_adapted_consumer, open_consumer
 from eunoe.streams.settings import KafkaSettings
 
@@ -75,7 +75,7 @@ class Follower:
         opening = open_adapted_consumer(self._kafka, self._load)
         consumer, self._notify = await self._resources.enter_async_context(opening)
         reading = asyncio.create_task(self._read(consumer))
-        self._resources.push_async_callback(_cancelled, reading)
+        self._resources.push_async_callback(cancelled, reading)
         self._consumer = consumer
         return consumer
 
@@ -92,9 +92,3 @@ class Follower:
                 self.next[partition] = batch[-1].offset + 1
                 for found in batch:
                     self._take(found)
-
-
-async def _cancelled(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

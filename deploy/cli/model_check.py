@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from eunoe.deploy.cli.doctor import print_findings
@@ -15,6 +15,7 @@ from eunoe.deploy.doctor.findings import CheckResult, Findings, Level, run_check
 from eunoe.deploy.doctor.model import check_model_briefly
 from eunoe.deploy.local.notice import read_model_fault, write_model_fault
 from eunoe.deploy.settings import Settings
+from eunoe.streams.cancelling import cancelled
 
 Checking = asyncio.Task[list[CheckResult]]
 """A check of the model that runs; its result is what was found."""
@@ -48,9 +49,7 @@ async def _meanwhile(settings: Settings, levels: frozenset[Level]) -> AsyncItera
     try:
         yield checking
     finally:
-        checking.cancel()
-        with suppress(asyncio.CancelledError):
-            await checking
+        await cancelled(checking)
 
 
 async def _check_model(settings: Settings, levels: frozenset[Level]) -> list[CheckResult]:

@@ -37,6 +37,7 @@ from eunoe.deploy.observability.server import listen, parse_address
 from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
+from eunoe.streams.cancelling import cancelled
 from eunoe.workers.runner.backoff import Outages, UnboundedLease
 from eunoe.workers.stores.processes import RedisProcesses
 
@@ -92,7 +93,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         moving = MovingLog(settings)
         closing.push_async_callback(moving.stop)
         if (url := wakeups_url(settings)) is not None:
-            closing.push_async_callback(_cancelled, asyncio.create_task(receive_wakeups(url, moving.notify)))
+            closing.push_async_callback(cancelled, asyncio.create_task(receive_wakeups(url, moving.notify)))
         absence = RedisAbsence()
         states = RedisLiveStates(settings, redis, moving.move, qdrant, absence, data_keys)
         gateway = Gateway(
@@ -115,12 +116,6 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
         app.meter.watch_streams(lambda: gateway.streams.open)
         closing.push_async_callback(_ended, gateway)
         yield app
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 async def _ended(gateway: Gateway) -> None:

@@ -1,7 +1,6 @@
 """Copies the records of ``conversations`` into the journal."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +11,7 @@ from eunoe.deploy.local.journal_sealing import seal_entry
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.broker_adapter import ConsumerLoad, Notify
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_adapted_consumer, open_consumer
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.settings import KafkaSettings
@@ -85,9 +85,7 @@ class JournalWriter:
     async def stop(self) -> None:
         """End the task; leave the journal open."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await cancelled(self._task)
 
     async def _follow(self, started: asyncio.Future[None]) -> None:
         (count,) = await partitions_of(self._kafka, self._names, [Topic.CONVERSATIONS])

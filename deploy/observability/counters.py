@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from eunoe.schemas.ports import LanguageModel
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.workers.models.dialect import Formatting
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedder
@@ -119,10 +120,7 @@ async def metered(meter: WorkerMeter, path: Path | None) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancelled(*tasks)
         if path is not None:
             write_document(path, meter)
 

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from eunoe.deploy.observability.health import HealthState
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_consumer import StageConsumer
@@ -26,9 +27,7 @@ async def monitored(health: HealthState, consumers: Mapping[str, StageConsumer],
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await cancelled(task)
         await ends.close()
 
 

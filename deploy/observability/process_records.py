@@ -20,6 +20,7 @@ from eunoe.deploy.observability.counters import item_document
 from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.schemas.base import Time, Value
 from eunoe.schemas.errors import Unavailable
+from eunoe.streams.cancelling import cancelled
 from eunoe.workers.models.buckets import Buckets
 from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.registry import STAGES
@@ -212,9 +213,7 @@ async def announced(announcer: Announcer) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await cancelled(task)
         with suppress(Unavailable):
             await announcer.records.remove(announcer.name)
 

@@ -6,11 +6,12 @@ import os
 import signal
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.process.waits import waiting_places
+from eunoe.streams.cancelling import cancelled
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +86,7 @@ class Shutdown:
         task = asyncio.ensure_future(work)
         await self._first([task])
         if self.requested and not task.done():
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await cancelled(task)
             return None
         return task.result()
 
@@ -108,19 +107,6 @@ class Shutdown:
             await asyncio.wait({requested, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             requested.cancel()
-
-
-async def cancelled(task: "asyncio.Task[Any]", every_s: float = 1.0) -> None:
-    """Cancel a task and wait for its end; raises what it raised.
-
-    A cancellation can be lost, as in `asyncio.wait_for` of Python 3.11, where what it waits for ends at that moment. So
-    it is repeated every ``every_s`` seconds.
-    """
-    while not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=every_s)
-    with suppress(asyncio.CancelledError):
-        task.result()
 
 
 def _exit(code: Exit, why: str) -> None:

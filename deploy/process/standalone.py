@@ -36,6 +36,7 @@ from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.admin import create_topics, lag
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import start_of
@@ -139,8 +140,7 @@ def _eraser(settings: Settings, stack: LocalStack, forks: ForkServer | None) -> 
 async def _ended(task: "asyncio.Task[None] | None") -> None:
     """Cancel a task, and wait for its end."""
     if task is not None:
-        task.cancel()
-        await asyncio.wait({task})
+        await asyncio.gather(cancelled(task), return_exceptions=True)
 
 
 async def _check_erasures(settings: Settings) -> None:

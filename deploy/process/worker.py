@@ -30,11 +30,12 @@ from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.process.durability import warn_of_weak_durability
 from eunoe.deploy.process.positions import LogEnds
 from eunoe.deploy.process.retired_log import retired_log_consumers
-from eunoe.deploy.process.shutdown import Shutdown, cancelled
+from eunoe.deploy.process.shutdown import Shutdown
 from eunoe.deploy.process.stages import StageFactory
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused
 from eunoe.streams.admin import check_partitions
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
 from eunoe.streams.reader import partitions_of

@@ -6,7 +6,7 @@ import pytest
 
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.process import shutdown
-from eunoe.deploy.process.shutdown import Shutdown, cancelled
+from eunoe.deploy.process.shutdown import Shutdown
 from eunoe.deploy.process.waits import MOST, waiting_places
 
 
@@ -40,39 +40,6 @@ async def test_the_first_of_many_are_named_and_the_others_counted() -> None:
     assert found[-1] == "and 3 more"
     go.set()
     await asyncio.gather(*tasks)
-
-
-async def test_a_cancellation_that_is_lost_is_repeated() -> None:
-    lost = 0
-
-    async def loses_two() -> None:
-        nonlocal lost
-        while True:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                if lost == 2:
-                    raise
-                lost += 1
-
-    task = asyncio.create_task(loses_two())
-    await asyncio.sleep(0)
-    async with asyncio.timeout(10):
-        await cancelled(task, every_s=0.01)
-    assert (task.done(), lost) == (True, 2)
-
-
-async def test_what_a_cancelled_task_raised_is_raised() -> None:
-    async def fails() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("at its end")
-
-    task = asyncio.create_task(fails())
-    await asyncio.sleep(0)
-    with pytest.raises(ValueError, match="at its end"):
-        await cancelled(task)
 
 
 async def test_the_deadline_ends_a_process_whose_tasks_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

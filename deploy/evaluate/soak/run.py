@@ -17,6 +17,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.admin import lag
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.client import Connection
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
@@ -43,17 +44,10 @@ async def run_soak(settings: Settings, plan: SoakPlan, pid: int | None, report: 
         watch = _Watch(settings, traffic, store, pid, report)
         await watch.begin()
         looking, sampling = asyncio.create_task(watch.look()), asyncio.create_task(watch.sample())
-        closing.push_async_callback(_cancelled, looking, sampling)
+        closing.push_async_callback(cancelled, looking, sampling)
         await traffic.run()
         await watch.settle(plan.settle_s)
     return record
-
-
-async def _cancelled(*tasks: "asyncio.Task[None]") -> None:
-    for task in tasks:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 @dataclass(slots=True)

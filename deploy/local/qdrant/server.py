@@ -1,7 +1,6 @@
 """The HTTP server: routes, faults, start and end. Bodies are parsed and answers written on the shards' threads."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from eunoe.deploy.local.qdrant.calls import CALLS, Call
 from eunoe.deploy.local.qdrant.collection import Collections, LocalCollection
 from eunoe.deploy.local.qdrant.errors import RequestError, unsupported
 from eunoe.deploy.local.qdrant.key import key_check
+from eunoe.streams.cancelling import cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +59,7 @@ async def _serving(app: web.Application) -> AsyncIterator[None]:
     await asyncio.to_thread(collections.load)
     flushing = asyncio.create_task(_flush_periodically(collections))
     yield
-    flushing.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await flushing
+    await cancelled(flushing)
     await asyncio.to_thread(collections.close)
 
 

@@ -1,0 +1,20 @@
+"""Cancels tasks so that they end."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+
+async def cancelled(*tasks: "asyncio.Future[Any]", every_s: float = 1.0) -> None:
+    """Cancel tasks and wait for their end; raises what the first of them that failed raised.
+
+    A cancellation can be lost, as in `asyncio.wait_for` of Python 3.11, where what it waits for ends at that moment. So
+    it is repeated every ``every_s`` seconds.
+    """
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=every_s)
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            task.result()

@@ -1,0 +1,40 @@
+"""A cancelled task ends, also where a cancellation is lost."""
+
+import asyncio
+
+import pytest
+
+from eunoe.streams.cancelling import cancelled
+
+
+async def test_a_cancellation_that_is_lost_is_repeated() -> None:
+    lost = 0
+
+    async def loses_two() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if lost == 2:
+                    raise
+                lost += 1
+
+    tasks = asyncio.create_task(loses_two()), asyncio.create_task(asyncio.Event().wait())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await cancelled(*tasks, every_s=0.01)
+    assert ([task.done() for task in tasks], lost) == ([True, True], 2)
+
+
+async def test_what_a_cancelled_task_raised_is_raised() -> None:
+    async def fails() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("at its end")
+
+    task = asyncio.create_task(fails())
+    await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="at its end"):
+        await cancelled(task, asyncio.create_task(asyncio.sleep(60)))
