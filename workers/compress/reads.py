@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import orjson
+
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.events import Line
 from eunoe.schemas.memory import Segment
@@ -70,7 +72,7 @@ async def read_session_segments(store: StateStore, key: str, session: int) -> li
 async def read_last_line(store: StateStore, key: str, session: int) -> Line | None:
     """The last line of a session's segments; `None` where it has none."""
     texts = await _session_texts(store, key, session)
-    return Segment.from_json(texts[-1]).lines[-1] if texts else None
+    return Line.model_validate(orjson.loads(texts[-1])["lines"][-1]) if texts else None  # each ask reads it
 
 
 async def _session_texts(store: StateStore, key: str, session: int) -> list[str]:
