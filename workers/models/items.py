@@ -97,8 +97,7 @@ def split_batches(
     """
     batches: list[list[ItemT]] = []
     spent = 0
-    for part in (part for group in groups for part in _pieces(group, cost, budget_tokens, most)):
-        tokens = cost(part)
+    for part, tokens in (piece for group in groups for piece in _pieces(group, cost, budget_tokens, most)):
         if not batches or spent + tokens > budget_tokens or len(batches[-1]) + len(part) > most:
             batches.append([])
             spent = 0
@@ -109,14 +108,16 @@ def split_batches(
 
 def _pieces(
     group: Sequence[ItemT], cost: Callable[[Sequence[ItemT]], int], budget_tokens: int, most: int
-) -> list[Sequence[ItemT]]:
-    if len(group) > 1 and (len(group) > most or cost(group) > budget_tokens):
+) -> list[tuple[Sequence[ItemT], int]]:
+    """The group in as few pieces as fit, each with its tokens."""
+    tokens = cost(group) if group else 0
+    if len(group) > 1 and (len(group) > most or tokens > budget_tokens):
         middle = (len(group) + 1) // 2
         return [
             *_pieces(group[:middle], cost, budget_tokens, most),
             *_pieces(group[middle:], cost, budget_tokens, most),
         ]
-    return [group] if group else []
+    return [(group, tokens)] if group else []
 
 
 async def ask_items(

@@ -63,5 +63,5 @@ class RespondSettings(Value):
     max_lines: int = Field(default=1000, ge=1)
     """Maximum of utterances that strategy fused scores for one question."""
     cache_mb: Annotated[int, Tier.TUNE] = Field(default=40, ge=1)
-    """Megabytes of documents, features and vectors of asked conversations that a process of ``respond`` keeps. One ask
-    reads up to about 10 of them; more keeps asks fast where many large conversations are asked at once."""
+    """Megabytes of documents, features, vectors and graphs of asked conversations that a process of ``respond`` keeps.
+    One ask reads up to about 10 of them; more keeps asks fast where many large conversations are asked at once."""

@@ -7,6 +7,8 @@ from datetime import datetime
 from itertools import chain
 from typing import Final
 
+import orjson
+
 from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.memory import ChangeKind, Memory
 from eunoe.schemas.ports import StateStore
@@ -129,6 +131,13 @@ async def read_steps(store: StateStore, key: str, sessions: Sequence[int]) -> di
     rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
     found = [SessionSteps.from_json(row) for row in rows if row is not None]
     return {steps.session: steps for steps in found}
+
+
+async def read_named(store: StateStore, key: str, sessions: Sequence[int]) -> dict[int, int]:
+    """Session number → the number of speakers known then, see `SessionSteps.speakers`, for the applied ones."""
+    rows = await store.fetch(NAME, key, CHANGES, [session_row(session) for session in sessions]) if sessions else []
+    found = (orjson.loads(row) for row in rows if row is not None)  # each session that is updated reads a few
+    return {steps["session"]: steps.get("speakers", 0) for steps in found}
 
 
 async def all_steps(store: StateStore, key: str) -> list[SessionSteps]:

@@ -54,7 +54,7 @@ from eunoe.workers.update.operator import OperationPair, OperationVerdict, Opera
 from eunoe.workers.update.reads import (
     read_memories,
     read_memory_frequencies,
-    read_steps,
+    read_named,
 )
 from eunoe.workers.update.session_memories import SessionMemories, read_session_memories
 from eunoe.workers.update.settings import UpdateSettings
@@ -240,8 +240,8 @@ class UpdateStage:
         touched = [*life.touched, *await self._renamed(work, life, new)]
         if not touched:
             return (), []
-        older = await read_steps(self._store, work.key, sorted({memory.session for memory in touched}))
-        known = {session: steps.speakers for session, steps in older.items()} | {work.number: new.named}
+        older = await read_named(self._store, work.key, sorted({memory.session for memory in touched}))
+        known = older | {work.number: new.named}
         names = [new.speakers[: known.get(memory.session)] for memory in touched]
         listed = [terms(memory.text, drop=known) for memory, known in zip(touched, names, strict=True)]
         texts = [without_names(memory.text, known) for memory, known in zip(touched, names, strict=True)]
