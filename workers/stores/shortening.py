@@ -8,7 +8,6 @@ from typing import Final
 _OWN_ID, _UUID, _SAFE, _STANDARD = b"\xfc", b"\xfd", b"\xfe", b"\xff"
 # whole strings only: a search for a quotation mark is quick
 _NOISE: Final = re.compile(rb'"(?:([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|([A-Za-z0-9_+/-]{64,}={0,2}))"')
-_RAW: Final = re.compile(rb"[\xfc-\xff]")
 _LENGTH: Final = 4
 """Bytes of the length before bytes that were base64."""
 
@@ -39,22 +38,31 @@ def _from_base64(quoted: bytes, text: bytes) -> bytes:
 
 def lengthened(short: bytes, own_id: bytes) -> bytes:
     """The text of `shortened`."""
-    pieces, start = list[bytes](), 0
-    while (found := _RAW.search(short, start)) is not None:
-        mark, at = found[0], found.end()
-        pieces.append(short[start : at - 1])
-        if mark == _OWN_ID:
+    pieces, start, size = list[bytes](), 0, len(short)
+    # the next place of each mark: a search for one byte goes through a long text in no time
+    own, uuid, safe, standard = (_next(short, mark, 0) for mark in (_OWN_ID, _UUID, _SAFE, _STANDARD))
+    while (at := min(own, uuid, safe, standard)) < size:
+        pieces.append(short[start:at])
+        if at == own:
             pieces.append(b'"%b"' % own_id)
-            start = at
-        elif mark == _UUID:
-            start = at + 16
-            digits = short[at:start].hex()
-            uuid = f'"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"'
-            pieces.append(uuid.encode())
+            start = at + 1
+        elif at == uuid:
+            start = at + 17
+            digits = short[at + 1 : start].hex()
+            pieces.append(f'"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"'.encode())
         else:
-            begin = at + _LENGTH
-            start = begin + int.from_bytes(short[at:begin], "big")
-            encode = urlsafe_b64encode if mark == _SAFE else b64encode
-            pieces.append(b'"%b"' % encode(short[begin:start]))
+            begin = at + 1 + _LENGTH
+            start = begin + int.from_bytes(short[at + 1 : begin], "big")
+            pieces.append(b'"%b"' % (urlsafe_b64encode if at == safe else b64encode)(short[begin:start]))
+        own = own if own >= start else _next(short, _OWN_ID, start)
+        uuid = uuid if uuid >= start else _next(short, _UUID, start)
+        safe = safe if safe >= start else _next(short, _SAFE, start)
+        standard = standard if standard >= start else _next(short, _STANDARD, start)
     pieces.append(short[start:])
     return b"".join(pieces)
+
+
+def _next(short: bytes, mark: bytes, start: int) -> int:
+    """The next place of a mark; the length of the text where there is none."""
+    at = short.find(mark, start)
+    return at if at >= 0 else len(short)
