@@ -41,10 +41,10 @@ def test_a_packed_segment_gives_what_was_computed(said, seed):
     segment = segment_of(said)
     text = segment.to_json().decode()
     plain = StoredSegment(text, b"", None)
-    passages = segment_passages(segment, plain, [cut_passages(line.text) for line in segment.lines])
+    passages = segment_passages(plain, (3, 2), [cut_passages(line.text) for line in segment.lines])
     features = [text_features(one.text, SPEAKERS) for one in passages]
     rows = levels(np.random.default_rng(seed).standard_normal((len(passages), 8)).astype(np.float32))
-    packed = pack_segment(segment, passages, features, rows, np.ones(len(passages), np.float32))
+    packed = pack_segment(plain, passages, features, rows, np.ones(len(passages), np.float32))
     stored = StoredSegment(text, b"", packed)
     read = SegmentFeatures(stored, packed)
     inputs = ScoringInput([read, read], {})

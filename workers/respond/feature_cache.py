@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import Embedder
 from eunoe.workers.compress.reads import LineFeatures
 from eunoe.workers.models.vectors import levels, unit_of_levels
@@ -78,9 +77,9 @@ class FeatureCache:
         fresh = self.missing(segments)
         cut = {one.segment_id: _cut(one) for one in fresh}
         read = {id_: one.rows() for id_, one in stored.items() if self._fits(one, cut.get(id_, ()), speakers)}
-        read |= await self._embedded([one.segment for one in fresh if one.segment_id not in read], cut, speakers)
+        read |= await self._embedded([one for one in fresh if one.segment_id not in read], cut, speakers)
         for one in fresh:
-            one.packed = _packed(one.segment, cut[one.segment_id], read[one.segment_id], speakers)
+            one.packed = _packed(one, cut[one.segment_id], read[one.segment_id], speakers)
             self._segments.put(one.digest, one.packed, one.packed.size)
         return [SegmentFeatures(one, one.packed) for one in segments if one.packed is not None]
 
@@ -89,7 +88,7 @@ class FeatureCache:
 
     async def _embedded(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[StoredSegment],
         cut: Mapping[str, tuple[CandidatePassage, ...]],
         speakers: Sequence[str],
     ) -> dict[str, NDArray[np.int8]]:
@@ -121,12 +120,12 @@ class FeatureCache:
 
 
 def _cut(stored: StoredSegment) -> tuple[CandidatePassage, ...]:
-    segment = stored.segment
-    return segment_passages(segment, stored, [cut_passages(line.text) for line in segment.lines])
+    spans = [cut_passages(line.text) for line in stored.said]
+    return segment_passages(stored, (stored.session, stored.index), spans)
 
 
 def _packed(
-    segment: Segment, passages: tuple[CandidatePassage, ...], rows: NDArray[np.int8], speakers: Sequence[str]
+    segment: StoredSegment, passages: tuple[CandidatePassage, ...], rows: NDArray[np.int8], speakers: Sequence[str]
 ) -> PackedSegment:
     features = [text_features(one.text, speakers) for one in passages]
     near = add_neighbours(unit_of_levels(rows), np.arange(len(rows)) + WINDOW, SENSE_AROUND)

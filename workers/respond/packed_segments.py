@@ -1,8 +1,9 @@
 """Segments with their features in few bytes: a conversation of 10,000 memories fits into one process's cache."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import date
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any, overload
@@ -12,10 +13,10 @@ import orjson
 from numpy.typing import NDArray
 
 from eunoe.schemas.events import Line
-from eunoe.schemas.memory import Segment
-from eunoe.workers.respond.passages import DAY, CandidatePassage, TextFeatures, feature_matrix
+from eunoe.workers.respond.passages import DAY, CandidatePassage, StoredLine, TextFeatures, feature_matrix
 from eunoe.workers.text.passages import PassageSpan
 
+_DATE_CHARS = len("2026-01-02")
 _ARRAY_BYTES = 120
 """Of an array beside its numbers."""
 _TEXT_BYTES = 57
@@ -103,7 +104,7 @@ class PackedSegment:
 
 
 def pack_segment(
-    segment: Segment,
+    segment: "StoredSegment",
     passages: Sequence[CandidatePassage],
     features: Sequence[TextFeatures],
     levels: NDArray[np.int8],
@@ -111,7 +112,7 @@ def pack_segment(
 ) -> PackedSegment:
     """A segment with the features and vectors of its ``passages``."""
     firsts = [one for one in passages if one.piece == 0]
-    names = tuple(dict.fromkeys(line.speaker for line in segment.lines))
+    names = tuple(dict.fromkeys(line.speaker for line in segment.said))
     spans = [one.spans[one.piece] for one in passages]
     return PackedSegment(
         segment.segment_id,
@@ -125,7 +126,7 @@ def pack_segment(
         np.asarray([len(one.spans) for one in firsts], dtype=np.int32),
         np.asarray([(one.line_tokens, one.row_tokens) for one in firsts], dtype=np.int32).reshape(-1, 2),
         names,
-        _narrow(np.asarray([names.index(one.line.speaker) for one in passages], dtype=np.int64)),
+        _narrow(np.asarray([names.index(one.said.speaker) for one in passages], dtype=np.int64)),
         Postings.of(features),
     )
 
@@ -155,17 +156,20 @@ class StoredSegment:
         return raw
 
     @cached_property
-    def segment(self) -> Segment:
-        """The whole segment."""
-        return Segment.from_json(self._text)
+    def said(self) -> tuple[StoredLine, ...]:
+        """Its lines, not validated."""
+        return tuple(map(_stored_line, self._raw["lines"]))
 
     def line(self, place: int) -> Line:
         """A line by its place, from 0."""
         if (known := self._lines.get(place)) is not None:
             return known
-        if "segment" in self.__dict__:
-            return self.segment.lines[place]
         return self._lines.setdefault(place, Line.model_validate(self._raw["lines"][place]))
+
+
+def _stored_line(raw: Mapping[str, Any]) -> StoredLine:
+    day = date.fromisoformat(raw["at"][:_DATE_CHARS]).toordinal()  # times are written in UTC
+    return StoredLine(raw["speaker"], raw["text"], day, raw.get("reply_id") is None)
 
 
 class SegmentPassages(Sequence[CandidatePassage]):

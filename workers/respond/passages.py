@@ -4,13 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.schemas.events import Line, Source, Strategy
-from eunoe.schemas.memory import Segment
 from eunoe.workers.respond.context import REPLY_MARK
 from eunoe.workers.text.intent import instructs, states_self, wishes
 from eunoe.workers.text.passages import PassageSpan
@@ -103,6 +102,17 @@ def text_features(text: str, speakers: Sequence[str]) -> TextFeatures:
     )
 
 
+class StoredLine(NamedTuple):
+    """The fields of a stored utterance that its features are made of, not validated again."""
+
+    speaker: str
+    text: str
+    day: int
+    """Ordinal of its day."""
+    is_evidence: bool
+    """Whether it is no reply of the responder."""
+
+
 class SegmentLines(Protocol):
     """A segment whose lines are read when somebody asks for them."""
 
@@ -114,6 +124,11 @@ class SegmentLines(Protocol):
     @property
     def utterance_ids(self) -> Sequence[str]:
         """The ids of its lines."""
+        ...
+
+    @property
+    def said(self) -> Sequence[StoredLine]:
+        """Its lines as they are stored."""
         ...
 
     def line(self, place: int) -> Line:
@@ -147,6 +162,11 @@ class CandidatePassage:
         return self.segment.line(self.order[2])
 
     @property
+    def said(self) -> StoredLine:
+        """Its utterance as it is stored."""
+        return self.segment.said[self.order[2]]
+
+    @property
     def segment_id(self) -> str:
         """The id of its segment."""
         return self.segment.segment_id
@@ -165,7 +185,7 @@ class CandidatePassage:
     def text(self) -> str:
         """Its text."""
         span = self.spans[self.piece]
-        return self.line.text[span.start : span.end]
+        return self.said.text[span.start : span.end]
 
     def source(self, score: float = 0.0) -> Source:
         """Its source."""
@@ -186,18 +206,20 @@ class CandidatePassage:
 
 
 def segment_passages(
-    segment: Segment, stored: SegmentLines, spans: Sequence[Sequence[PassageSpan]]
+    stored: SegmentLines, place: tuple[int, int], spans: Sequence[Sequence[PassageSpan]]
 ) -> tuple[CandidatePassage, ...]:
-    """The passages of a segment in order; ``spans`` has those of each of its utterances."""
+    """The passages of a segment in order.
+
+    ``place``: session, and index of the segment in it; ``spans`` has those of each of its utterances.
+    """
     found: list[CandidatePassage] = []
-    names = {name: count_tokens(name) for name in {line.speaker for line in segment.lines}}
-    for place, (line, own) in enumerate(zip(segment.lines, spans, strict=True)):
+    names = {name: count_tokens(name) for name in {line.speaker for line in stored.said}}
+    for number, (line, own) in enumerate(zip(stored.said, spans, strict=True)):
         mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
         row = names[line.speaker] + NUMBER_AND_COLON + mark
-        order, whole = (segment.session, segment.index, place), sum(span.tokens for span in own)
-        day = line.at.date().toordinal()
+        order, whole = (*place, number), sum(span.tokens for span in own)
         found += (
-            CandidatePassage(stored, order, tuple(own), piece, span.tokens, whole, row, day)
+            CandidatePassage(stored, order, tuple(own), piece, span.tokens, whole, row, line.day)
             for piece, span in enumerate(own)
         )
     return tuple(found)
@@ -226,7 +248,7 @@ def feature_matrix(passages: Sequence[CandidatePassage], features: Sequence[Text
             max(passage.tokens + passage.row_tokens, 1),
             max(passage.line_tokens, 1),
             one.length,
-            not passage.line.is_evidence,
+            not passage.said.is_evidence,
             passage.day,
             one.instructs,
             passage.piece == 0,
