@@ -7,7 +7,8 @@ import os
 import sys
 
 _STARTING = (100_000, 50, 1_000)
-_RUNNING = (10_000, 20, 50)
+_RUNNING = (10_000, 5, 20)
+"""An ask makes thousands of objects, so the youngest are looked at seldom; all are after a million new ones."""
 _M_ARENA_MAX = -8
 """The option of glibc's ``mallopt``."""
 
