@@ -1,6 +1,8 @@
 """A conversation derived from its records is what the live stages made of it."""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -18,6 +20,7 @@ from eunoe.workers.registry import MEMORY_STAGES, STAGES, StageSettings
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
+from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import Stores, ended, make_dependencies, make_pipeline, produce_raw, utterance
 
@@ -133,3 +136,27 @@ async def test_a_derivation_rests_between_its_questions_to_a_model_that_is_away(
     with pytest.raises(Unavailable, match="no answer"):
         await deriver.derive(KEY, pipeline.log.records(Topic.CONVERSATIONS), epoch=0)
     assert away.asked < 10
+
+
+@contextmanager
+def without_garbage_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def runners() -> int:
+    return sum(isinstance(thing, Runner) for thing in gc.get_objects())
+
+
+async def test_the_runners_of_a_derived_conversation_are_freed_without_the_garbage_collector():
+    settings = StageSettings()
+    told = await live(settings, conversation())
+    with without_garbage_collector():
+        before = runners()
+        derived = await derive(told, settings)
+        assert runners() == before
+    assert derived.sessions == len(TOLD)

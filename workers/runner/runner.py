@@ -17,8 +17,6 @@ from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.ports import ParkingLot
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.dead_letters import dead_letter
-from eunoe.streams.position import is_copy, record_position
 from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.streams.sealed_log import logged
 from eunoe.streams.sealed_records import open_record
@@ -26,6 +24,7 @@ from eunoe.streams.tracing import processing, span
 from eunoe.workers.runner.applier import EventApplier
 from eunoe.workers.runner.batches import Arrived, BatchApplier, split_batch
 from eunoe.workers.runner.committer import Committer
+from eunoe.workers.runner.dead_letter_sender import DeadLetterSender
 from eunoe.workers.runner.decider import Decider
 from eunoe.workers.runner.faults import describe_fault
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Promotion, read_record
@@ -33,7 +32,6 @@ from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import StageParts, Surroundings
-from eunoe.workers.runner.refused_asks import error_answers
 from eunoe.workers.runner.skips import PassedOver, WatchfulLease
 from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
 from eunoe.workers.stores.at_hand import StaleState
@@ -69,6 +67,8 @@ class Runner:
         self._now = around.now
         self._skips = around.skips
         self._data_keys = around.data_keys
+        age_s = around.settings.request_age_s
+        self._dead_letters = DeadLetterSender(spec, sender, place, age_s, around.now)
         self._decider = Decider(spec, stage, around.settings, sender.meter, around.self_test)
         self._log_epoch = place.epoch if spec.reads_log and around.data_keys is not None else None
         parts = StageParts(
@@ -86,7 +86,7 @@ class Runner:
             max_parked=around.settings.max_parked,
             standing=around.standing,
             continuity=around.continuity,
-            set_aside=self._dead_letter,
+            set_aside=self._dead_letters.send,
         )
 
     async def handle(self, record: Record, lease: Lease) -> None:
@@ -103,7 +103,7 @@ class Runner:
                 await self._retried(lambda lease: self._handle(record, lease), lease)
             except NewerSchema as fault:
                 rejection = Rejection(reason=DeadLetterReason.NEWER_VERSION, error=str(fault))
-                await self._retried(lambda _: self._dead_letter(record, rejection), lease)
+                await self._retried(lambda _: self._dead_letters.send(record, rejection), lease)
         self._meter.events += 1
 
     async def handle_batch(self, records: Sequence[Record], lease: Lease) -> None:
@@ -161,7 +161,7 @@ class Runner:
         ordered = opened if isinstance(opened, Rejection) else self._read(opened)
         record = record if isinstance(opened, Rejection) else opened
         if isinstance(ordered, Rejection):
-            await self._dead_letter(record, ordered)
+            await self._dead_letters.send(record, ordered)
         elif isinstance(ordered, Promotion):
             await self._promote(ordered, record)
         elif ordered is not None and self._is_expired(ordered):
@@ -228,28 +228,11 @@ class Runner:
             await positions.promote(*where)
         else:
             error = f"nobody announced that {found.generation} answers from here on: use `eunoe promote`"
-            await self._dead_letter(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
+            await self._dead_letters.send(record, Rejection(reason=DeadLetterReason.INVALID, error=error))
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
         """As `EventApplier.hold_lost`."""
         await self._applier.hold_lost(caught_up)
-
-    async def _dead_letter(self, record: Record, rejection: Rejection) -> None:
-        where = f"{record.topic}/{record.partition}@{record.offset}"
-        log.warning("%s: dead letter of %s: %s: %s", self._spec.name, where, rejection.reason, rejection.error)
-        letter = dead_letter(record, self._spec.name, rejection.reason, rejection.error)
-        answers = error_answers(record, rejection.error) if await self._answers(record) else ()
-        await self._sender.publisher.publish([letter, *answers])
-
-    async def _answers(self, record: Record) -> bool:
-        """Whether whoever asked by a record that cannot be read is answered here, and may still be waiting."""
-        if not self._spec.reads_log or is_copy(record):
-            return False
-        age_s = self._now().timestamp() - record.timestamp_ms / 1000
-        if age_s > self._settings.request_age_s:
-            return False
-        number = record_position(record, self._place.epoch)
-        return self._place.answers(await self._sender.log_positions.answering(record.partition, number))
 
 
 def _check_lease(lease: Lease, done: int) -> None:
