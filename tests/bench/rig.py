@@ -187,7 +187,7 @@ async def _servers(
 ) -> tuple[Settings, Path | None]:
     """The settings with the addresses of the servers, and the directory of embedded ones."""
     if plan.attach or _started_kafka(closing):
-        own = {"prefix": f"bench-{secrets.token_hex(4)}"}
+        own = {"prefix": f"bench-{secrets.token_hex(4)}", "cold": settings.cold}
         return connected_settings().model_copy(update=own), None
     stack = await closing.enter_async_context(LocalStack(None))
     pids.update(stack.pids)
