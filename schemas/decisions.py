@@ -265,7 +265,12 @@ class Ledger:
     key: str = field(default="", compare=False)
     """Id of the data key that the stage's state is sealed with; '' where it is plain."""
     token: str = field(default="", compare=False)
-    """Token of the last commit, different for each; '' before the first one, and of a ledger that was replaced."""
+    """Token of the last commit or replacement, different for each; '' before the first one."""
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether the stage has decided anything."""
+        return bool(self.applied or self.skipped or self.lates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ class Transplants(Protocol):
         expect: Ledger,
         others: Mapping[str, Ledger] = {},
     ) -> bool:
-        """Replace all state of a conversation by ``standing``, in one transaction.
+        """Replace all state of a conversation by ``standing``, in one transaction, which gives its ledgers new tokens.
 
         Returns False and changes nothing when the ledger of the first stage of ``tables`` differs from ``expect``, or
         that of another stage from the one in ``others``: the conversation has changed meanwhile. Raises `Unavailable`.

@@ -127,3 +127,19 @@ async def test_nothing_is_put_over_what_another_stage_has_decided(store: Store, 
     assert await store.scan("update", KEY, "memories") == {"m": "old"}
     assert await transplants.swap(KEY, TABLES, nothing, first, there)
     assert await store.scan("update", KEY, "memories") == {}
+
+
+async def test_a_decision_from_state_that_was_replaced_meanwhile_is_refused(
+    store: Store, transplants: Transplants
+) -> None:
+    await live(store, KEY)
+    scope, standing = Scope("update", KEY), await transplants.export(KEY, TABLES)
+    assert await transplants.swap(KEY, TABLES, standing, standing.ledgers["intake"])
+    read = await store.ledger(scope)
+    erased = replace(standing, tables={("update", "memories"): {}})
+    assert await transplants.swap(KEY, TABLES, erased, standing.ledgers["intake"])
+    now = await store.ledger(scope)
+    assert now == read, "the numbers tell nothing"
+    assert await store.commit(scope, Commit(expect=2, applied=3, after=read.token)) is None
+    assert await store.commit(scope, Commit(expect=2, applied=3, after=now.token))
+    assert (await store.ledger(Scope("tree", KEY))).token == "", "a stage that has decided nothing"

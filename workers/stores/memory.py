@@ -160,8 +160,9 @@ class MemoryStore:
                 return False
         for stage, names in tables.items():
             ledger = standing.ledgers.get(stage, Ledger())
+            token = next(self._tokens) if ledger.has_decided else ""
             self._ledgers[Scope(stage, key)] = _StoredLedger(
-                ledger.applied, set(ledger.skipped), ledger.outbox, lates=ledger.lates
+                ledger.applied, set(ledger.skipped), ledger.outbox, ledger.lates, token
             )
             self._parked[Scope(stage, key)] = {
                 number: dict(slots) for number, slots in standing.parked.get(stage, {}).items()

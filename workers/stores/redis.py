@@ -72,6 +72,10 @@ class RedisStore:
         # one random draw for all commits of this process: each draw would release the interpreter lock
         self._tokens = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
 
+    def new_token(self) -> str:
+        """A token that no ledger has had; see `Ledger.token`."""
+        return next(self._tokens)
+
     async def ledger(self, scope: Scope) -> Ledger:
         """The ledger of a stage; takes one round trip, unless the conversation is cold."""
         name = self._keys.ledger(scope)
@@ -137,7 +141,7 @@ class RedisStore:
         if commit.outbox is not None:
             text = commit.outbox.model_dump_json()
             _, outbox = self.documents.seal(key, outbox_shelf(scope), "outbox", text)
-        token = next(self._tokens)
+        token = self.new_token()
         words = _commit_words(commit, token, outbox)
         writes = self._write_words(scope, commit.writes, places, key)
         passed = await self._redis.run(_COMMIT, keys, [*words, ttl, *_fence_words(commit, sealed), *writes])

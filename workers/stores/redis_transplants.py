@@ -86,7 +86,7 @@ class RedisTransplants:
 
     def _ledger_row(self, scope: Scope, ledger: Ledger, key: DataKey | None) -> dict[str, Stored]:
         """The fields of a ledger; none for one of a stage that has decided nothing. `commit.lua` has the same names."""
-        fields: dict[str, Stored] = {**_ledger_fields(ledger)}
+        fields: dict[str, Stored] = {**_ledger_fields(ledger, self._store.new_token())}
         if (unsent := ledger.outbox) is not None:
             _, text = self._store.documents.seal(key, outbox_shelf(scope), "outbox", unsent.model_dump_json())
             fields |= {f"{OUTBOX}{unsent.number}": text, "outbox_number": str(unsent.number)}
@@ -104,9 +104,10 @@ def _outbox_number(ledger: Ledger) -> int | str:
     return "" if ledger.outbox is None else ledger.outbox.number
 
 
-def _ledger_fields(ledger: Ledger) -> dict[str, str]:
-    if not ledger.applied and not ledger.skipped and not ledger.lates:
+def _ledger_fields(ledger: Ledger, token: str) -> dict[str, str]:
+    """The fields of a ledger. Its token is a new one: decisions from what stood there before are refused."""
+    if not ledger.has_decided:
         return {}
     skipped = {f"{SKIPPED}{number}": "1" for number in ledger.skipped}
     lates = {"lates": str(ledger.lates)} if ledger.lates else {}
-    return {"applied": str(ledger.applied), "token": "", **lates, **skipped}
+    return {"applied": str(ledger.applied), "token": token, **lates, **skipped}
