@@ -10,7 +10,8 @@ from eunoe.deploy.cli.output import console, errors, note, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.cli.rebuild import shown_on
 from eunoe.deploy.generations.rebuild.follow import until_stopped
-from eunoe.deploy.repartition.run import Move, Moved, repartition, survey
+from eunoe.deploy.generations.rebuild.processes import forks_for_shares
+from eunoe.deploy.repartition.run import Move, Moved, RebuildProcesses, repartition, survey
 from eunoe.deploy.settings import Settings
 
 
@@ -28,10 +29,11 @@ class RepartitionOptions:
 
 def change_partitions(settings: Settings, options: RepartitionOptions) -> None:
     """Survey, ask for confirmation, repartition, print the result."""
-    move = asyncio.run(survey(settings, options.partitions, options.into))
-    if options.asking:
-        typer.confirm(_question(move), abort=True, err=True)
-    asyncio.run(_repartition(move, options))
+    with forks_for_shares() as forks:
+        move = asyncio.run(survey(settings, options.partitions, options.into))
+        if options.asking:
+            typer.confirm(_question(move), abort=True, err=True)
+        asyncio.run(_repartition(move, options, RebuildProcesses(options.workers, forks)))
 
 
 def _question(move: Move) -> str:
@@ -43,7 +45,7 @@ def _question(move: Move) -> str:
     )
 
 
-async def _repartition(move: Move, options: RepartitionOptions) -> None:
+async def _repartition(move: Move, options: RepartitionOptions, processes: RebuildProcesses) -> None:
     as_json = options.as_json
 
     def report_lag(left: int) -> None:
@@ -51,7 +53,7 @@ async def _repartition(move: Move, options: RepartitionOptions) -> None:
 
     async with AsyncExitStack() as closing:
         with ProgressBars(quiet=as_json) as bars:
-            done, worker = await repartition(move, closing, shown_on(bars), report_lag, workers=options.workers)
+            done, worker = await repartition(move, closing, shown_on(bars), report_lag, processes)
         _print(move, done, as_json=as_json)
         if options.following:
             note(f"workers of {move.row.name} run here until Ctrl-C", quiet=as_json)

@@ -20,6 +20,7 @@ from eunoe.deploy.generations.promotion import caught_up
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan
 from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgress, ReportRebuild
 from eunoe.deploy.generations.rebuild.run import rebuild
+from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.retired_log import begin_at
 from eunoe.deploy.process.supervisor import WorkerProcess
 from eunoe.deploy.progress import ReportCount
@@ -39,6 +40,15 @@ FEW = 500
 ROUNDS = 10
 """Maximum number of copying rounds before the switch; later records are forwarded."""
 _NUMBERED = re.compile(r"v(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildProcesses:
+    """The processes that build the new generation."""
+
+    count: int
+    forks: ForkServer | None = None
+    """See `eunoe.deploy.generations.rebuild.processes.forks_for_shares`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +163,16 @@ async def _partitions(settings: Settings) -> int:
 
 
 async def repartition(
-    move: Move, closing: AsyncExitStack, report: ReportRebuild, report_lag: ReportCount, *, workers: int = 2
+    move: Move, closing: AsyncExitStack, report: ReportRebuild, report_lag: ReportCount, processes: RebuildProcesses
 ) -> tuple[Moved, WorkerProcess]:
     """Run all steps; returns the result and the new generation's worker, which runs until ``closing`` is closed.
 
-    ``report_lag`` is called with the number of records that the new generation is behind. After an interruption at
-    any point, call it again with a new `survey`. Raises `Refused` where a client produced into the new log before it
-    was ready, `Unavailable` when a server is down.
+    ``report_lag`` is called with the number of records that the new generation is behind; ``processes`` rebuild it.
+    After an interruption at any point, call it again with a new `survey`. Raises `Refused` where a client produced into
+    the new log before it was ready, `Unavailable` when a server is down.
     """
     redis = await closing.enter_async_context(open_redis(move.source))
-    work = RepartitionJob(move, RedisGenerations(redis, move.source.prefix), report, workers)
+    work = RepartitionJob(move, RedisGenerations(redis, move.source.prefix), report, processes)
     await work.begin(closing)
     worker = WorkerProcess(["all"], environment(move.target))
     closing.push_async_callback(worker.stop)
@@ -176,12 +186,17 @@ class RepartitionJob:
     """The steps of a change of partitions, each idempotent."""
 
     def __init__(
-        self, move: Move, book: Generations, report: ReportRebuild, workers: int, log: LogMove | None = None
+        self,
+        move: Move,
+        book: Generations,
+        report: ReportRebuild,
+        processes: RebuildProcesses,
+        log: LogMove | None = None,
     ) -> None:
         self._move = move
         self._book = book
         self._report = report
-        self._workers = workers
+        self._processes = processes
         self._row = move.row
         self._made = ProgressLine()
         self._log = log
@@ -225,11 +240,11 @@ class RepartitionJob:
             await self._rebuild()
 
     async def _rebuild(self) -> None:
-        row = self._row
+        row, processes = self._row, self._processes
         plan = RebuildPlan(
-            row.name, changes=row.changes, workers=self._workers, log=row.log, partitions=self._move.partitions
+            row.name, changes=row.changes, workers=processes.count, log=row.log, partitions=self._move.partitions
         )
-        self._made = (await rebuild(self._move.source, plan, self._report)).made
+        self._made = (await rebuild(self._move.source, plan, self._report, processes.forks)).made
         await begin_at(self._move.target, self._logs.source.log, self._logs.next_offsets)
         self._row = row.model_copy(update={"state": GenerationState.BUILT})
 

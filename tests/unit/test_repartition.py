@@ -18,7 +18,7 @@ from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.process.retired_log import RetiredLogHandler, refusal
 from eunoe.deploy.repartition.moving import LogEnd, LogMove, ReadLog
 from eunoe.deploy.repartition.records import source_of
-from eunoe.deploy.repartition.run import Move, RepartitionJob, check_goes_on, next_name, unfinished
+from eunoe.deploy.repartition.run import Move, RebuildProcesses, RepartitionJob, check_goes_on, next_name, unfinished
 from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
@@ -241,7 +241,9 @@ async def test_a_change_over_that_was_stopped_ends_as_if_it_had_not_been(takes: 
 
 
 def change(book: MemoryGenerations, made: Generation, log: LogMove) -> RepartitionJob:
-    return RepartitionJob(Move(Settings(), Settings(log=1), BEFORE, AFTER, made), book, lambda _progress: None, 1, log)
+    return RepartitionJob(
+        Move(Settings(), Settings(log=1), BEFORE, AFTER, made), book, lambda _progress: None, RebuildProcesses(1), log
+    )
 
 
 async def move_on(one: LogMove) -> None:
