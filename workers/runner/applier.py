@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Any
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.decisions import Commit, Hold, Ledger, Park, Rejection, Scope, Work
+from eunoe.schemas.decisions import Commit, Hold, Ledger, Outbox, Park, Rejection, Scope, Work
 from eunoe.schemas.errors import TornRead
 from eunoe.schemas.events import DeadLetterReason, SessionEvent
 from eunoe.schemas.ports import ParkingLot
@@ -172,16 +172,8 @@ class EventApplier:
         self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record, lease: Lease
     ) -> ApplyResult:
         """Decide, commit and send, unless more events are needed or the conversation must be held."""
-        late = ordered.number <= ledger.applied
-        outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
-        if ordered.passed_over is not None:
-            outcome = RecordedOutcome(failed=ordered.passed_over, attempts=1)
-        work = replace(
-            await self._committer.work(ordered, events, record),
-            recorded=None if outcome is None else outcome.recorded,
-            late_after=ledger.applied if late else None,
-        )
-        result = await self._decide(ordered.scope, work, lease, outcome or RecordedOutcome())
+        work, outcome = await self._work(ordered, events, ledger, record)
+        result = await self._decide(ordered.scope, work, lease, outcome)
         if isinstance(result, Park):
             self._standing.park(ordered, record)
             # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
@@ -192,35 +184,58 @@ class EventApplier:
             await self.hold_because(result.reason, ordered, record)
             return ApplyResult.HELD
         here = current()
-        lates = ledger.lates + 1 if late else None
+        lates = ledger.lates + 1 if work.late else None
         stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
+        result, outbox = self._outbox(ordered.scope, work, result, stamp, record)
+        await self._committer.commit(ordered.scope, self._commit(ordered.number, ledger, result, outbox))
+        self._standing.go_on(ordered.scope.key)
+        self._observer.committed(ordered, record, work, (result.decision, result.by), here)
+        return ApplyResult.APPLIED
+
+    async def _work(
+        self, ordered: OrderedEvent, events: Sequence[Contract], ledger: Ledger, record: Record
+    ) -> tuple[Work[Any], RecordedOutcome]:
+        """The work to decide, and its outcome as far as one is recorded or an operator has said it."""
+        late = ordered.number <= ledger.applied
+        outcome = None if late else await self._outcomes.recall(ordered.scope, ordered.number)
+        if ordered.passed_over is not None:
+            outcome = RecordedOutcome(failed=ordered.passed_over, attempts=1)
+        work = replace(
+            await self._committer.work(ordered, events, record),
+            recorded=None if outcome is None else outcome.recorded,
+            late_after=ledger.applied if late else None,
+        )
+        return work, outcome or RecordedOutcome()
+
+    def _outbox(
+        self, scope: Scope, work: Work[Any], result: DecisionResult, stamp: DecisionStamp, record: Record
+    ) -> tuple[DecisionResult, Outbox]:
+        """The messages of a decision, and the decision: a failure in place of one whose messages are too large."""
         outbox = compose_outbox(self._spec, result.decision, record, stamp)
         if excess := excess_in(outbox):
             result = self._decider.too_large(work, result, excess)
             outbox = compose_outbox(self._spec, result.decision, record, stamp)
-        if (result.outcome or late) and not ordered.scope.request_id:
-            outbox = outbox.with_message(outcome_message(ordered.scope, ordered.number, result.outcome))
-        await self._committer.commit(
-            ordered.scope,
-            Commit(
-                expect=ledger.applied,
-                applied=max(ordered.number, ledger.applied),
-                lates=ledger.lates,
-                late=ordered.number if late else None,
-                writes=result.decision.writes,
-                outbox=None if outbox.empty else outbox,
-                skip=result.decision.skipped,
-                # the events of a failed decision stay parked, for a retry
-                unpark=ordered.number if self._spec.gathers and not result.failed else None,
-                server=ledger.server,
-                reads_others=bool(self._spec.reads),
-                key=ledger.key,
-                after=ledger.token,
-            ),
+        if (result.outcome or work.late) and not scope.request_id:
+            outbox = outbox.with_message(outcome_message(scope, stamp.number, result.outcome))
+        return result, outbox
+
+    def _commit(self, number: int, ledger: Ledger, result: DecisionResult, outbox: Outbox) -> Commit:
+        """The commit of a decision on the event of ``number``, read from this ledger."""
+        return Commit(
+            expect=ledger.applied,
+            applied=max(number, ledger.applied),
+            lates=ledger.lates,
+            late=number if number <= ledger.applied else None,
+            writes=result.decision.writes,
+            outbox=None if outbox.empty else outbox,
+            skip=result.decision.skipped,
+            # the events of a failed decision stay parked, for a retry
+            unpark=number if self._spec.gathers and not result.failed else None,
+            server=ledger.server,
+            reads_others=bool(self._spec.reads),
+            key=ledger.key,
+            after=ledger.token,
         )
-        self._standing.go_on(ordered.scope.key)
-        self._observer.committed(ordered, record, work, (result.decision, result.by), here)
-        return ApplyResult.APPLIED
 
     async def _decide(
         self, scope: Scope, work: Work[Any], lease: Lease, outcome: RecordedOutcome
