@@ -1,7 +1,7 @@
 """`eunoe show`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ from eunoe.workers.update.person import read_profile
 from eunoe.workers.update.reads import HistoryEntry, updated_session
 
 V = TypeVar("V")
+_DRAWN = ("--timelines", "--tree")
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 
 
@@ -100,6 +101,8 @@ def show(
     _check_needed(all_ and not memories, "--all needs --memories")
     _check_needed(person is not None and not profile, "--person needs --profile")
     _check_needed(at is not None and not (memories or profile), "--at needs --memories or --profile")
+    views = {"--html": html, "--profile": profile, "--history": history, "--memories": memories, "--tree": tree}
+    _check_view({**views, "--timelines": timelines}, denoised=denoised, drawn=bool(dot or svg))
     time = None if at is None else parse_time(at)
     key = conversation_key(tenant, conversation)
     if html is not None:
@@ -134,6 +137,15 @@ def show(
 def _check_needed(lacking: bool, fault: str) -> None:
     if lacking:
         raise Refused(fault)
+
+
+def _check_view(views: Mapping[str, object], *, denoised: bool, drawn: bool) -> None:
+    """Raise `Refused` for several views at once, and for options that the one asked for would ignore."""
+    asked = [option for option, value in views.items() if value]
+    _check_needed(len(asked) > 1, f"{' and '.join(asked)} are different views: ask for one at a time")
+    view = "".join(asked)
+    _check_needed(denoised and bool(view), f"--denoised is about segments, which {view} does not show")
+    _check_needed(drawn and view not in {"", *_DRAWN}, f"--dot and --svg draw the graph or the tree, not {view}")
 
 
 def _read(read: Callable[[StateStore], Awaitable[V | None]], conversation: str, tenant: str) -> V:
