@@ -32,16 +32,20 @@ class Way:
         self._open.set()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, holds: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(_CHUNK):
-                if holds and self._words and all(word in data for word in self._words):
-                    self._open.clear()
-                    self.held.set()
-                if holds:
-                    await self._open.wait()
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+        try:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(_CHUNK):
+                    if holds and self._words and all(word in data for word in self._words):
+                        self._open.clear()
+                        self.held.set()
+                    if holds:
+                        await self._open.wait()
+                    writer.write(data)
+                    await writer.drain()
+        finally:  # also where the block ends before the last one has hung up
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 @asynccontextmanager
