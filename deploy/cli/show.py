@@ -144,7 +144,8 @@ def _check_view(views: Mapping[str, object], *, denoised: bool, drawn: bool) -> 
     asked = [option for option, value in views.items() if value]
     _check_needed(len(asked) > 1, f"{' and '.join(asked)} are different views: ask for one at a time")
     view = "".join(asked)
-    _check_needed(denoised and bool(view), f"--denoised is about segments, which {view} does not show")
+    shown = view or ("the graph" if drawn else "")
+    _check_needed(denoised and bool(shown), f"--denoised is about segments, which {shown} does not show")
     _check_needed(drawn and view not in {"", *_DRAWN}, f"--dot and --svg draw the graph or the tree, not {view}")
 
 

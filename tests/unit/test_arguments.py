@@ -186,6 +186,7 @@ def test_each_command_has_wrong_lines_beside_a_pipeline_or_a_reason_for_none() -
         (["show", "c", "--nope"], "No such option: --nope"),
         (["show", "c", "--memories", "--tree"], "--memories and --tree are different views"),
         (["show", "c", "--profile", "--denoised"], "--denoised is about segments, which --profile does not show"),
+        (["show", "c", "--denoised", "--dot", "x.dot"], "--denoised is about segments, which the graph does not show"),
         (["show", "c", "--memories", "--svg", "x.svg"], "--dot and --svg draw the graph or the tree, not --memories"),
         (["show", "c", "--memories", "--at", "soon"], "--at 'soon': expected a day"),
         (["promote", "../x"], "--generation '../x': use 1 to 40 letters"),
