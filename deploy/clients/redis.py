@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError
 
+from eunoe.deploy.clients.redis_connections import SocketConnection, TcpConnection, TlsConnection
 from eunoe.deploy.clients.redis_tls import wrong_scheme
 from eunoe.deploy.clients.redis_url import SETTING, RedisKind, RedisUrl, parse_redis_url
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
@@ -113,10 +114,10 @@ def _times(limit_s: float | None) -> dict[str, Any]:
 
 def _pool(url: RedisUrl, times: Mapping[str, Any]) -> BlockingConnectionPool:
     if url.kind is RedisKind.SOCKET:
-        kind: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": url.path}
+        kind: dict[str, Any] = {"connection_class": SocketConnection, "path": url.path}
     else:
         ((host, port),) = url.nodes
-        kind = {"host": host, "port": port, **({"connection_class": SSLConnection} if url.tls else {})}
+        kind = {"host": host, "port": port, "connection_class": TlsConnection if url.tls else TcpConnection}
     options: dict[str, Any] = {"db": url.database, **kind, **url.options, **times}
     return BlockingConnectionPool(**options)
 

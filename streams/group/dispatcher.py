@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
@@ -13,9 +13,15 @@ from eunoe.streams.record import Lease, Record, Revoked
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
-_RECORD_BYTES = 250
-"""Of a waiting record beside its key and value."""
-_TRACKED_BYTES = 100
+_RECORD_BYTES = 320
+"""Of a waiting record beside its value and headers."""
+_KEY_BYTES = 1000
+"""Of a key with records that wait, which share its bytes, and of its queue."""
+_HEADERS_BYTES = 184
+"""Of the headers of a record, beside …"""
+_HEADER_BYTES = 50
+"""… each value and its object."""
+_TRACKED_BYTES = 120
 """Of the offset of a record that is unfinished, or done behind an unfinished one."""
 _BACKPRESSURE_POLL_S = 0.05
 _STARTS = 4
@@ -83,6 +89,11 @@ def one_by_one(handle: Handler) -> BatchHandler:
 def ordering_key_of(record: Record) -> OrderingKey:
     """The key of a record, over all topics; for a record without a key its partition."""
     return record.key if record.key is not None else (record.topic, record.partition)
+
+
+def _size_of(record: Record) -> int:
+    headers = _HEADERS_BYTES + sum(_HEADER_BYTES + len(value) for value in record.headers.values())
+    return _RECORD_BYTES + len(record.value) + (headers if record.headers else 0)
 
 
 class Dispatcher:
@@ -211,7 +222,11 @@ class Dispatcher:
         return True
 
     def _job(self, record: Record, state: PartitionState) -> _Job:
-        size = _RECORD_BYTES + len(record.key or b"") + len(record.value)
+        size, before = _size_of(record), self._queues.last(ordering_key_of(record))
+        if before is None:
+            size += _KEY_BYTES
+        else:  # thousands of records of an import wait with one key: they share its bytes
+            record = replace(record, key=before.record.key)
         return _Job(record, ordering_key_of(record), state, size, self._urgent(record))
 
     def note_behind(self, is_behind: bool) -> None:

@@ -60,6 +60,11 @@ class FairQueues(Generic[Job]):
         """Whether some key with an urgent job may have a turn."""
         return bool(self._urgent)
 
+    def last(self, key: OrderingKey) -> Job | None:
+        """The job of a key that was queued last, `None` where none waits."""
+        jobs = self._by_key.get(key)
+        return jobs[-1] if jobs else None
+
     def add(self, key: OrderingKey, job: Job) -> bool:
         """Queue ``job`` behind all others of its key; returns False for a halted key."""
         if key in self._halted:

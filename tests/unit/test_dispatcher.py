@@ -252,15 +252,32 @@ def test_what_is_read_ahead_is_bounded_in_bytes(drawn: list[tuple[bytes | None, 
         taken = [replace(one, value=b"x" * 100) for one in make(world, drawn)]
         limits = DispatchLimits(concurrency=1, queued=1, window=1, ahead_bytes=ahead)
         dispatcher = Dispatcher(one_by_one(world.handle), world.ack, urgent=_is_ask, limits=limits)
-        least = 2 * (100 + 1 + 350)
+        most = 100 + 440 + 1_000  # value, what is noted of a record, its key
         for one in taken:
             assert await dispatcher.submit(one)
-            assert dispatcher.held_bytes <= max(ahead + least // 2, least)
+            assert dispatcher.held_bytes <= max(ahead + most, 2 * most)
         await settle(lambda: len(world.finished) == len(taken))
         world.check_acks(taken)
         assert dispatcher.held_bytes == 0
 
     asyncio.run(run())
+
+
+async def test_waiting_records_of_a_key_share_its_bytes() -> None:
+    keys: list[bytes | None] = []
+    go = asyncio.Event()
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        await go.wait()
+        keys.append(taken.key)
+
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, limits=DispatchLimits(concurrency=1, queued=8))
+    for offset in range(4):
+        await dispatcher.submit(record(offset, bytes(bytearray(b"anna"))))
+    go.set()
+    await settle(lambda: len(keys) == 4)
+    assert keys == [b"anna"] * 4
+    assert len({id(key) for key in keys}) < 4
 
 
 async def test_under_overload_an_ask_does_not_wait_for_the_keys_in_work() -> None:

@@ -158,8 +158,9 @@ class RedisStore:
         for table in dict.fromkeys(write.table for write in writes if isinstance(write, Clear)):
             words += ["clear", places[table], "", ""]
         last = {(write.table, write.id): write for write in writes if not isinstance(write, Clear)}
+        shelves = {table: table_shelf(scope.stage, scope.key, table) for table in places}
         for write in sorted(last.values(), key=lambda write: (write.table, isinstance(write, Put))):
-            place, shelf = places[write.table], table_shelf(scope.stage, scope.key, write.table)
+            place, shelf = places[write.table], shelves[write.table]
             if isinstance(write, Put):
                 words += ["put", place, *self.documents.seal(key, shelf, write.id, write.text)]
                 continue

@@ -1,0 +1,30 @@
+"""Connections to Redis that pack commands in C: redis-py parses replies with hiredis, but packs commands in Python."""
+
+from typing import Any
+
+import hiredis
+from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import AbstractConnection
+
+
+class _PackedInC(AbstractConnection):
+    def pack_command(self, *args: Any) -> list[bytes]:  # noqa: ANN401 - as in redis-py
+        """The command in the protocol of Redis; raises ``UnicodeEncodeError`` or ``TypeError`` as redis-py does.
+
+        Words of a command's name (``CLIENT SETINFO``) are sent one by one, as Redis expects them.
+        """
+        name, *words = args
+        names = name.split() if isinstance(name, str | bytes) else [name]
+        return [hiredis.pack_command((*names, *words))]
+
+
+class TcpConnection(_PackedInC, Connection):
+    """A connection to a host and port."""
+
+
+class TlsConnection(_PackedInC, SSLConnection):
+    """A connection to a host and port with TLS."""
+
+
+class SocketConnection(_PackedInC, UnixDomainSocketConnection):
+    """A connection to a socket of this machine."""
