@@ -9,7 +9,7 @@ from typing import Final, Generic, Self, TypeVar
 from pydantic import Field
 
 from eunoe.schemas.base import Contract, Identifier, Time, Value, absent
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 
 E_co = TypeVar("E_co", bound=Contract, covariant=True)
 

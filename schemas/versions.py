@@ -7,13 +7,8 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import (
-    DeadLetter,
-    DeadLetterReason,
     Erase,
     GenerationPromoted,
-    Recalled,
-    RecordedAnswer,
-    Reply,
     ReplyContext,
     ReplyRequested,
     SessionClosed,
@@ -24,6 +19,8 @@ from eunoe.schemas.events import (
     UtteranceErased,
 )
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+from eunoe.schemas.records import DeadLetter, DeadLetterReason, RecordedAnswer
+from eunoe.schemas.replies import Recalled, Reply
 
 Document = Mapping[str, Any]
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]

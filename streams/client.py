@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Self
 
-from eunoe.schemas.events import DEFAULT_TENANT, ConversationEvent, Erase, Reply, SessionEnded, Utterance
+from eunoe.schemas.events import DEFAULT_TENANT, ConversationEvent, Erase, SessionEnded, Utterance
+from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import encode
 from eunoe.streams.conversation import (
     MAX_TEXT_BYTES,

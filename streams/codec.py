@@ -6,7 +6,7 @@ import orjson
 from pydantic_core import PydanticSerializationError
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError, read_contract
 
 log = logging.getLogger(__name__)

@@ -10,16 +10,8 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import EunoeError
-from eunoe.schemas.events import (
-    DEFAULT_AGENT,
-    Ask,
-    ConversationEvent,
-    Erase,
-    Reply,
-    SessionEnded,
-    Strategy,
-    Utterance,
-)
+from eunoe.schemas.events import DEFAULT_AGENT, Ask, ConversationEvent, Erase, SessionEnded, Strategy, Utterance
+from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import describe
 
 MAX_TEXT_BYTES: Final = 32_768

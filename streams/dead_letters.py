@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from eunoe.schemas.base import Time, Value
-from eunoe.schemas.events import DeadLetter, DeadLetterReason
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError, describe
 from eunoe.streams.position import record_log_time
 from eunoe.streams.record import Message, Record

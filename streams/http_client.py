@@ -10,16 +10,9 @@ from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import (
-    DEFAULT_TENANT,
-    Erase,
-    Recalled,
-    Reply,
-    SessionEnded,
-    Strategy,
-    Utterance,
-)
+from eunoe.schemas.events import DEFAULT_TENANT, Erase, SessionEnded, Strategy, Utterance
 from eunoe.schemas.profile import PROFILE_TOKENS, PersonProfile
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.conversation import (
     MAX_TEXT_BYTES,
     AskOptions,

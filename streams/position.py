@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from eunoe.schemas.base import Time, write_time
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.record import Record
 

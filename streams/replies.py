@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from aiokafka import ConsumerRecord, TopicPartition
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import Reply
+from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.follower import Follower

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from eunoe.schemas.events import DeadLetter, DeadLetterReason
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import OF_LETTERS
 from eunoe.streams.position import own_headers

@@ -12,9 +12,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.identity import split_key
 from eunoe.schemas.keys import Destroyed, KeyStore
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import CONTENT_HEADER, DEAD_LETTER_HEADER
 from eunoe.streams.packing import pack, unpack

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.keys import DataKey, Destroyed, KeyStore
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.record import Message, Record

@@ -6,12 +6,8 @@ from enum import StrEnum
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.events import (
-    DeadLetter,
     Erase,
     GenerationPromoted,
-    Recalled,
-    RecordedAnswer,
-    Reply,
     ReplyContext,
     ReplyRequested,
     SessionClosed,
@@ -21,6 +17,8 @@ from eunoe.schemas.events import (
     Utterance,
 )
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
+from eunoe.schemas.records import DeadLetter, RecordedAnswer
+from eunoe.schemas.replies import Recalled, Reply
 
 DEFAULT_MAX_BYTES = 1_048_576
 DEAD_LETTER_HEADROOM = 65_536

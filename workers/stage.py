@@ -8,7 +8,9 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 from eunoe.schemas.base import Contract, Value
 from eunoe.schemas.decisions import Collection, Decision, Outcome, Point, Work
 from eunoe.schemas.events import ConversationEvent, SessionSkipped
-from eunoe.schemas.ports import Compressor, Embedder, LanguageModel, LogPositions, StateStore, VectorIndex
+from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
+from eunoe.schemas.ports import StateStore, VectorIndex
+from eunoe.schemas.position_ports import LogPositions
 from eunoe.streams.record import Publisher
 from eunoe.streams.topics import TOPICS, Topic, topics_of
 

@@ -11,7 +11,8 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import client_settings
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, Reply, Strategy
+from eunoe.schemas.events import DEFAULT_AGENT, DEFAULT_TENANT, Strategy
+from eunoe.schemas.replies import Reply
 from eunoe.streams.client import MemoryClient
 
 

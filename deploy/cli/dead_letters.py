@@ -23,7 +23,7 @@ from eunoe.deploy.inspect.dead_letters import (
     retry_obstacle,
 )
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed
 
 app = typer.Typer(

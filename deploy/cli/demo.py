@@ -32,9 +32,10 @@ from eunoe.deploy.demo.play import (
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.process.temporary import running
 from eunoe.deploy.settings import Settings, read_settings
-from eunoe.schemas.events import DEFAULT_TENANT, Reply, Strategy
+from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Reply
 from eunoe.workers.respond.context import write_day
 from eunoe.workers.text.tokens import count_tokens
 

@@ -16,7 +16,7 @@ from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.models import EvalModels, open_eval_models
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.events import Strategy
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.stores.answers import MemoryAnswers
 
 NO_MODEL = "set OPENAI_BASE_URL (and OPENAI_API_KEY), and EUNOE_MODEL for the model's name"

@@ -13,7 +13,7 @@ from eunoe.deploy.cli.output import console, note, print_json
 from eunoe.deploy.evaluate.fallbacks import model_name
 from eunoe.deploy.evaluate.report import EvalReport, filled_columns, write_report
 from eunoe.deploy.settings import Settings, read_settings
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 
 Samples = Annotated[
     list[str] | None, typer.Option("--sample", help="Only this conversation of the file; repeatable. Default: all.")

@@ -12,7 +12,7 @@ from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.inspect.explain import Explanation, read_explanation
 from eunoe.deploy.inspect.explained import explanation_tree, find_reply, recorded_answers
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import RecordedAnswer
+from eunoe.schemas.records import RecordedAnswer
 
 
 def explain(

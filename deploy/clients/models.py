@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from eunoe.deploy.settings import Language, Settings
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.ports import Compressor, Embedder, LanguageModel
+from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor
 from eunoe.workers.models.dialect import Sampling
 from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from eunoe.deploy.contracts.json_schemas import WRITTEN, ZONED
 from eunoe.schemas.base import Contract
-from eunoe.schemas.events import DeadLetter
+from eunoe.schemas.records import DeadLetter
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.position import COPIED_HEADER, LOG_TIME_HEADER, POSITION_HEADER
 from eunoe.streams.topics import TOPICS, Topic, TopicNames, TopicSpec

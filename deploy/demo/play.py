@@ -13,10 +13,11 @@ from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import Reply, SessionEnded, Strategy
+from eunoe.schemas.events import SessionEnded, Strategy
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Reply
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.codec import encode
 from eunoe.streams.conversation import AskOptions

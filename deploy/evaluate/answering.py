@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from eunoe.deploy.evaluate.baselines import Passage
 from eunoe.deploy.evaluate.indexed import IndexedConversation
-from eunoe.schemas.events import Line, Source, Strategy
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.events import Line, Strategy
+from eunoe.schemas.model_ports import LanguageModel
+from eunoe.schemas.replies import Source
 from eunoe.workers.models.metering import Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import RecordedModel

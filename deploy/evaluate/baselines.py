@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.schemas.events import Utterance
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.context import fold, write_day
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import document_vector, query_vector, terms

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eunoe.deploy.evaluate.report import OFFLINE
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.models.metering import ItemCounts, ItemOutcome
 
 Counts = Mapping[str, Mapping[str, int]]

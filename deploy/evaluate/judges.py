@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.asking import ask_checked, delimited
 
 JudgedT = TypeVar("JudgedT", bound=Value)

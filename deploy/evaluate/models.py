@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from eunoe.deploy.clients.models import open_compressor, open_embedder, open_language
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.ports import Compressor, Embedder, LanguageModel
+from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
 from eunoe.workers.models.compression import OfflineCompressor
 from eunoe.workers.stores.answers import MemoryAnswers
 

@@ -21,7 +21,7 @@ from eunoe.deploy.evaluate.segmetrics import f1, pk, score, window_diff
 from eunoe.deploy.progress import Advance
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line, Utterance
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.segment.segmenter import Segmenter
 
 OURS = "eunoe"

@@ -6,9 +6,10 @@ from pydantic import Field
 
 from eunoe.deploy.observability.process_records import ProcessStatus
 from eunoe.schemas.base import Identifier, Time, Value
-from eunoe.schemas.events import DeadLetter, Line
+from eunoe.schemas.events import Line
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
 from eunoe.schemas.profile import PersonProfile
+from eunoe.schemas.records import DeadLetter
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.stores.generations import GenerationState
 from eunoe.workers.tree.nodes import TreeNode

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.events import Reply
+from eunoe.schemas.replies import Reply
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _TYPES: Final = ("utterance", "session_ended")

@@ -15,7 +15,7 @@ from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory, op
 from eunoe.deploy.gateway.routes import erasures as erasing
 from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
-from eunoe.schemas.events import Recalled, Reply
+from eunoe.schemas.replies import Recalled, Reply
 
 _ID: Final[TypeAdapter[str]] = TypeAdapter(Identifier)
 

@@ -16,8 +16,9 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Collection, Ledger, Scope
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, SnapshotLost, Unavailable
-from eunoe.schemas.events import DeadLetterReason
-from eunoe.schemas.ports import ReadPartition, StoredConversation
+from eunoe.schemas.ports import StoredConversation
+from eunoe.schemas.position_ports import ReadPartition
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import Closing, Filed
 from eunoe.streams.log_reader import read_conversation
 from eunoe.streams.record import Record

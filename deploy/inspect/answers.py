@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from pydantic import ValidationError
 
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import RecordedAnswer
 from eunoe.schemas.keys import KeyStore
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.reader import read_all
 from eunoe.streams.sealed_answers import split_request

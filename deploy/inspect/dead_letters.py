@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import DeadLetter, DeadLetterReason
 from eunoe.schemas.keys import KeyStore
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import Closing, Filed, closing_message, file_letters, is_content
 from eunoe.streams.reader import read_all, read_one

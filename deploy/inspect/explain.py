@@ -7,9 +7,10 @@ from typing import Final
 
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.schemas.base import Identifier, Time, Value
-from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Provenance, Reply
+from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import ChangeKind, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import LeftOut, LeftOutReason, Reply
 from eunoe.workers.compress.reads import read_session_segments
 from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head, rows_of

@@ -11,8 +11,10 @@ from eunoe.deploy.inspect.answers import read_answers
 from eunoe.deploy.inspect.drawing import memory_line
 from eunoe.deploy.inspect.explain import ExplainedLeftOut, ExplainedLine, ExplainedMemory, Explanation
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import LeftOutReason, Provenance, RecordedAnswer, Reply
+from eunoe.schemas.events import Provenance
 from eunoe.schemas.memory import ChangeKind
+from eunoe.schemas.records import RecordedAnswer
+from eunoe.schemas.replies import LeftOutReason, Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.workers.models.dialect import Formatting

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from eunoe.deploy.observability.progress import StageProgress
-from eunoe.schemas.events import DeadLetter
+from eunoe.schemas.records import DeadLetter
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic

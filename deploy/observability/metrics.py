@@ -17,7 +17,7 @@ from eunoe.deploy.observability.counters import (
     stage_calls,
 )
 from eunoe.deploy.observability.health import HealthState
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.workers.derive.index_guard import SERVER
 from eunoe.workers.models.buckets import Buckets
 from eunoe.workers.models.metering import DecidedBy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from aiokafka import TopicPartition
 
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.ports import Positions
+from eunoe.schemas.position_ports import Positions
 from eunoe.streams.group.end_watch import EndWatch
 from eunoe.streams.group.partition import BeforeAck
 from eunoe.streams.group.stage_consumer import StageConsumer

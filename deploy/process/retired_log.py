@@ -11,7 +11,8 @@ from functools import partial
 
 from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import DeadLetterReason, Strategy
+from eunoe.schemas.events import Strategy
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.admin import list_topics
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.group.dispatcher import one_by_one

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from eunoe.schemas.base import write_time
-from eunoe.schemas.events import DeadLetterReason, GenerationPromoted
+from eunoe.schemas.events import GenerationPromoted
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import (

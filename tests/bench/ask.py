@@ -13,8 +13,9 @@ from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.deploy.demo.play import expected_sessions, produce, wait_until_remembered
 from eunoe.deploy.process.temporary import running
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.events import DEFAULT_TENANT, Reply, ReplyContext, Utterance
+from eunoe.schemas.events import DEFAULT_TENANT, ReplyContext, Utterance
 from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.replies import Reply
 from eunoe.streams.client import MemoryClient
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all

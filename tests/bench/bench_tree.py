@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.tree.aggregates import tasks_of
 from eunoe.workers.tree.nodes import ROOT, TreeNode

@@ -9,7 +9,7 @@ from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline, select_stages

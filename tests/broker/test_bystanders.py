@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.settings import partition_of
 from tests.support.bystanders import Bystanders, bystanders, drained, judge, memory_of
 from tests.support.hostile_inputs import Kind, key_of, kinds, said

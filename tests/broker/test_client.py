@@ -9,7 +9,8 @@ from aiokafka.errors import UnknownTopicOrPartitionError
 
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import DeadLetterReason, Utterance
+from eunoe.schemas.events import Utterance
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.admin import create_topics
 from eunoe.streams.client import MemoryClient, ReplyTimeout
 from eunoe.streams.codec import encode

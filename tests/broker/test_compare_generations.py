@@ -8,7 +8,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.inspect.view import remembered_session
-from eunoe.schemas.events import ConversationEvent, Reply, Utterance
+from eunoe.schemas.events import ConversationEvent, Utterance
+from eunoe.schemas.replies import Reply
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import decode
 from eunoe.streams.settings import client_options

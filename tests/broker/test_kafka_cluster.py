@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import RecordedAnswer
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
 from eunoe.streams.groups import delete_groups, groups_with_members

@@ -6,7 +6,8 @@ import pytest
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.events import Ask, Reply, Utterance
+from eunoe.schemas.events import Ask, Utterance
+from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
 from tests.support.command import run_module, until

@@ -14,7 +14,8 @@ from eunoe.deploy.inspect.dead_letters import LetterFilter, read_letters, retry_
 from eunoe.deploy.repartition.run import survey
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import DeadLetterReason, Reply
+from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.replies import Reply
 from eunoe.streams.admin import check_partitions, create_topics
 from eunoe.streams.client import MemoryClient, ReplyFailed
 from eunoe.streams.codec import decode

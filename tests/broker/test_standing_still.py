@@ -6,7 +6,8 @@ import pytest
 
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason
+from eunoe.schemas.events import Ask, ConversationEvent
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.schemas.ports import ActivityList, LogPositions
+from eunoe.schemas.ports import ActivityList
+from eunoe.schemas.position_ports import LogPositions
 from eunoe.workers.stores.answers import AnswerCache, MemoryAnswers, RedisAnswers
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore

@@ -18,7 +18,8 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.decisions import Collection, Commit, Ledger, Outbox, Point, Put, Scope
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
-from eunoe.schemas.ports import ReadPartition, Search
+from eunoe.schemas.ports import Search
+from eunoe.schemas.position_ports import ReadPartition
 from eunoe.workers.stores.answers import RedisAnswers
 from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.generations import forget_generation

@@ -3,8 +3,8 @@
 import pytest
 
 from eunoe.schemas.decisions import Commit, Put, Scope
-from eunoe.schemas.events import RecordedAnswer
 from eunoe.schemas.keys import Destruction
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message

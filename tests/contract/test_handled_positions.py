@@ -8,7 +8,8 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import Handled, HandledPositions, Positions, ReadPartition, StateStore, Witness
+from eunoe.schemas.ports import StateStore
+from eunoe.schemas.position_ports import Handled, HandledPositions, Positions, ReadPartition, Witness
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore

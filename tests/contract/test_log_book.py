@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from eunoe.schemas.decisions import Timer
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import ActiveConversation, ActivityList, DueTimer, LogPositions
+from eunoe.schemas.ports import ActiveConversation, ActivityList
+from eunoe.schemas.position_ports import DueTimer, LogPositions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

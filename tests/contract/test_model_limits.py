@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import FORMS, QuestionForm, SummariesForm, SummaryRow, answer_like
 from eunoe.workers.models.dialect import Formatting, Sampling
 from eunoe.workers.models.endpoint import Endpoint

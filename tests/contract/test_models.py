@@ -12,7 +12,7 @@ import pytest
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused, Unavailable
-from eunoe.schemas.ports import Compressor, Embedder, LanguageModel, Prompt
+from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel, Prompt
 from eunoe.workers.models import chat
 from eunoe.workers.models.asking import ask_checked
 from eunoe.workers.models.compression import OfflineCompressor

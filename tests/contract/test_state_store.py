@@ -23,7 +23,8 @@ from eunoe.schemas.decisions import (
     Timer,
 )
 from eunoe.schemas.identity import conversation_key
-from eunoe.schemas.ports import ConversationList, ParkingLot, ReadPartition, StateStore
+from eunoe.schemas.ports import ConversationList, ParkingLot, StateStore
+from eunoe.schemas.position_ports import ReadPartition
 from eunoe.workers.stores.connection import RedisClient
 from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys

@@ -12,8 +12,10 @@ from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.inspect.state import ConversationState, read_states
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import DeadLetterReason, Reply, ReplyContext, ReplyRequested, SessionEvent
+from eunoe.schemas.events import ReplyContext, ReplyRequested, SessionEvent
 from eunoe.schemas.memory import InsightsProposed
+from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.admin import lag
 from eunoe.streams.codec import decode

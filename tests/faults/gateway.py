@@ -27,7 +27,8 @@ from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.datasets.imports.imported import ImportSession
 from eunoe.deploy.datasets.imports.run import run_import
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import Recalled, Reply, SessionEnded, Utterance
+from eunoe.schemas.events import SessionEnded, Utterance
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic

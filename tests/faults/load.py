@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, SessionEnded, Utterance
+from eunoe.schemas.events import Ask, ConversationEvent, SessionEnded, Utterance
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Message
 from eunoe.streams.settings import partition_of

@@ -5,7 +5,7 @@ import json
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.inspect.state import read_states
-from eunoe.schemas.events import RecordedAnswer
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import decode
 from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic

@@ -9,8 +9,10 @@ from datetime import timedelta
 import pytest
 
 from eunoe.schemas.decisions import Decision, Outcome, Work
-from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, Reply, SessionClosed
+from eunoe.schemas.events import Ask, ConversationEvent, SessionClosed
 from eunoe.schemas.memory import InsightsProposed
+from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Message

@@ -18,7 +18,8 @@ from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import Change, ChangeKind, MemoriesChanged, Memory
-from eunoe.schemas.ports import Embedder, Hit, Search
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Hit, Search
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.stage import Dependencies

@@ -11,7 +11,7 @@ from eunoe.schemas.decisions import Collection, Commit, Decision, Outbox, Point,
 from eunoe.schemas.errors import AnswerInvalid
 from eunoe.schemas.events import Ask, Line, ReplyContext, ReplyRequested
 from eunoe.schemas.memory import InsightsProposed, Memory
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.blend.blender import Blender
 from eunoe.workers.blend.model import ModelBlender
 from eunoe.workers.blend.offline import OfflineBlender

@@ -14,7 +14,7 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Rejection
-from eunoe.schemas.events import DeadLetter, DeadLetterReason
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.admin import lag
 from eunoe.streams.client import Connection, MemoryClient

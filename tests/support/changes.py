@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, ConversationEvent
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import (
     InsightsForm,
     MemoriesForm,

@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 
 from eunoe.schemas.events import SessionEnded, Utterance
-from eunoe.schemas.ports import LanguageModel, Vectors
+from eunoe.schemas.model_ports import LanguageModel, Vectors
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic

@@ -5,7 +5,8 @@ import contextlib
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from eunoe.schemas.events import Provenance, Reply, Strategy, Utterance
+from eunoe.schemas.events import Provenance, Strategy, Utterance
+from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all

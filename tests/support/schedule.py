@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eunoe.deploy.process.positions import PartitionStart
-from eunoe.schemas.ports import LanguageModel, StateStore
+from eunoe.schemas.model_ports import LanguageModel
+from eunoe.schemas.ports import StateStore
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import position
 from eunoe.streams.record import Message, Record, Revoked

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from eunoe.schemas.decisions import Ledger, Scope
-from eunoe.schemas.events import Ask, ConversationEvent, DeadLetter, DeadLetterReason
+from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.schemas.ports import StoredConversation
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.position import copy_headers
 from eunoe.streams.record import Message, Record

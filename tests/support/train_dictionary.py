@@ -12,7 +12,7 @@ import zstandard
 
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import STAGES, StageSettings

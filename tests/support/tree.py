@@ -7,7 +7,7 @@ from datetime import timedelta
 from eunoe.schemas.decisions import Commit, Decision, Scope, Work
 from eunoe.schemas.events import Line, Provenance
 from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
-from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from eunoe.schemas.events import Insight, InsightKind, Line, Provenance, SessionSkipped
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed, Memory, MemoryDraft
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog
 from eunoe.streams.record import Message

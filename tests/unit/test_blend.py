@@ -5,7 +5,7 @@ import pytest
 from eunoe.schemas.decisions import Decision, Wait
 from eunoe.schemas.events import InsightKind
 from eunoe.schemas.memory import Ending, InsightsProposed, Memory, MemoryStatus
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.blend.outcomes import NO_EVIDENCE, NOT_READY
 from eunoe.workers.blend.prompt import NAME, QUESTION
 from eunoe.workers.blend.reads import TURNS

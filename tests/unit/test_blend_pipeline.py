@@ -3,8 +3,9 @@
 import pytest
 
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.events import Ask, DeadLetterReason, Line, ReplyContext, ReplyRequested, SessionClosed
+from eunoe.schemas.events import Ask, Line, ReplyContext, ReplyRequested, SessionClosed
 from eunoe.schemas.memory import InsightsProposed, MemoryOrigin
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER

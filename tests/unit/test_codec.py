@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.base import field_at
-from eunoe.schemas.events import DeadLetterReason, Utterance
+from eunoe.schemas.events import Utterance
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import CONTRACTS, ContractError
 from eunoe.streams.codec import decode, encode, encode_text
 from tests.support.contracts import SAMPLES, a, calm, contracts

@@ -17,8 +17,9 @@ from eunoe.deploy.contracts.json_schemas import ZONED, contract_schema
 from eunoe.deploy.contracts.stages import with_stage_tables
 from eunoe.deploy.contracts.write import ASYNCAPI, contract_files, schema_file, write_contracts
 from eunoe.deploy.gateway.openapi import OPENAPI, openapi_bytes
-from eunoe.schemas.events import CloseReason, DeadLetterReason, SessionClosed, SessionEnded, Utterance
+from eunoe.schemas.events import CloseReason, SessionClosed, SessionEnded, Utterance
 from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
 from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.topics import TOPICS, Topic, TopicNames

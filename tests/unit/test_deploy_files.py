@@ -19,7 +19,8 @@ from eunoe.deploy.observability import dashboard
 from eunoe.deploy.observability.metrics import HISTOGRAMS, METRICS
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
-from eunoe.schemas.events import DeadLetterReason, Utterance
+from eunoe.schemas.events import Utterance
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import read_contract
 from eunoe.workers.registry import STAGES
 from tests.support.kafka.jars import POM

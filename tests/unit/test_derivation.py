@@ -10,7 +10,7 @@ import pytest
 from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, ConversationEvent
-from eunoe.schemas.ports import AnswerT, Prompt
+from eunoe.schemas.model_ports import AnswerT, Prompt
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline

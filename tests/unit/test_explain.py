@@ -7,8 +7,9 @@ from rich.console import Console
 
 from eunoe.deploy.inspect.explain import Explanation, Reasons, behind, explain, shown_ids
 from eunoe.deploy.inspect.explained import explanation_tree, holds
-from eunoe.schemas.events import Line, Provenance, Reply, Source, Strategy
+from eunoe.schemas.events import Line, Provenance, Strategy
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus
+from eunoe.schemas.replies import Reply, Source
 from tests.support.gateway import LATER, SESSION, TestGateway, make_gateway, told
 from tests.support.in_memory import START
 

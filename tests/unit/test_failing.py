@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.deploy.process.self_test import self_test
-from eunoe.schemas.events import DeadLetterReason, SessionClosed
-from eunoe.schemas.ports import AnswerT, Prompt
+from eunoe.schemas.events import SessionClosed
+from eunoe.schemas.model_ports import AnswerT, Prompt
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooManyFailures
 from eunoe.workers.runner.ordinary import is_ordinary

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from eunoe.deploy.inspect.dead_letters import LetterFilter, letter_id, retry_obstacle
-from eunoe.schemas.events import DeadLetter, DeadLetterReason
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import (
     Closing,

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.dead_letters import dead_letter, file_letters, message_size, read_closed, read_dead_letter

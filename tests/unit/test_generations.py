@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from eunoe.schemas.events import Ask, GenerationPromoted, RecordedAnswer, SessionSkipped
+from eunoe.schemas.events import Ask, GenerationPromoted, SessionSkipped
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.digest import read_digest

@@ -13,7 +13,7 @@ from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.base import Value
 from eunoe.schemas.events import Ask, Strategy, Utterance
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.answer_forms import form_name

@@ -21,7 +21,7 @@ from eunoe.deploy.process.durability import durability_faults
 from eunoe.deploy.process.supervisor import LONGEST_PAUSE_S, restart_pause
 from eunoe.deploy.process.worker import check_codecs
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import DeadLetterReason
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.group.dispatcher import one_by_one
 from eunoe.streams.memory_log import MemoryLog

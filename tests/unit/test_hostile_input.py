@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from eunoe.schemas.decisions import Decision, Outcome, Work
-from eunoe.schemas.events import DeadLetterReason, GenerationPromoted, Reply, SessionSkipped
+from eunoe.schemas.events import GenerationPromoted, SessionSkipped
+from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.position import LOG_TIME_HEADER, POSITION_HEADER

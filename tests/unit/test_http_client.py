@@ -13,7 +13,8 @@ import pytest
 from pydantic import SecretStr
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import Provenance, Reply, Strategy
+from eunoe.schemas.events import Provenance, Strategy
+from eunoe.schemas.replies import Reply
 from eunoe.streams.http_client import (
     GatewayConnection,
     GatewayRefused,

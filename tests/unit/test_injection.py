@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from eunoe.schemas.events import Insight, InsightKind, Line, Span
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.blend.prompt import BlendContext, blend_prompt, question_prompt
 from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.link.prompt import relations_prompt

@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.schemas.events import (
-    Ask,
-    CloseReason,
-    DeadLetterReason,
-    Erase,
-    ReplyContext,
-    SessionClosed,
-    SessionEnded,
-)
+from eunoe.schemas.events import Ask, CloseReason, Erase, ReplyContext, SessionClosed, SessionEnded
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from eunoe.schemas.decisions import Collection, Decision, Outcome, Scope, Work
-from eunoe.schemas.events import Ask, ConversationEvent, DeadLetter, DeadLetterReason
+from eunoe.schemas.events import Ask, ConversationEvent
+from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.record import Record
 from eunoe.streams.retries import LATE_HEADER, RETRY_HEADER, retry_message

@@ -7,7 +7,7 @@ import pytest
 from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Commit, Decision, Scope, Wait, Work
 from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import CAUSAL, Relation
 from eunoe.streams.codec import encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog

@@ -9,7 +9,7 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line
-from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.asking import (
     CLOSING,
     OPENING,

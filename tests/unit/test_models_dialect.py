@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import FORMS, StartsForm, answer_like
 from eunoe.workers.models.dialect import Dialect, Formatting, Sampling, dialects_after, request_body
 from eunoe.workers.models.forms import strict_schema

@@ -7,7 +7,7 @@ import pytest
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.items import ItemQuestion, ask_items, split_batches

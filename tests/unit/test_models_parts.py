@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import QuestionForm
 from eunoe.workers.models.asking import CheckedQuestion
 from eunoe.workers.models.metering import ItemCounts

@@ -9,18 +9,9 @@ import pytest
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Decision, Scope, Work
-from eunoe.schemas.events import (
-    Ask,
-    Freshness,
-    Line,
-    Provenance,
-    Reply,
-    ReplyContext,
-    SessionSegmented,
-    SessionSkipped,
-    Strategy,
-)
+from eunoe.schemas.events import Ask, Line, Provenance, ReplyContext, SessionSegmented, SessionSkipped, Strategy
 from eunoe.schemas.memory import MemoriesFormed, MemoryDraft
+from eunoe.schemas.replies import Freshness, Reply
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.streams.tracing import current

@@ -9,16 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import Scope
-from eunoe.schemas.events import (
-    Ask,
-    CloseReason,
-    ConversationEvent,
-    DeadLetterReason,
-    ReplyContext,
-    SessionClosed,
-    SessionEnded,
-)
+from eunoe.schemas.events import Ask, CloseReason, ConversationEvent, ReplyContext, SessionClosed, SessionEnded
 from eunoe.schemas.memory import MemoryOrigin
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline

@@ -9,7 +9,7 @@ import pytest
 from eunoe.deploy.exits import HOPELESS, code_of
 from eunoe.deploy.process.positions import PartitionStart, remember_position
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.ports import Handled, Positions, ReadPartition, Stored
+from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored
 from eunoe.streams.position import position
 from eunoe.streams.record import Revoked
 from eunoe.workers.registry import STAGES

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from eunoe.schemas.decisions import Work
-from eunoe.schemas.events import Ask, Recalled, Reply, ReplyContext, Strategy, Wants
+from eunoe.schemas.events import Ask, ReplyContext, Strategy, Wants
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.sessions import HEAD, SEEN, Head
 from eunoe.workers.respond.stage import error_reply

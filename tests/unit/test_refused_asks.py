@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunoe.schemas.events import Ask, Recalled, Reply, Strategy, Utterance, Wants
+from eunoe.schemas.events import Ask, Strategy, Utterance, Wants
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import Topic

@@ -22,8 +22,9 @@ from eunoe.deploy.repartition.run import Move, RebuildProcesses, RepartitionJob,
 from eunoe.deploy.repartition.sealed import SealedMove
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.schemas.events import Ask, DeadLetterReason, Strategy, Utterance
+from eunoe.schemas.events import Ask, Strategy, Utterance
 from eunoe.schemas.keys import Destruction
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunoe.schemas.events import LeftOutReason, Line, Provenance, Source, Strategy
+from eunoe.schemas.events import Line, Provenance, Strategy
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
 from eunoe.schemas.ports import Hit
 from eunoe.schemas.relations import Relation
+from eunoe.schemas.replies import LeftOutReason, Source
 from eunoe.workers.link.timelines import Timeline
 from eunoe.workers.respond.context import Context, Row, latest, line_row, pack, write_row
 from eunoe.workers.respond.fused.layout import lay_out_units

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import Commit, Put, Scope
-from eunoe.schemas.events import Ask, Insight, InsightKind, LeftOutReason, Line, Provenance, Reply, Strategy
+from eunoe.schemas.events import Ask, Insight, InsightKind, Line, Provenance, Strategy
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Segment
+from eunoe.schemas.replies import LeftOutReason, Reply
 from eunoe.workers.compress.reads import read_line_features, read_segments, read_stats
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import SEGMENTS, SegmentStats

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from eunoe.schemas.events import Line, Source, Strategy
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.events import Line, Strategy
+from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import MEANINGS, Relation, describe_relations
+from eunoe.schemas.replies import Source
 from eunoe.workers.models.answer_forms import NoteRow, ReplyForm
 from eunoe.workers.respond.context import Context, Row, line_row
 from eunoe.workers.respond.fused.layout import lay_out_units

@@ -8,8 +8,9 @@ import pytest
 
 from eunoe.schemas.decisions import Commit, Put, Scope, Work
 from eunoe.schemas.errors import AnswerInvalid, Unavailable
-from eunoe.schemas.events import Ask, Line, Provenance, Reply, ReplyContext, Source, Strategy
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.events import Ask, Line, Provenance, ReplyContext, Strategy
+from eunoe.schemas.model_ports import Prompt
+from eunoe.schemas.replies import Reply, Source
 from eunoe.workers.compress.segments import NAME as COMPRESS
 from eunoe.workers.compress.segments import STATS, SegmentStats
 from eunoe.workers.models.answer_forms import NoteRow, ReplyForm

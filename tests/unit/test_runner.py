@@ -19,17 +19,9 @@ from eunoe.schemas.decisions import (
     Work,
 )
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import (
-    Ask,
-    CloseReason,
-    DeadLetterReason,
-    Line,
-    Reply,
-    SessionClosed,
-    SessionSegmented,
-    SessionSkipped,
-    Strategy,
-)
+from eunoe.schemas.events import Ask, CloseReason, Line, SessionClosed, SessionSegmented, SessionSkipped, Strategy
+from eunoe.schemas.records import DeadLetterReason
+from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import Clear, Commit, Decision, Drop, Outbox, OutMessage, Put, Scope, Timer, Work, Write
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import Ask, ConversationEvent, DeadLetterReason, Erase
+from eunoe.schemas.events import Ask, ConversationEvent, Erase
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked

@@ -7,8 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from eunoe.schemas.base import Contract, absent
-from eunoe.schemas.events import Ask, DeadLetterReason, Utterance, Wants
+from eunoe.schemas.events import Ask, Utterance, Wants
 from eunoe.schemas.memory import MemoriesFormed
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import CONTRACTS, ContractError, read_contract
 
 

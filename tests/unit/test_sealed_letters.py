@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.keys import Destruction
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.dead_letters import (
     Closing,

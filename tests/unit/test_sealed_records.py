@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from eunoe.schemas.decisions import Decision
-from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.keys import Destruction
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import read_dead_letter

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import Line
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.segment.boundaries import CUES, boundaries, gap_scores, long_turns
 from eunoe.workers.segment.cohesion import adjacent, margins, standardize

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eunoe.schemas.decisions import Work
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import CloseReason, Line, SessionClosed, SessionSegmented
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import StartsForm
 from eunoe.workers.segment.model import ModelSegmenter
 from eunoe.workers.segment.offline import OfflineSegmenter

@@ -5,7 +5,8 @@ import pytest
 from eunoe.deploy.inspect.skips import parse_place
 from eunoe.schemas.decisions import Decision, Wait
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.events import DeadLetterReason, SessionSkipped
+from eunoe.schemas.events import SessionSkipped
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic

@@ -9,8 +9,8 @@ from eunoe.deploy.observability.counters import WorkerMeter, model_servers
 from eunoe.deploy.observability.health import HealthState
 from eunoe.deploy.observability.metrics import MetricSources, metrics_text
 from eunoe.schemas.decisions import Commit, Decision, Outbox, OutMessage, Scope
-from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.memory import MemoriesFormed
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic

@@ -13,7 +13,7 @@ from eunoe.schemas.decisions import Work
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Unavailable
 from eunoe.schemas.events import Line, Provenance, SessionSegmented, Span
 from eunoe.schemas.memory import MemoriesFormed, MemoryDraft, MemoryKind
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.prompt_lines import FROM_MEMORY
 from eunoe.workers.summarize.model import ModelSummarizer

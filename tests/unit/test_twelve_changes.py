@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from eunoe.schemas.events import Reply, Strategy
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import MemoryOrigin, MemoryStatus
+from eunoe.schemas.replies import Reply
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.derive.in_memory import InMemoryPipeline

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eunoe.schemas.events import Line, Provenance
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.blend.checks import fault_of, good_part, insights_of
 from eunoe.workers.blend.offline import OfflineBlender
 from eunoe.workers.blend.prompt import (

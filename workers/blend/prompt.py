@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import InsightsForm, QuestionForm, answer_like
 from eunoe.workers.models.asking import delimited, numbered, write_day
 from eunoe.workers.models.prompt_lines import FROM_MEMORY, line_cost, shorten, speakers_in, speakers_listed

@@ -7,7 +7,8 @@ from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Insight, Line
 from eunoe.schemas.memory import Memory
-from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import LATEST, speakers_of
 from eunoe.workers.stage import StageTables

@@ -10,7 +10,7 @@ from eunoe.schemas.decisions import Point
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.memory import Segment
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.compress.settings import CompressSettings
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.terms import document_vector, terms

@@ -5,7 +5,8 @@ from itertools import chain
 
 from eunoe.schemas.decisions import Decision, Put, Work
 from eunoe.schemas.events import Line, Provenance, SessionSegmented
-from eunoe.schemas.ports import Compressor, Embedder, StateStore, Vectors
+from eunoe.schemas.model_ports import Compressor, Embedder, Vectors
+from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.features import LineFeatures, build_features, passage_texts
 from eunoe.workers.compress.reads import read_frequencies, read_stats
 from eunoe.workers.compress.segments import (

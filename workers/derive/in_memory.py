@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from eunoe.schemas.base import Contract
-from eunoe.schemas.events import ConversationEvent, Reply, SessionEnded
+from eunoe.schemas.events import ConversationEvent, SessionEnded
 from eunoe.schemas.memory import MemoriesChanged
-from eunoe.schemas.ports import Compressor, Embedder, LanguageModel
+from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
+from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.memory_log import MemoryConsumer, MemoryLog, Sleep, yield_only
 from eunoe.streams.record import Message

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from eunoe.schemas.decisions import Collection, Point
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.ports import Embedder, Hit, Search, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Hit, Search, VectorIndex
 from eunoe.workers.derive.index_audit import SampledStore, has_missing_entries, missing_entries
 from eunoe.workers.stage import StageSpec
 from eunoe.workers.stores.index_record import IndexRecord, lost_reason

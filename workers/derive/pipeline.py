@@ -12,7 +12,8 @@ from typing import Self
 
 from eunoe.schemas.decisions import Collection, Ledger, Point, Timer
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.ports import LogPositions, StoredConversation
+from eunoe.schemas.ports import StoredConversation
+from eunoe.schemas.position_ports import LogPositions
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import LAST_EPOCH, Headers, copy_headers

@@ -8,7 +8,7 @@ from time import monotonic
 
 from eunoe.schemas.events import SessionEnded
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.ports import DueTimer, LogPositions
+from eunoe.schemas.position_ports import DueTimer, LogPositions
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic

@@ -13,7 +13,6 @@ from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Write
 from eunoe.schemas.erasure import Asked
 from eunoe.schemas.events import (
     CloseReason,
-    DeadLetterReason,
     Erase,
     Line,
     SessionClosed,
@@ -23,6 +22,7 @@ from eunoe.schemas.events import (
     Wants,
 )
 from eunoe.schemas.identity import content_digest
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.workers.intake.erased import ERASED, ERASED_LINE, stand_in, without_ask
 from eunoe.workers.intake.head import Head, OpenSession, own_turns, rows_of
 from eunoe.workers.intake.settings import IntakeSettings

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.schemas.relations import Relation
 from eunoe.workers.link.judge import CODE, RelationJudgement, RelationPair, RelationVerdict
 from eunoe.workers.link.offline import OfflineJudge

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eunoe.schemas.memory import Memory
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import describe_relations
 from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.models.answer_forms import RelationRow, RelationsForm, answer_like

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from eunoe.schemas.decisions import Collection, Decision, Put, Wait, Work
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.memory import MemoriesChanged, Memory
-from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.link.graph import STATS, Related, choose_links
 from eunoe.workers.link.judge import CODE, Judge, RelationJudgement, RelationPair
 from eunoe.workers.link.reads import read_link_stats, read_stored_neighbours

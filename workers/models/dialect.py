@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import form_name, spec_of
 from eunoe.workers.models.forms import strict_schema
 from eunoe.workers.models.refusals import BOUND_WORDS, FORM_WORDS

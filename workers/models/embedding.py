@@ -17,7 +17,7 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.streams.tracing import step
 from eunoe.workers.models.batching import Batcher
 from eunoe.workers.models.offload import is_inline

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eunoe.schemas.errors import AnswerInvalid
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.streams.tracing import step
 from eunoe.workers.models.endpoint import Endpoint, EndpointRefused, call_attributes, fault_of
 from eunoe.workers.models.limit import InFlightLimit

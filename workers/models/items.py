@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.asking import corrected, count_items, fits, plain_model, side_by_side, time_limit
 from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.models.reading import salvaged

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.streams.tracing import step
 from eunoe.workers.models.answer_forms import form_name
 from eunoe.workers.models.asking import is_correcting

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.models.asking import (
     CheckedAnswer,
     CheckedQuestion,

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from pydantic import ValidationError
 
 from eunoe.schemas.base import Value
-from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.answer_forms import spec_of
 from eunoe.workers.models.forms import strict_schema
 from eunoe.workers.models.metering import ItemCounts

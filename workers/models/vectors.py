@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 
 
 def unit_rows(rows: NDArray[np.floating]) -> Vectors:

@@ -7,9 +7,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from eunoe.schemas.events import LeftOut, LeftOutReason, Line, Source, Strategy
+from eunoe.schemas.events import Line, Strategy
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.relations import Relation
+from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.text.passages import GAP, cut_passages, excerpt_spans
 from eunoe.workers.text.statements import sentence_spans

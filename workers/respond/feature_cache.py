@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.compress.reads import LineFeatures
 from eunoe.workers.models.vectors import levels, unit_of_levels
 from eunoe.workers.respond.packed_segments import PackedSegment, SegmentPassages, StoredSegment, pack_segment

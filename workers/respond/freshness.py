@@ -1,7 +1,8 @@
 """The utterances that an answer knows."""
 
-from eunoe.schemas.events import Freshness, ReplyContext
+from eunoe.schemas.events import ReplyContext
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Freshness
 from eunoe.workers.compress.reads import read_last_line
 
 

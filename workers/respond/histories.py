@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.relations import Relation
+from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import held_until, past_words, write_day
 
 MAX_LENGTH = 8

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from eunoe.schemas.events import LeftOut, LeftOutReason, Source
+from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 
 MOST = 4
 """Things of each reason that are named."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.events import Insight, LeftOut, LeftOutReason, Source, Strategy
+from eunoe.schemas.events import Insight, Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.activation import by_activation
 from eunoe.workers.respond.context import Context, Row, heading_of, make_context, memory_row, pack, write_row
 from eunoe.workers.respond.left_out import left_out

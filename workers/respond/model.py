@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import LanguageModel, Prompt
+from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.answer_forms import ReplyForm
 from eunoe.workers.models.asking import CheckedQuestion, ask_question, ask_unrecorded
 from eunoe.workers.respond.offline import OfflineReplier

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question

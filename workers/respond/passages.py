@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.events import Line, Source, Strategy
+from eunoe.schemas.events import Line, Strategy
+from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import REPLY_MARK
 from eunoe.workers.text.intent import instructs, states_self, wishes
 from eunoe.workers.text.passages import PassageSpan

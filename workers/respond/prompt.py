@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.schemas.relations import describe_relations
 from eunoe.workers.models.answer_forms import NoteRow, ReplyForm, answer_like
 from eunoe.workers.models.asking import delimited, without_marks

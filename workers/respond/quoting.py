@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.events import Source
+from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import QuestionHints, TimeHint, read_times, time_fit
 from eunoe.workers.text.brackets import without_brackets

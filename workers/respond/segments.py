@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.events import Line, Source, Strategy
+from eunoe.schemas.events import Line, Strategy
 from eunoe.schemas.memory import Segment
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Source
 from eunoe.workers.compress.reads import read_frequencies, read_segments, read_stats
 from eunoe.workers.respond.context import (
     Context,

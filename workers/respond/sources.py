@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from eunoe.schemas.decisions import Collection, SparseVector
 from eunoe.schemas.events import Insight
-from eunoe.schemas.ports import Embedder, Hit, Search, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Hit, Search, VectorIndex
 from eunoe.workers.respond.context import Context
 from eunoe.workers.respond.ranking import reciprocal_rank_fusion
 from eunoe.workers.respond.settings import RespondSettings, Retriever

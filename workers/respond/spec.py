@@ -1,6 +1,7 @@
 """Spec of stage respond."""
 
-from eunoe.schemas.events import Recalled, Reply, ReplyContext
+from eunoe.schemas.events import ReplyContext
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.workers.respond.model import ModelReplier
 from eunoe.workers.respond.offline import OfflineReplier
 from eunoe.workers.respond.replier import Replier

@@ -4,19 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from eunoe.schemas.base import Contract, Identifier, Value
 from eunoe.schemas.decisions import Decision, Put, Work
-from eunoe.schemas.events import (
-    Freshness,
-    Line,
-    Provenance,
-    Recalled,
-    RecalledRow,
-    Reply,
-    ReplyContext,
-    Strategy,
-    Wants,
-)
+from eunoe.schemas.events import Line, Provenance, ReplyContext, Strategy, Wants
 from eunoe.schemas.identity import derive_id
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Freshness, Recalled, RecalledRow, Reply
 from eunoe.workers.compress.reads import SegmentStats, read_stats
 from eunoe.workers.respond.context import Context, Row, latest
 from eunoe.workers.respond.freshness import read_freshness

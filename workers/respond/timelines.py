@@ -7,10 +7,11 @@ from datetime import datetime
 from itertools import zip_longest
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.identity import content_digest
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Source
 from eunoe.workers.link.reads import Timeline, TimelineSettings, VertexCache, read_timelines
 from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
 from eunoe.workers.respond.sources import HybridSearch, Query

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Memory, Segment
 from eunoe.schemas.ports import StateStore
+from eunoe.schemas.replies import Source
 from eunoe.workers.compress.reads import read_segments
 from eunoe.workers.respond.context import (
     Context,

@@ -9,8 +9,9 @@ from typing import Any
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Commit, Hold, Ledger, Outbox, Park, Rejection, Scope, Work
 from eunoe.schemas.errors import TornRead
-from eunoe.schemas.events import DeadLetterReason, SessionEvent
+from eunoe.schemas.events import SessionEvent
 from eunoe.schemas.ports import ParkingLot
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.tracing import current

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eunoe.schemas.decisions import Ledger, Scope
-from eunoe.schemas.ports import Handled, HandledPositions, Positions, ReadPartition, Witness
+from eunoe.schemas.position_ports import Handled, HandledPositions, Positions, ReadPartition, Witness
 from eunoe.streams.record import Revoked
 from eunoe.streams.settings import partition_of
 from eunoe.workers.runner.metrics import StageMeter

@@ -9,7 +9,8 @@ from typing import Any
 
 from eunoe.schemas.decisions import Decision, Hold, Outcome, Park, Rejection, Wait, Work
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import DeadLetterReason, SessionSkipped
+from eunoe.schemas.events import SessionSkipped
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.record import Lease, Revoked
 from eunoe.streams.tracing import span
 from eunoe.workers.models.metering import DecidedBy, noting_answers

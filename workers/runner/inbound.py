@@ -8,7 +8,6 @@ from eunoe.schemas.decisions import Rejection, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import (
     ConversationEvent,
-    DeadLetterReason,
     GenerationPromoted,
     ReplyContext,
     ReplyRequested,
@@ -17,6 +16,7 @@ from eunoe.schemas.events import (
     Utterance,
     UtteranceErased,
 )
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.position import is_copy, record_log_time, record_position

@@ -9,7 +9,6 @@ from typing import Any, Final
 from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.events import (
     ConversationEvent,
-    Reply,
     ReplyContext,
     SessionClosed,
     SessionSegmented,
@@ -17,6 +16,7 @@ from eunoe.schemas.events import (
     Utterance,
 )
 from eunoe.schemas.memory import MemoriesFormed
+from eunoe.schemas.replies import Reply
 from eunoe.streams.record import Record
 from eunoe.streams.tracing import TraceSpan, is_on
 from eunoe.workers.models.metering import DecidedBy

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from eunoe.schemas.base import Contract
 from eunoe.schemas.decisions import Decision, Outbox, OutMessage, Rejection, Scope
-from eunoe.schemas.events import ConversationEvent, RecordedAnswer
-from eunoe.schemas.ports import LogPositions, StateStore, VectorIndex
+from eunoe.schemas.events import ConversationEvent
+from eunoe.schemas.ports import StateStore, VectorIndex
+from eunoe.schemas.position_ports import LogPositions
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.dead_letters import KEYLESS_PARTITION, dead_letter
 from eunoe.streams.publisher import excess_of, traced

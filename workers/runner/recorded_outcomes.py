@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from eunoe.schemas.base import MAX_ID_CHARS, Value
 from eunoe.schemas.decisions import OutMessage, Scope
-from eunoe.schemas.events import RecordedAnswer
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.recording import Answers

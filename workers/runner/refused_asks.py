@@ -6,8 +6,9 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
-from eunoe.schemas.events import Ask, ConversationEvent, Provenance, Recalled, Reply, Strategy, Utterance, Wants
+from eunoe.schemas.events import Ask, ConversationEvent, Provenance, Strategy, Utterance, Wants
 from eunoe.schemas.identity import derive_id
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Record
 from eunoe.streams.topics import Topic

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from eunoe.schemas.decisions import Rejection
 from eunoe.schemas.errors import SnapshotLost, Unavailable
-from eunoe.schemas.events import DeadLetterReason
 from eunoe.schemas.ports import ParkingLot
+from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.record import Lease, Record, Revoked
 from eunoe.streams.sealed_log import logged

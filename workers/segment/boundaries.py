@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eunoe.schemas.events import Span
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.segment.cohesion import Gaps, adjacent, margins, standardize
 from eunoe.workers.segment.content_words import Words, content_words, novelty, shared
 from eunoe.workers.segment.cues import Strengths, read_cues

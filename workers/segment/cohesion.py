@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 
 Similarities = NDArray[np.float64]
 """Shape (n, n), symmetric, in standard deviations above the session's mean; 0 on the diagonal."""

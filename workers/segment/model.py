@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eunoe.schemas.events import Line, Provenance, Span
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.models.answer_forms import StartRow, StartsForm
 from eunoe.workers.models.asking import CheckedQuestion, ask_unrecorded, side_by_side
 from eunoe.workers.models.parts import ask_parts

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Line, Provenance
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.models.offload import offload
 from eunoe.workers.segment.boundaries import boundaries
 from eunoe.workers.segment.segmenter import CODE, Segmentation

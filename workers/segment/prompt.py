@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eunoe.schemas.events import Line, Span
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import StartsForm, answer_like
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.segment.settings import Unit

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from redis.asyncio import RedisCluster
 
-from eunoe.schemas.events import RecordedAnswer
 from eunoe.schemas.keys import DataKey, Destroyed, KeyState
+from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Publisher, Record
 from eunoe.streams.sealed_answers import sealed_request, split_request

@@ -19,7 +19,8 @@ from eunoe.schemas.decisions import (
     Timer,
 )
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.ports import ActiveConversation, DueTimer, StoredConversation
+from eunoe.schemas.ports import ActiveConversation, StoredConversation
+from eunoe.schemas.position_ports import DueTimer
 from eunoe.workers.stores.promotions import last_promoted
 
 Table = dict[str, str]

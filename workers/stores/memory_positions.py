@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from eunoe.schemas.ports import Handled, Positions, ReadPartition, Stored, Witness
+from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored, Witness
 from eunoe.workers.stores.memory import MemoryStore
 
 SERVER = "log"

@@ -6,7 +6,8 @@ from typing import Final
 
 from eunoe.schemas.decisions import Timer
 from eunoe.schemas.identity import split_key
-from eunoe.schemas.ports import ActiveConversation, DueTimer
+from eunoe.schemas.ports import ActiveConversation
+from eunoe.schemas.position_ports import DueTimer
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
 from eunoe.workers.stores.keys import Keys, announcements_key
 from eunoe.workers.stores.promotions import last_promoted

@@ -11,7 +11,7 @@ from redis.asyncio.cluster import PipelineCommand
 from redis.crc import key_slot
 
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.ports import Handled, Positions, ReadPartition, Stored, Witness
+from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored, Witness
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_text
 from eunoe.workers.stores.keys import Keys
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from eunoe.schemas.events import Line
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import MemoriesForm, answer_like
 from eunoe.workers.models.asking import delimited, numbered
 from eunoe.workers.models.prompt_lines import FROM_MEMORY, shorten, speakers_in, speakers_listed

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.models.items import ask_items
 from eunoe.workers.tree.aggregates import Aggregate, AggregateTask
 from eunoe.workers.tree.nodes import CODE

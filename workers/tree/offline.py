@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import Embedder, Vectors
+from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.tokens import clip_tokens, count_tokens
 from eunoe.workers.tree.aggregates import ALSO, Aggregate, AggregateTask

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow, answer_like
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.models.items import MAX_NODES, ItemQuestion

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunoe.schemas.decisions import Collection
-from eunoe.schemas.ports import Embedder, Hit, Search, StateStore, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Hit, Search, StateStore, VectorIndex
 from eunoe.workers.stores.term_counts import read_numbers
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.queries import WeightedText, mixed_vector, weighted_terms

@@ -9,7 +9,8 @@ import numpy as np
 
 from eunoe.schemas.decisions import Decision, Outcome, Wait, Work
 from eunoe.schemas.memory import MemoriesChanged
-from eunoe.schemas.ports import Embedder, StateStore, Vectors
+from eunoe.schemas.model_ports import Embedder, Vectors
+from eunoe.schemas.ports import StateStore
 from eunoe.workers.models.vectors import quantized
 from eunoe.workers.stores.term_counts import frequency_writes
 from eunoe.workers.text.names import without_names

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eunoe.schemas.errors import TornRead
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.tree.nodes import MAX_SPEAKERS, ROOT, TreeNode
 from eunoe.workers.tree.settings import TreeSettings
 

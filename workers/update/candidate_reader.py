@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.memory import Memory
-from eunoe.schemas.ports import Embedder, Search, StateStore, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import Search, StateStore, VectorIndex
 from eunoe.workers.link.reads import linked_session, read_neighbours
 from eunoe.workers.text.names import without_names
 from eunoe.workers.update.candidates import all_pairs, choose_pairs, fits, pair_up, restates

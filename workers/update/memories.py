@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Collection, Drop, Point, Put, Write
 from eunoe.schemas.events import Provenance
 from eunoe.schemas.identity import content_digest, derive_id
 from eunoe.schemas.memory import Change, ChangeKind, InsightsProposed, MemoriesFormed, Memory, MemoryOrigin
-from eunoe.schemas.ports import Vectors
+from eunoe.schemas.model_ports import Vectors
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.expiry import expiry_of

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Provenance
-from eunoe.schemas.ports import LanguageModel
+from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.models.answer_forms import OperationRow
 from eunoe.workers.models.items import ask_items
 from eunoe.workers.update.offline import MODEL, OfflineOperator

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eunoe.schemas.memory import Memory
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import OperationRow, OperationsForm, answer_like
 from eunoe.workers.models.asking import delimited, write_day
 from eunoe.workers.models.items import MAX_PAIRS, ItemQuestion, split_batches

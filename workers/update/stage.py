@@ -9,7 +9,8 @@ from itertools import chain
 from eunoe.schemas.decisions import Decision, Outcome, Park, Point, Put, Scope, Wait, Work, Write
 from eunoe.schemas.events import InsightKind, Provenance
 from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory
-from eunoe.schemas.ports import Embedder, StateStore, VectorIndex
+from eunoe.schemas.model_ports import Embedder
+from eunoe.schemas.ports import StateStore, VectorIndex
 from eunoe.workers.stores.term_counts import frequency_writes
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms

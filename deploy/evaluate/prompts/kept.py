@@ -10,7 +10,7 @@ import orjson
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerFault, AnswerInvalid, Refused
-from eunoe.schemas.ports import Prompt
+from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.metering import ItemCounts, Usage
 from eunoe.workers.models.openai import OpenAIModel
 from eunoe.workers.models.recording import request_hash

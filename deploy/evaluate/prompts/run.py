@@ -14,7 +14,7 @@ from eunoe.deploy.evaluate.prompts.kept import AnswerFile, CaseCost, KeptModel
 from eunoe.deploy.evaluate.report import OFFLINE
 from eunoe.deploy.progress import Advance
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.models.asking import side_by_side
 from eunoe.workers.models.compression import OfflineCompressor
 from eunoe.workers.models.metering import stage_of

@@ -33,8 +33,9 @@ from eunoe.deploy.gateway.mcp.forms import (
 )
 from eunoe.schemas.base import Identifier, Name, Text, Value, write_time
 from eunoe.schemas.errors import EunoeError
-from eunoe.schemas.events import DEFAULT_AGENT, Recalled, Reply, Source, Strategy
+from eunoe.schemas.events import DEFAULT_AGENT, Strategy
 from eunoe.schemas.memory import Memory
+from eunoe.schemas.replies import Recalled, Reply, Source
 from eunoe.streams.gateway import GatewayConnection, GatewayRequest, path_of, quoted
 
 REQUEST_S: Final = 30.0

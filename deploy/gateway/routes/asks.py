@@ -30,7 +30,8 @@ from eunoe.deploy.gateway.routes.events import as_position
 from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, after, write_event
 from eunoe.deploy.inspect.explain import read_explanation
 from eunoe.schemas.errors import Unavailable
-from eunoe.schemas.events import Ask, Recalled, Reply, Utterance, Wants
+from eunoe.schemas.events import Ask, Utterance, Wants
+from eunoe.schemas.replies import Recalled, Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
 from eunoe.streams.feed import Subscription

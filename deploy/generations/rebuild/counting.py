@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from eunoe.schemas.base import Value
 from eunoe.schemas.errors import AnswerInvalid
-from eunoe.schemas.ports import Embedder, LanguageModel, Prompt, Vectors
+from eunoe.schemas.model_ports import Embedder, LanguageModel, Prompt, Vectors
 from eunoe.workers.models.asking import is_correcting
 from eunoe.workers.models.metering import stage_of
 from eunoe.workers.models.recording import Answers, Recorded, RecordedModel

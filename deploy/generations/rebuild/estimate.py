@@ -22,7 +22,7 @@ from eunoe.deploy.generations.rebuild.spool import Spool, Spooled
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasedPart
-from eunoe.schemas.ports import Embedder
+from eunoe.schemas.model_ports import Embedder
 from eunoe.streams.sealed_log import restored
 from eunoe.workers.derive.dependents import made_again
 from eunoe.workers.derive.pipeline import Deriver

@@ -27,7 +27,7 @@ from eunoe.deploy.generations.rebuild.spool import Spool
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Timer
-from eunoe.schemas.ports import HandledPositions, LogPositions, ReadPartition
+from eunoe.schemas.position_ports import HandledPositions, LogPositions, ReadPartition
 from eunoe.streams.position import split_position
 from eunoe.streams.reader import partitions_of, read_all
 from eunoe.streams.record import Record

@@ -27,7 +27,7 @@ from eunoe.deploy.generations.rebuild.spool import Spool
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.ports import ReadPartition
+from eunoe.schemas.position_ports import ReadPartition
 from eunoe.streams.admin import check_log_is_open, create_topics
 from eunoe.streams.log_reader import log_topics
 from eunoe.streams.offsets import commit_offsets, ends_of

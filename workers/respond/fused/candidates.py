@@ -8,8 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from eunoe.schemas.events import LeftOut, LeftOutReason, Source, Strategy
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Memory, MemoryStatus
+from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.context import memory_row
 from eunoe.workers.respond.fused.layout import timeline_tokens
 from eunoe.workers.respond.fused.packing import DIGITS

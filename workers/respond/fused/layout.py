@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from eunoe.schemas.events import Source, Strategy
+from eunoe.schemas.events import Strategy
 from eunoe.schemas.relations import Relation
+from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Context, Row, heading_of, make_context, write_row
 from eunoe.workers.respond.fused.units import PackedUnit
 from eunoe.workers.respond.timelines import HEADING

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, nsmallest
 
-from eunoe.schemas.events import LeftOut, LeftOutReason
+from eunoe.schemas.replies import LeftOut, LeftOutReason
 from eunoe.workers.respond.context import Context, excerpt_row, heading_of, mark_past, write_ordinal
 from eunoe.workers.respond.fused.layout import lay_out_units
 from eunoe.workers.respond.fused.units import Candidate, Order, PackedUnit, ScoredPassage

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eunoe.schemas.events import Source
 from eunoe.schemas.relations import Relation
+from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row, write_row
 from eunoe.workers.respond.passages import CandidatePassage
 from eunoe.workers.text.tokens import count_tokens
