@@ -132,7 +132,12 @@ class GenerationDiff:
 
 
 def compare(old: Remembered, new: Remembered, examples: int) -> GenerationDiff:
-    """The differences of one conversation, with at most ``examples`` examples of each kind."""
+    """The differences of one conversation, with at most ``examples`` examples of each kind.
+
+    The same object on both sides means that the digests are equal: nothing is matched.
+    """
+    if old is new:
+        return _equal(old)
     before, after = _items(old), _items(new)
     return GenerationDiff(
         conversations=1,
@@ -143,6 +148,17 @@ def compare(old: Remembered, new: Remembered, examples: int) -> GenerationDiff:
             for kind in sorted({*before, *after}, key=_place)
         },
         trees=(shape_of(old.tree), shape_of(new.tree)),
+    )
+
+
+def _equal(both: Remembered) -> GenerationDiff:
+    items, shape = _items(both), shape_of(both.tree)
+    return GenerationDiff(
+        conversations=1,
+        equal=1,
+        sessions=(both.sessions, both.sessions),
+        tallies={kind: Tally(len(items[kind]), len(items[kind])) for kind in sorted(items, key=_place)},
+        trees=(shape, shape),
     )
 
 

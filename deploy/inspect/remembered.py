@@ -20,8 +20,27 @@ _DIGESTED = {name: STAGES[name] for name in MEMORY_STAGES}
 
 async def read_remembered(store: StateStore, key: str) -> Remembered:
     """The memory of a conversation in one generation, empty where there is none; raises `Unavailable`."""
-    digest, ledger, memories, segments, edges, tree = await asyncio.gather(
-        read_digest(store, key, _DIGESTED),
+    return await _remembered(store, key, await _digest(store, key))
+
+
+async def read_both(old: StateStore, new: StateStore, key: str) -> tuple[Remembered, Remembered]:
+    """The memory of a conversation in two generations; raises `Unavailable`.
+
+    Where the digests are equal, both are the same object: its details are read once.
+    """
+    before, after = await asyncio.gather(_digest(old, key), _digest(new, key))
+    if before == after:
+        both = await _remembered(new, key, after)
+        return both, both
+    return await _remembered(old, key, before), await _remembered(new, key, after)
+
+
+async def _digest(store: StateStore, key: str) -> str:
+    return (await read_digest(store, key, _DIGESTED)).sha256
+
+
+async def _remembered(store: StateStore, key: str, digest: str) -> Remembered:
+    ledger, memories, segments, edges, tree = await asyncio.gather(
         store.ledger(Scope(UPDATE, key)),
         all_memories(store, key),
         store.scan(COMPRESS, key, SEGMENTS),
@@ -30,7 +49,7 @@ async def read_remembered(store: StateStore, key: str) -> Remembered:
     )
     return Remembered(
         key=key,
-        digest=digest.sha256,
+        digest=digest,
         sessions=ledger.applied,
         memories=memories,
         segments=[Segment.from_json(text) for text in segments.values()],

@@ -16,7 +16,7 @@ from eunoe.deploy.inspect.differences import (
     compare,
     tally,
 )
-from eunoe.deploy.inspect.remembered import read_remembered
+from eunoe.deploy.inspect.remembered import read_both, read_remembered
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.memory import Ending, MemoryStatus, Reinforcement, Suspicion
@@ -51,6 +51,22 @@ async def test_two_memories_of_one_log_are_equal():
     assert difference.sessions == (5, 5)
     assert difference.trees[0] == difference.trees[1]
     assert difference.trees[0].leaves >= 4
+
+
+async def test_equal_digests_are_counted_without_matching():
+    old, new = await pipeline_of(), await pipeline_of()
+    before, after = await read_both(old.store, new.store, KEY)
+    assert before is after
+    difference = compare(before, after, 3)
+    assert difference == compare(await remembered(), await remembered(), 3)
+
+
+async def test_different_digests_are_read_on_both_sides():
+    old, new = await pipeline_of(), await pipeline_of(StageSettings(tree=TreeSettings(fan_out=2)))
+    before, after = await read_both(old.store, new.store, KEY)
+    assert before == await read_remembered(old.store, KEY)
+    assert after == await read_remembered(new.store, KEY)
+    assert before.digest != after.digest
 
 
 async def test_another_setting_of_link_changes_edges_alone():

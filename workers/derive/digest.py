@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stage import StageSpec
@@ -88,4 +90,4 @@ async def _read_stage(store: StateStore, key: str, spec: StageSpec, *, log_times
 
 
 def _documents(rows: Mapping[str, str], *, log_times: bool) -> Document:
-    return {id_: canonical(json.loads(text), log_times=log_times) for id_, text in rows.items()}
+    return {id_: canonical(orjson.loads(text), log_times=log_times) for id_, text in rows.items()}

@@ -19,7 +19,7 @@ from eunoe.deploy.gateway.bodies import DifferenceQuery
 from eunoe.deploy.gateway.calls import Call, answer
 from eunoe.deploy.gateway.problems import not_found
 from eunoe.deploy.inspect.differences import GenerationDiff, TreeShape, compare
-from eunoe.deploy.inspect.remembered import read_remembered
+from eunoe.deploy.inspect.remembered import read_both
 from eunoe.deploy.observability.process_records import SILENT_S, read_processes
 
 DIFF_COST = 10
@@ -62,8 +62,8 @@ async def show_difference(call: Call) -> Response:
     old = query.against or next(name for name, is_live in known.items() if is_live)
     if new not in known or old not in known:
         raise not_found("generation")
-    stores = [await call.gateway.states.store_of(name) for name in (old, new)]
-    before, after = await asyncio.gather(*(read_remembered(store, call.key) for store in stores))
+    stores = await call.gateway.states.store_of(old), await call.gateway.states.store_of(new)
+    before, after = await read_both(*stores, call.key)
     if not before.sessions and not after.sessions:
         raise not_found("conversation")
     found = await asyncio.to_thread(compare, before, after, query.examples)

@@ -14,7 +14,7 @@ from eunoe.deploy.generations.diff.questions import DiffQuestion, Overlap, ask_b
 from eunoe.deploy.generations.promotion import list_generations
 from eunoe.deploy.generations.reindex import check_index_whole
 from eunoe.deploy.inspect.differences import GenerationDiff, compare
-from eunoe.deploy.inspect.remembered import read_remembered
+from eunoe.deploy.inspect.remembered import read_both
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -108,7 +108,7 @@ async def _compare(
 
 
 async def _one(old: StateStore, new: StateStore, key: str, examples: int) -> GenerationDiff:
-    before, after = await asyncio.gather(read_remembered(old, key), read_remembered(new, key))
+    before, after = await read_both(old, new, key)
     return await asyncio.to_thread(compare, before, after, examples)
 
 
