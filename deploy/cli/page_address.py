@@ -10,7 +10,8 @@ from eunoe.deploy.clients.connect import environment
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, kept_key
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.process.supervisor import GatewayProcess
-from eunoe.deploy.settings import KEYS_FILE, Settings
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings_sections import KEYS_FILE
 
 
 @asynccontextmanager

@@ -8,7 +8,8 @@ from pydantic import SecretStr
 
 from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
-from eunoe.deploy.settings import KeySettings, Settings, read_settings, reveal
+from eunoe.deploy.settings import Settings, read_settings, reveal
+from eunoe.deploy.settings_sections import KeySettings
 
 DATA = Path(".eunoe")
 """Default data directory of `eunoe up`."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from eunoe.deploy.settings import Language, Settings
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings_sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor

@@ -10,7 +10,8 @@ from eunoe.deploy.gateway.keys import GATEWAY_KEY
 from eunoe.deploy.gateway.mcp.server import make_server
 from eunoe.deploy.gateway.mcp.tools import ToolContext
 from eunoe.deploy.local.notice import find_stack
-from eunoe.deploy.settings import McpSettings, reveal
+from eunoe.deploy.settings import reveal
+from eunoe.deploy.settings_sections import McpSettings
 from eunoe.schemas.base import Identifier
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
