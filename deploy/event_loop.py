@@ -37,6 +37,16 @@ def share_one_heap() -> None:
             set_option(_M_ARENA_MAX, 1)
 
 
+def give_back_free_memory() -> None:
+    """Give all free pages of the heap back to the system; takes a millisecond, seldom ten.
+
+    glibc by itself gives back the end of the heap only. Where a bulk import leaves one small object there, all that was
+    freed below it stays: up to 70 MB of a worker. Does nothing where the C library is not glibc.
+    """
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
 def collect_seldom() -> None:
     """Run the garbage collector rarely while a process imports its libraries; saves a worker a second at start."""
     gc.set_threshold(*_STARTING)

@@ -15,7 +15,7 @@ from eunoe.deploy.clients.erasures import check_store_has_seen_erasures
 from eunoe.deploy.clients.key_checks import check_key_store_has_destroyed
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis
-from eunoe.deploy.event_loop import keep_for_good
+from eunoe.deploy.event_loop import give_back_free_memory, keep_for_good
 from eunoe.deploy.exits import code_of
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
@@ -58,6 +58,8 @@ T = TypeVar("T")
 
 SKIPS_EVERY_S = 5.0
 """Seconds between two looks for records to pass over."""
+GIVE_BACK_EVERY_S = 20.0
+"""Seconds after which free memory goes back to the system."""
 
 
 async def run_worker(settings: Settings, stages: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
@@ -163,9 +165,12 @@ class _Worker:
             receiving = receive_wakeups(url, lambda: _notify_all(consumers.values()))
             failures.append(await closing.enter_async_context(_background(receiving)))
         skips = RedisSkips(factory.clients.redis, factory.clients.keys)
-        refresh = PeriodicTask(lambda: factory.skips.refresh(skips), SKIPS_EVERY_S)
-        refreshing = run_periodically(refresh, self.health_state.outages)
-        failures.append(await closing.enter_async_context(_background(refreshing)))
+        for task in (
+            PeriodicTask(lambda: factory.skips.refresh(skips), SKIPS_EVERY_S),
+            PeriodicTask(lambda: asyncio.to_thread(give_back_free_memory), GIVE_BACK_EVERY_S),
+        ):
+            repeating = run_periodically(task, self.health_state.outages)
+            failures.append(await closing.enter_async_context(_background(repeating)))
         for name, consumer in consumers.items():
             failures.append(await closing.enter_async_context(_background(factory.standing_watch(name, consumer))))
             for work in factory.background(name, consumer):

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -28,10 +29,27 @@ with tempfile.NamedTemporaryFile() as file:
     print(file.read().count(b"<heap nr"))
 """
 
+FREED = """
+from pathlib import Path
+from eunoe.deploy.event_loop import give_back_free_memory
+def pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+kept = [bytearray(2_000) for _ in range(20_000)]
+del kept[:-1]
+held = pages()
+give_back_free_memory()
+print(held - pages())
+"""
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such option")
+
 
 def heaps(**variables: str) -> int:
+    return number_of(HEAPS, variables)
+
+
+def number_of(program: str, variables: Mapping[str, str]) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", HEAPS],
+        [sys.executable, "-c", program],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -41,7 +59,12 @@ def heaps(**variables: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such option")
+@glibc
+def test_what_one_small_object_held_goes_back_to_the_system() -> None:
+    assert number_of(FREED, {}) * os.sysconf("SC_PAGE_SIZE") > 30_000_000
+
+
+@glibc
 def test_threads_share_one_heap_unless_the_environment_says_otherwise() -> None:
     assert heaps() == 1
     assert heaps(MALLOC_ARENA_MAX="3") > 1
