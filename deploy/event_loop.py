@@ -43,8 +43,10 @@ def give_back_free_memory() -> None:
     glibc by itself gives back the end of the heap only. Where a bulk import leaves one small object there, all that was
     freed below it stays: up to 70 MB of a worker. Does nothing where the C library is not glibc.
     """
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def collect_seldom() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@cache
 def validator(tag: str) -> Draft202012Validator:
     return Draft202012Validator(contract_schema(CONTRACTS[tag]), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
