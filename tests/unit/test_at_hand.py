@@ -216,6 +216,16 @@ async def test_of_too_many_documents_those_used_last_are_kept(
     assert (await state.ledger(SCOPE)).applied == 2
 
 
+async def test_wide_characters_count_as_the_bytes_they_take(
+    state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_hand, "MAX_CONVERSATION_BYTES", 3_000)
+    await state.ledger(SCOPE)
+    assert await state.commit(SCOPE, commit(1, Put("nodes", "1", "x" * 1_000), Put("nodes", "2", "👋" * 1_000)))
+    assert await state.fetch("tree", KEY, "nodes", ["1", "2"]) == ["x" * 1_000, "👋" * 1_000]
+    assert kept.read["2"] == 1
+
+
 async def test_documents_larger_than_the_bound_are_not_kept(
     state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

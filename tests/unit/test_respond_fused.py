@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from sys import getsizeof
 
 import numpy as np
 import pytest
@@ -553,7 +554,7 @@ def test_parses_are_equal_bounded_and_kept():
         asked.append(text)
         return int(text)
 
-    cached = ParseCache(parse, 2 * COPIES)
+    cached = ParseCache(parse, 2 * COPIES * getsizeof("1"))
     assert [cached(text) for text in ("1", "2", "1", "3", "1", "2")] == [1, 2, 1, 3, 1, 2]
     assert asked == ["1", "2", "3", "2"]  # 2 was forgotten: 1 was used after it
 

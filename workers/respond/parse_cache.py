@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Generic, TypeVar
 
 from eunoe.workers.text.caches import CacheBySize
@@ -37,5 +38,5 @@ class ParseCache(Generic[T]):
         if known is not None:
             return known
         value = self.parse(text)
-        self._kept.put(text, value, COPIES * len(text))
+        self._kept.put(text, value, COPIES * getsizeof(text))
         return value

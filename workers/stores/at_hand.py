@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, starmap
 from math import inf
+from sys import getsizeof
 from time import monotonic
 from typing import Final
 
@@ -21,10 +22,10 @@ AT_HAND_S: Final = 30.0
 """Seconds after the last look or commit for which a conversation's state counts as known."""
 AT_HAND_BYTES: Final = 48_000_000
 """Bytes of all conversations that a process keeps at hand, of all stages together."""
-MAX_CONVERSATION_BYTES: Final = 4_000_000
+MAX_CONVERSATION_BYTES: Final = 3_000_000
 """Bytes of one conversation's documents at one stage; beyond them the half that was used longest ago is read anew."""
-_ROW_BYTES: Final = 200
-"""Bytes of a document beside its text, about."""
+_ROW_BYTES: Final = 120
+"""Bytes of a document beside its id and text, about."""
 
 
 class StaleState(EunoeError):
@@ -92,7 +93,7 @@ class Known:
 
 
 def _size(id_: str, text: str | None) -> int:
-    return len(id_) + len(text or "") + _ROW_BYTES
+    return getsizeof(id_) + getsizeof(text) + _ROW_BYTES
 
 
 StateCache = CacheBySize[tuple[str, str], Known]

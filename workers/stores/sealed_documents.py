@@ -6,6 +6,7 @@ text (see `eunoe.workers.stores.packing`). Plain ones, which are JSON text, and 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import Final
 
 import orjson
@@ -157,7 +158,7 @@ class SealedDocuments:
         except ValueError as fault:
             raise self._damaged(shelf) from fault
         if keep:
-            self._unpacked.put((value, name), text, len(value) + len(text) + _ENTRY_BYTES)
+            self._unpacked.put((value, name), text, getsizeof(value) + getsizeof(text) + _ENTRY_BYTES)
         return text
 
     def _damaged(self, shelf: Shelf) -> Unavailable:
