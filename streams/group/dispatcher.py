@@ -21,7 +21,7 @@ _HEADERS_BYTES = 184
 """Of the headers of a record, beside …"""
 _HEADER_BYTES = 50
 """… each value and its object."""
-_TRACKED_BYTES = 120
+_TRACKED_BYTES = 70
 """Of the offset of a record that is unfinished, or done behind an unfinished one."""
 _BACKPRESSURE_POLL_S = 0.05
 _STARTS = 4

@@ -7,7 +7,9 @@ class OffsetTracker:
     """Takes offsets in log order and in any order back; releases them in log order."""
 
     def __init__(self) -> None:
-        self._open: deque[tuple[int, int]] = deque()
+        # two lines of numbers that the records hold too: pairs would take 3 MB more of an import read ahead
+        self._open: deque[int] = deque()
+        self._times: deque[int] = deque()
         self._done: set[int] = set()
         self._last = -1
 
@@ -24,7 +26,7 @@ class OffsetTracker:
     @property
     def oldest_ms(self) -> int | None:
         """The time of the oldest offset that is not released, in milliseconds; `None` where there is none."""
-        return self._open[0][1] if self._open else None
+        return self._times[0] if self._times else None
 
     def enter(self, offset: int, at_ms: int = 0) -> bool:
         """Note an offset in work; returns False for a redelivery: it or a later one entered before.
@@ -33,7 +35,8 @@ class OffsetTracker:
         """
         if offset <= self._last:
             return False
-        self._open.append((offset, at_ms))
+        self._open.append(offset)
+        self._times.append(at_ms)
         self._last = offset
         return True
 
@@ -44,7 +47,8 @@ class OffsetTracker:
         """
         self._done.add(offset)
         newest = None
-        while self._open and self._open[0][0] in self._done:
-            newest, _ = self._open.popleft()
+        while self._open and self._open[0] in self._done:
+            newest = self._open.popleft()
+            self._times.popleft()
             self._done.discard(newest)
         return newest

@@ -252,7 +252,7 @@ def test_what_is_read_ahead_is_bounded_in_bytes(drawn: list[tuple[bytes | None, 
         taken = [replace(one, value=b"x" * 100) for one in make(world, drawn)]
         limits = DispatchLimits(concurrency=1, queued=1, window=1, ahead_bytes=ahead)
         dispatcher = Dispatcher(one_by_one(world.handle), world.ack, urgent=_is_ask, limits=limits)
-        most = 100 + 440 + 1_000  # value, what is noted of a record, its key
+        most = 100 + 390 + 1_000  # value, what is noted of a record, its key
         for one in taken:
             assert await dispatcher.submit(one)
             assert dispatcher.held_bytes <= max(ahead + most, 2 * most)

@@ -171,7 +171,7 @@ def with_evidence(memory: Memory, olds: Iterable[Memory]) -> Memory:
 
 
 # every session normalizes the memories of earlier ones again
-@cached_by_length("sentences", len, 4, (200, 16_384), (2_000, 512))
+@cached_by_length("sentences", len, 4, (200, 8_192), (2_000, 256))
 def normalized(text: str) -> str:
     """The text for comparison: letters and digits only, case folded."""
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text
