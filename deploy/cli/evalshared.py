@@ -15,7 +15,7 @@ from eunoe.deploy.evaluate.answering import WAYS
 from eunoe.deploy.evaluate.indexed import IndexedConversation
 from eunoe.deploy.evaluate.models import EvalModels, open_eval_models
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import Language
+from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.events import Strategy
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.stores.answers import MemoryAnswers

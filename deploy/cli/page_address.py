@@ -11,7 +11,7 @@ from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, k
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.process.supervisor import GatewayProcess
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import KEYS_FILE
+from eunoe.deploy.settings.sections import KEYS_FILE
 
 
 @asynccontextmanager

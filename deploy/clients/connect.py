@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings, reveal
-from eunoe.deploy.settings_sections import KeySettings
+from eunoe.deploy.settings.sections import KeySettings
 
 DATA = Path(".eunoe")
 """Default data directory of `eunoe up`."""

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import ModelOptions
+from eunoe.deploy.settings.sections import ModelOptions
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe
 from eunoe.workers.registry import StageSettings

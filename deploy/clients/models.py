@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import Language
+from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor

@@ -12,7 +12,7 @@ from eunoe.deploy.doctor.endpoint.reach import Reached, reach
 from eunoe.deploy.doctor.findings import Findings
 from eunoe.deploy.doctor.profile import LearnedProfile, keep_profile, thoughts_of
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import Language
+from eunoe.deploy.settings.sections import Language
 from eunoe.workers.models.endpoint import OPENAI_URL
 
 REPLY_TOKENS = 300

@@ -22,7 +22,7 @@ from eunoe.deploy.gateway.ports import ErasurePlans, GatewayLog, LiveState, Live
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
 from eunoe.deploy.gateway.sse import EventStream, StreamLimits
 from eunoe.deploy.observability.process_records import ProcessRecords
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.base import Value
 from eunoe.schemas.erasure import ErasureLedger
 from eunoe.schemas.errors import Unavailable

@@ -15,7 +15,7 @@ import jwt
 
 from eunoe.deploy.gateway.keys import Caller, KeyFile, KeyScope
 from eunoe.deploy.gateway.problems import Problem
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.errors import Refused
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.supervisor import GatewayProcess, WorkerProcess
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings, reveal
-from eunoe.deploy.settings_sections import KEYS_FILE
+from eunoe.deploy.settings.sections import KEYS_FILE
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable

@@ -17,7 +17,7 @@ from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.local.kept import make_kek
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import KeySettings
+from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.erasure import ErasureRequest
 from tests.bench.load import LoadPlan, session_events
 from tests.bench.pipeline import play, warm_up

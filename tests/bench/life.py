@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from eunoe.deploy.generations.cold import cold_status, freeze_now, thaw_now
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import ColdSettings
+from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.streams.client import Connection, MemoryClient
 from tests.bench.checks import WrongResult, check_run
 from tests.bench.load import LoadPlan, question

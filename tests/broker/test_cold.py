@@ -7,7 +7,7 @@ import pytest
 
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.cold import cold_status
-from eunoe.deploy.settings_sections import ColdSettings
+from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.redis import RedisStore

@@ -12,7 +12,7 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import KeySettings
+from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
 from eunoe.workers.stores.qdrant import QdrantIndex

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.shared import open_redis, store_keys
-from eunoe.deploy.settings_sections import KeySettings
+from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.keys import Destruction
 from eunoe.streams.sealed_records import SEALED_HEADER, SEALED_TOPICS
 from eunoe.streams.topics import Topic

@@ -16,7 +16,7 @@ from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.local.ports import HOST, free_port
 from eunoe.deploy.local.servers import Server, ServerProcess, qdrant, tansu, valkey
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import ColdSettings, KeySettings, Language
+from eunoe.deploy.settings.sections import ColdSettings, KeySettings, Language
 from eunoe.schemas.errors import Unavailable
 from eunoe.streams.admin import create_topics
 from eunoe.streams.publisher import KafkaPublisher

@@ -19,7 +19,7 @@ from eunoe.deploy.gateway.limits import ProcessLimiter
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.server import serving
 from eunoe.deploy.observability.process_records import MemoryRecords
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import ConversationEvent

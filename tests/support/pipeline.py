@@ -16,7 +16,7 @@ from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.demo.play import produce
 from eunoe.deploy.inspect.view import ConversationView, remembered_session, view_conversation
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import KeySettings
+from eunoe.deploy.settings.sections import KeySettings
 from eunoe.streams.admin import create_topics
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record

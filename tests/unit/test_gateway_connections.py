@@ -7,7 +7,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.streams.topics import Topic
 from tests.support.gateway import TestGateway, make_gateway, told
 

@@ -19,7 +19,7 @@ from eunoe.deploy.gateway.limits import ProcessLimiter, Rate
 from eunoe.deploy.gateway.openapi import openapi_document
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.gateway.routing import ROUTES
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.errors import Refused
 from tests.support.command import environment
 from tests.support.gateway import make_gateway

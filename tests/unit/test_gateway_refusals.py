@@ -9,7 +9,7 @@ import pytest
 
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.routing import ROUTES
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.streams.topics import Topic
 from tests.support.gateway import TestGateway, make_gateway, told
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from tests.support.gateway import LATER, TestGateway, make_gateway, told
 
 C = "/v1/conversations/c"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eunoe.deploy.gateway.openapi import openapi_document
 from eunoe.deploy.gateway.routing import ROUTES, Route
-from eunoe.deploy.settings_sections import GatewaySettings
+from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from tests.support.gateway import LATER, TestGateway, make_gateway, told

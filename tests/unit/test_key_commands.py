@@ -17,7 +17,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.key_checks import check_key_store_has_destroyed
 from eunoe.deploy.local.kept import make_kek
 from eunoe.deploy.settings import Settings
-from eunoe.deploy.settings_sections import KeySettings
+from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.erasure import ErasureDone
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.keys import Destroyed, Destruction

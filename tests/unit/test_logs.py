@@ -9,7 +9,7 @@ import pytest
 
 from eunoe.deploy.observability.logs import JSON, VARIABLE, JsonLines
 from eunoe.deploy.settings import Settings, read_settings
-from eunoe.deploy.settings_sections import LogFormat
+from eunoe.deploy.settings.sections import LogFormat
 from eunoe.schemas.errors import Refused
 from eunoe.streams.tracing import span
 from tests.support.spans import traced

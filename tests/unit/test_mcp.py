@@ -21,7 +21,7 @@ from eunoe.deploy.gateway.mcp.forms import UNTRUSTED
 from eunoe.deploy.gateway.mcp.stdio import find_gateway
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
-from eunoe.deploy.settings_sections import GatewaySettings, McpSettings
+from eunoe.deploy.settings.sections import GatewaySettings, McpSettings
 from eunoe.schemas.errors import Refused
 from tests.support.gateway import LATER, SESSION, make_gateway, told
 

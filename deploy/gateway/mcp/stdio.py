@@ -11,7 +11,7 @@ from eunoe.deploy.gateway.mcp.server import make_server
 from eunoe.deploy.gateway.mcp.tools import ToolContext
 from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.settings import reveal
-from eunoe.deploy.settings_sections import McpSettings
+from eunoe.deploy.settings.sections import McpSettings
 from eunoe.schemas.base import Identifier
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.versions import describe

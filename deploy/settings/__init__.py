@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from eunoe.deploy.settings_sections import (
+from eunoe.deploy.settings.sections import (
     BrokerSettings,
     ColdSettings,
     GatewaySettings,
