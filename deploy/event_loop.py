@@ -41,7 +41,7 @@ def give_back_free_memory() -> None:
     """Give all free pages of the heap back to the system; takes a millisecond, seldom ten.
 
     glibc by itself gives back the end of the heap only. Where a bulk import leaves one small object there, all that was
-    freed below it stays: up to 70 MB of a worker. Does nothing where the C library is not glibc.
+    freed below it stays: ten MB and more of a worker. Does nothing where the C library is not glibc.
     """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
