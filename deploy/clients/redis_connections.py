@@ -5,17 +5,21 @@ from typing import Any
 import hiredis
 from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import DataError
 
 
 class _PackedInC(AbstractConnection):
     def pack_command(self, *args: Any) -> list[bytes]:  # noqa: ANN401 - as in redis-py
-        """The command in the protocol of Redis; raises ``UnicodeEncodeError`` or ``TypeError`` as redis-py does.
+        """The command in the protocol of Redis; raises ``DataError`` for a word of another type, as redis-py does.
 
         Words of a command's name (``CLIENT SETINFO``) are sent one by one, as Redis expects them.
         """
         name, *words = args
         names = name.split() if isinstance(name, str | bytes) else [name]
-        return [hiredis.pack_command((*names, *words))]
+        try:
+            return [hiredis.pack_command((*names, *words))]
+        except TypeError as fault:
+            raise DataError(str(fault)) from fault
 
 
 class TcpConnection(_PackedInC, Connection):
