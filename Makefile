@@ -108,7 +108,7 @@ test: check  ## seven minutes: check, and all tests on the embedded servers but 
 	$(PYTEST) $(SUITES) -m "not slow" -n $(JOBS) $(BY_FILE) $(ARGS)
 
 .PHONY: test-slow
-test-slow: install  ## what `make test` leaves out: generations, faults, 60 seeds of crashes, some fuzzing, the wheel in an empty environment
+test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds of crashes, some fuzzing, the wheel in an empty environment
 	$(PYTEST) $(SUITES) -m slow -n $(JOBS) $(BY_FILE) $(ARGS)
 
 BYSTANDERS ?= 100

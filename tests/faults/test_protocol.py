@@ -28,7 +28,7 @@ QUICK_SEEDS = 20
 """Seeds that `make test` runs; the rest are marked `slow`."""
 QUICK_ROLLBACK_SEEDS = 3
 """The same of the rollbacks, whose runs are longer."""
-SEEDS = int(os.environ.get("PROTOCOL_SEEDS", "60"))
+SEEDS = int(os.environ.get("PROTOCOL_SEEDS", "100"))
 ROLLBACK_SEEDS = SEEDS
 HELD = {DeadLetterReason.HELD}
 """What may become of a conversation until its stage reads again."""

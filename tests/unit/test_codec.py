@@ -1,6 +1,6 @@
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.base import field_at
@@ -26,7 +26,7 @@ def fault(value: bytes) -> ContractError:
 
 
 @pytest.mark.parametrize("tag", sorted(CONTRACTS))
-@settings(calm, max_examples=40)
+@calm
 @given(data=st.data())
 def test_every_contract_comes_back_as_it_was(tag, data):
     event = data.draw(a(CONTRACTS[tag]))
