@@ -147,7 +147,7 @@ def _cached(sources: MetricSources) -> Samples:
 
 def _cacheable(sources: MetricSources) -> Samples:
     yield from (((name,), most) for name, (_, most) in cache_sizes().items())
-    yield (_AHEAD,), sum(one.dispatcher.max_ahead_bytes for one in sources.meter.consumers.values())
+    yield (_AHEAD,), sum(one.dispatcher.max_held_bytes for one in sources.meter.consumers.values())
 
 
 def _standing(kind: StandingKind, place: int) -> Callable[[MetricSources], Samples]:

@@ -13,7 +13,7 @@ from eunoe.streams.record import Lease, Record, Revoked
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
-_RECORD_BYTES = 320
+_RECORD_BYTES = 288
 """Of a waiting record beside its value and headers."""
 _KEY_BYTES = 1000
 """Of a key with records that wait, which share its bytes, and of its queue."""
@@ -57,6 +57,8 @@ class DispatchLimits:
     queued: int = 1024
     """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
     more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
+    queued_bytes: int = 4_000_000
+    """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
     window: int = 8192
     """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
     ahead_bytes: int = 0
@@ -93,7 +95,8 @@ def ordering_key_of(record: Record) -> OrderingKey:
 
 def _size_of(record: Record) -> int:
     headers = _HEADERS_BYTES + sum(_HEADER_BYTES + len(value) for value in record.headers.values())
-    return _RECORD_BYTES + len(record.value) + (headers if record.headers else 0)
+    stored = 0 if record.stored is None else _size_of(record.stored)
+    return _RECORD_BYTES + len(record.value) + (headers if record.headers else 0) + stored
 
 
 class Dispatcher:
@@ -155,12 +158,16 @@ class Dispatcher:
     def held_bytes(self) -> int:
         """The bytes of all records taken, and of what is noted of those that are done behind an unfinished one."""
         tracked = sum(state.offsets.outstanding for state in self._partitions.values())
-        return self._queues.waiting_bytes + self._in_work_bytes + _TRACKED_BYTES * tracked
+        return self._taken_bytes + _TRACKED_BYTES * tracked
 
     @property
-    def max_ahead_bytes(self) -> int:
-        """The bytes up to which records are read ahead."""
-        return self._limits.ahead_bytes
+    def _taken_bytes(self) -> int:
+        return self._queues.waiting_bytes + self._in_work_bytes
+
+    @property
+    def max_held_bytes(self) -> int:
+        """The bytes up to which records are taken; the last one may exceed them."""
+        return max(self._limits.queued_bytes, self._limits.ahead_bytes)
 
     @property
     def waited_s(self) -> float:
@@ -246,7 +253,8 @@ class Dispatcher:
             return not state.offsets.outstanding
         limits, waiting = self._limits, self._queues.waiting
         has_queue = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.concurrency
-        return (has_queue and state.offsets.outstanding < limits.window) or self.held_bytes < limits.ahead_bytes
+        fits = self._taken_bytes < limits.queued_bytes and state.offsets.outstanding < limits.window
+        return (has_queue and fits) or self.held_bytes < limits.ahead_bytes
 
     def _pump(self) -> None:
         while self._queues.any and self._may_start() and self.taking:

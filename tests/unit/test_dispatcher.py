@@ -263,6 +263,31 @@ def test_what_is_read_ahead_is_bounded_in_bytes(drawn: list[tuple[bytes | None, 
     asyncio.run(run())
 
 
+@given(sizes=st.lists(st.integers(0, 5_000), min_size=1, max_size=40), queued=st.integers(1, 9_000))
+@settings(max_examples=50, deadline=None)
+def test_few_large_records_wait_or_are_in_work_and_one_of_any_size_is_taken(sizes: list[int], queued: int) -> None:
+    async def run() -> None:
+        world = World()
+        taken = [replace(record(offset, bytes([offset])), value=bytes(size)) for offset, size in enumerate(sizes)]
+        limits = DispatchLimits(concurrency=64, queued=64, queued_bytes=queued)
+        dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=limits)
+        largest, tracked = max(sizes) + 288 + 1_000, 70 * len(sizes)
+        for one in taken:
+            assert await dispatcher.submit(one)
+            assert dispatcher.in_work + dispatcher.queued == 1 or dispatcher.held_bytes < queued + largest + tracked
+        await settle(lambda: len(world.finished) == len(taken))
+        assert dispatcher.held_bytes == 0
+
+    asyncio.run(run())
+
+
+async def test_the_stored_form_of_a_sealed_record_counts_too() -> None:
+    dispatcher = Dispatcher(one_by_one(World(turns={(0, 0): 9}).handle), lambda *_: None)
+    sealed = record(0, b"anna")
+    await dispatcher.submit(replace(sealed, stored=replace(sealed, value=b"x" * 700)))
+    assert dispatcher.held_bytes > 2_000
+
+
 async def test_waiting_records_of_a_key_share_its_bytes() -> None:
     keys: list[bytes | None] = []
     go = asyncio.Event()

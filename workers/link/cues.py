@@ -132,7 +132,7 @@ def _same_topic(common: frozenset[str], similarity: float, settings: LinkSetting
 
 
 # the memories of a session come one after the other, and cite the same lines
-@cached_by_length("cues", lambda text, names: len(text) + total_chars(names), 30, (2_000, 64), (70_000, 4))
+@cached_by_length("cues", lambda text, names: len(text) + total_chars(names), 30, (2_000, 64), (70_000, 2))
 def read_cues(text: str, names: tuple[str, ...]) -> TextCues:
     """The words and cues of a text, those of ``names`` ignored; a sentence over 1,000 characters is cut."""
     sentences = [found.group() for found in _SENTENCE.finditer(text)]

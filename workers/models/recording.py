@@ -74,7 +74,7 @@ def _chars_of(_model: str, prompt: Prompt, _form: type[Value], _parameters: str 
 
 
 # a question is looked up before it is asked, and recorded after
-@cached_by_length("questions", _chars_of, 4, (20_000, 64), (500_000, 4))
+@cached_by_length("questions", _chars_of, 4, (20_000, 64), (500_000, 2))
 def request_hash(model: str, prompt: Prompt, form: type[Value], parameters: str = "") -> str:
     """The sha256 (hex) of everything that an answer depends on: model, messages, schema, parameters, versions.
 

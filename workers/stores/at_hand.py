@@ -20,7 +20,7 @@ from eunoe.workers.text.caches import CacheBySize
 
 AT_HAND_S: Final = 30.0
 """Seconds after the last look or commit for which a conversation's state counts as known."""
-AT_HAND_BYTES: Final = 48_000_000
+AT_HAND_BYTES: Final = 24_000_000
 """Bytes of all conversations that a process keeps at hand, of all stages together."""
 MAX_CONVERSATION_BYTES: Final = 2_000_000
 """Bytes of one conversation's documents at one stage; beyond them the half that was used longest ago is read anew."""

@@ -30,7 +30,7 @@ HOT_S: Final = 5.0
 """Seconds for which a conversation counts as hot after a look at it."""
 MAX_HOT: Final = 10_000
 CACHED_BYTES: Final = 32 * 2**20
-"""Bytes of the snapshots that a reader keeps, unpacked."""
+"""Bytes of the snapshots that a reader keeps, unpacked; a worker keeps none, for it brings the state back."""
 STAGED_MS: Final = 600_000
 """Time to live of keys that are being brought back: a process that is killed meanwhile leaves nothing."""
 _FIELDS: Final = 500
@@ -72,7 +72,7 @@ class ColdConversations:
         self._store = None if access is None else access.store
         self.thaws = access is not None and access.thaws
         self._hot: OrderedDict[str, float] = OrderedDict()
-        self._read: CacheBySize[str, Snapshot] = CacheBySize(CACHED_BYTES, "cold conversations")
+        self._read: CacheBySize[str, Snapshot] = CacheBySize(0 if self.thaws else CACHED_BYTES, "cold conversations")
         self.meter = ColdMeter()
 
     def note_hot(self, key: str) -> None:

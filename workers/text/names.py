@@ -34,12 +34,12 @@ def _without(text: str, names: tuple[str, ...]) -> str:
     return " ".join(kept) or text
 
 
-@cached_by_length("names", total_chars, 20, (500, 256))
+@cached_by_length("names", total_chars, 20, (500, 64))
 def _names(speakers: tuple[str, ...]) -> frozenset[str]:
     return frozenset(part.casefold() for speaker in speakers for part in speaker.split())
 
 
-@cached_by_length("names", total_chars, 20, (500, 256))
+@cached_by_length("names", total_chars, 20, (500, 64))
 def _inner(speakers: tuple[str, ...]) -> re.Pattern[str] | None:
     """The names in scripts without spaces, the longest first; a Korean one with the particles attached to it."""
     whole = re.compile(f"[{UNSPACED}]{{{_MIN_CHARS},}}")

@@ -81,7 +81,7 @@ def statements_of(number: int, line: Line, speakers: Collection[str], english: b
 
 
 @cached_by_length(
-    "statements", lambda text, speakers, english: len(text) + total_chars(speakers), 8, (400, 1_024), (70_000, 4)
+    "statements", lambda text, speakers, english: len(text) + total_chars(speakers), 8, (400, 128), (70_000, 2)
 )
 def _groups_of(text: str, speakers: tuple[str, ...], english: bool) -> tuple[tuple[_Group, ...], bool]:
     """The statements of a text, and whether it is English. Cached: two stages read a text at about the same time."""
@@ -153,7 +153,7 @@ def _without_address(sentence: str, speakers: Collection[str]) -> str:
     return bare
 
 
-@cached_by_length("names", total_chars, 60, (500, 64), (20_000, 2))
+@cached_by_length("names", total_chars, 60, (500, 32), (20_000, 2))
 def _addresses(speakers: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Pairs of a pattern that finds an address by name and its replacement; the first 32 names are looked for."""
     forms = {re.escape(form) for name in speakers[:_MOST_ADDRESSED] for form in _forms(name)}

@@ -90,7 +90,7 @@ def _stacked() -> re.Pattern[str]:
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
 
-@cached_by_length("names", total_chars, 20, (500, 256))
+@cached_by_length("names", total_chars, 20, (500, 64))
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_bare(word) for name in names for word in _words(name))
 
