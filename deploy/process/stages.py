@@ -31,8 +31,8 @@ from eunoe.workers.stores.at_hand import StateAtHand, StateCache, state_cache
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.standing import RedisStanding
 
-AHEAD_BYTES = 28_000_000
-"""Bytes of the log that a process of intake reads ahead: about 45,000 utterances of ordinary length."""
+AHEAD_BYTES = 30_000_000
+"""Bytes of the log that a process of intake reads ahead: about 50,000 utterances of ordinary length."""
 STANDING_EVERY_S = 5.0
 """Seconds between two looks at conversations that stand still."""
 

@@ -13,7 +13,7 @@ from eunoe.streams.record import Lease, Record, Revoked
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
-_RECORD_BYTES = 288
+_RECORD_BYTES = 256
 """Of a waiting record beside its value and headers."""
 _KEY_BYTES = 1000
 """Of a key with records that wait, which share its bytes, and of its queue."""
@@ -57,7 +57,7 @@ class DispatchLimits:
     queued: int = 1024
     """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
     more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
-    queued_bytes: int = 4_000_000
+    queued_bytes: int = 2_000_000
     """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
     window: int = 8192
     """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
@@ -70,9 +70,14 @@ class _Job:
     record: Record
     ordering_key: OrderingKey
     state: PartitionState
-    size: int
-    urgent: bool = False
+    urgent: bool
+    shares_key: bool
+    """Whether the bytes of its key are those of another waiting record."""
     taken: float = field(default_factory=perf_counter)
+
+    @property
+    def size(self) -> int:
+        return _size_of(self.record) + (0 if self.shares_key else _KEY_BYTES)
 
 
 _Batch = tuple[_Job, ...]
@@ -229,12 +234,10 @@ class Dispatcher:
         return True
 
     def _job(self, record: Record, state: PartitionState) -> _Job:
-        size, before = _size_of(record), self._queues.last(ordering_key_of(record))
-        if before is None:
-            size += _KEY_BYTES
-        else:  # thousands of records of an import wait with one key: they share its bytes
+        before = self._queues.last(ordering_key_of(record))
+        if before is not None:  # thousands of records of an import wait with one key: they share its bytes
             record = replace(record, key=before.record.key)
-        return _Job(record, ordering_key_of(record), state, size, self._urgent(record))
+        return _Job(record, ordering_key_of(record), state, self._urgent(record), shares_key=before is not None)
 
     def note_behind(self, is_behind: bool) -> None:
         """Note whether the log has more records; as long as they are read ahead, reading goes before handling."""

@@ -271,7 +271,7 @@ def test_few_large_records_wait_or_are_in_work_and_one_of_any_size_is_taken(size
         taken = [replace(record(offset, bytes([offset])), value=bytes(size)) for offset, size in enumerate(sizes)]
         limits = DispatchLimits(concurrency=64, queued=64, queued_bytes=queued)
         dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=limits)
-        largest, tracked = max(sizes) + 288 + 1_000, 70 * len(sizes)
+        largest, tracked = max(sizes) + 256 + 1_000, 70 * len(sizes)
         for one in taken:
             assert await dispatcher.submit(one)
             assert dispatcher.in_work + dispatcher.queued == 1 or dispatcher.held_bytes < queued + largest + tracked

@@ -23,7 +23,7 @@ from eunoe.workers.text.caches import CacheBySize
 MARK: Final = b"\x01"
 """First byte of a sealed document; no JSON text begins with it."""
 _HEAD: Final = len(MARK) + 16
-UNPACKED_BYTES: Final = 6_000_000
+UNPACKED_BYTES: Final = 4_000_000
 """Of the documents that were read last, packed and unpacked."""
 _ENTRY_BYTES: Final = 300
 """Of an entry beside its bytes and its text."""
