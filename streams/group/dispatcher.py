@@ -57,7 +57,7 @@ class DispatchLimits:
     queued: int = 1024
     """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
     more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
-    queued_bytes: int = 2_000_000
+    queued_bytes: int = 4_000_000
     """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
     window: int = 8192
     """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
