@@ -151,7 +151,9 @@ def _judge_exits(house: House, outcome: Outcome) -> None:
     for worker in house.workers:
         for code, times in worker.exits.items():
             if code not in EXPECTED:
-                last = worker.log.read_text(errors="replace").strip().splitlines()[-3:]
+                lines = worker.log.read_text(errors="replace").strip().splitlines()
+                reasons = [line for line in lines if line.startswith("eunoe: ")]  # a later process may have said more
+                last = (reasons or lines)[-3:]
                 outcome.faults.append(f"{worker.stage} ended {times} times with code {code}: {' | '.join(last)}")
 
 
