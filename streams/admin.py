@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -20,6 +21,8 @@ from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, Topi
 _INVALID_CONFIG = 40
 _TOPIC_CONFIG = 1
 _SEEN_POLL_S = 0.1
+SETTLING_S = 2.0
+"""Seconds for which a topic that a broker does not name may be one that it has yet to hear of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,20 @@ async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStat
         TopicStatus(topic, names.name(topic), counts.get(names.name(topic), 0), TOPICS[topic].purpose)
         for topic in names.topics
     ]
+
+
+async def settled_topics(kafka: KafkaSettings, names: TopicNames, wanted: Collection[str]) -> list[TopicStatus]:
+    """As `list_topics`; while one of ``wanted`` is missing, asks again for up to `SETTLING_S`. Raises `Unavailable`.
+
+    The brokers of a cluster hear of a new topic one after the other, and any of them may answer.
+    """
+    until = monotonic() + SETTLING_S
+    while True:
+        found = await list_topics(kafka, names)
+        there = {status.topic for status in found if status.partitions}
+        if there.issuperset(wanted) or monotonic() >= until:
+            return found
+        await asyncio.sleep(_SEEN_POLL_S)
 
 
 async def check_log_is_open(kafka: KafkaSettings, names: TopicNames) -> None:
@@ -241,7 +258,7 @@ async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
     store is set, and `Unavailable`.
     """
     await check_log_is_open(kafka, names)
-    statuses = await list_topics(kafka, names)
+    statuses = await settled_topics(kafka, names, names.topics)
     missing = [status.name for status in statuses if not status.partitions]
     if missing:
         raise Refused(f"topics missing: {', '.join(missing)}; run `eunoe topics create`")

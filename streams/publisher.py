@@ -21,7 +21,7 @@ from aiokafka.errors import (
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.access import why_unavailable
-from eunoe.streams.admin import list_topics
+from eunoe.streams.admin import settled_topics
 from eunoe.streams.record import Message, RecordPlace
 from eunoe.streams.sealed_messages import sealed
 from eunoe.streams.settings import KafkaSettings, client_options, partition_of
@@ -174,7 +174,7 @@ class KafkaPublisher:
     async def _missing(self, messages: Sequence[Message]) -> list[str]:
         """Names of the topics that the brokers do not have; raises `Unavailable` when none answers."""
         wanted = {message.topic for message in messages}
-        found = await list_topics(self._kafka, self._names)
+        found = await settled_topics(self._kafka, self._names, wanted)
         return [status.name for status in found if status.topic in wanted and not status.partitions]
 
     async def _send(self, message: Message) -> "asyncio.Future[Any]":

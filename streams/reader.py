@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.streams.admin import list_topics
+from eunoe.streams.admin import settled_topics
 from eunoe.streams.plain_consumer import as_record, broker_faults, end_offsets, open_consumer
 from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
@@ -111,7 +111,7 @@ async def partitions_of(kafka: KafkaSettings, names: TopicNames, topics: Sequenc
 
     Raises `Unavailable` when no broker answers, `Refused` where a topic does not exist.
     """
-    found = {status.topic: status for status in await list_topics(kafka, names)}
+    found = {status.topic: status for status in await settled_topics(kafka, names, topics)}
     missing = [names.name(topic) for topic in topics if topic not in found or not found[topic].partitions]
     if missing:
         raise Refused(f"topics missing: {', '.join(missing)} at {kafka.server}; run `eunoe topics create`")

@@ -1,0 +1,54 @@
+"""Topics that one broker of a cluster already has and another has yet to hear of."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from eunoe.schemas.errors import Refused
+from eunoe.streams import admin
+from eunoe.streams.reader import partitions_of
+from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topics import Topic, TopicNames
+
+NAMES = TopicNames("t")
+KAFKA = KafkaSettings(bootstrap="127.0.0.1:1")
+ALL = {NAMES.name(topic): 3 for topic in NAMES.topics}
+LATE = NAMES.name(Topic.DEAD_LETTERS)
+
+
+def _answer(monkeypatch: pytest.MonkeyPatch, counts: Iterator[dict[str, int]]) -> None:
+    """Let the brokers answer so, one after the other."""
+
+    @contextlib.asynccontextmanager
+    async def opened(_: KafkaSettings) -> AsyncIterator[None]:
+        yield None
+
+    async def counted(_: Any) -> dict[str, int]:
+        return next(counts)
+
+    monkeypatch.setattr(admin, "open_admin", opened)
+    monkeypatch.setattr(admin, "_partition_counts", counted)
+
+
+def _without_late() -> dict[str, int]:
+    return {name: count for name, count in ALL.items() if name != LATE}
+
+
+async def test_a_topic_that_one_broker_does_not_name_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch):
+    _answer(monkeypatch, iter([_without_late(), _without_late(), ALL]))
+    assert await partitions_of(KAFKA, NAMES, [Topic.DEAD_LETTERS, Topic.CONVERSATIONS]) == [3, 3]
+
+
+async def test_a_topic_that_others_lack_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    _answer(monkeypatch, iter([_without_late()]))
+    assert await partitions_of(KAFKA, NAMES, [Topic.CONVERSATIONS]) == [3]
+
+
+@pytest.mark.parametrize("check", [admin.check_partitions, lambda *of: partitions_of(*of, [Topic.DEAD_LETTERS])])
+async def test_a_topic_that_stays_away_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, check: Any):
+    monkeypatch.setattr(admin, "SETTLING_S", 0.3)
+    _answer(monkeypatch, iter(_without_late, None))
+    with pytest.raises(Refused, match=f"topics missing: {LATE}.*eunoe topics create"):
+        await check(KAFKA, NAMES)
