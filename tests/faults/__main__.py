@@ -101,18 +101,17 @@ async def _reference(trial: Trial, nursery: Nursery) -> Outcome:
 async def _add_run(row: Row, fault: Fault, trial: Trial, nursery: Nursery, reference: Outcome, seed: int) -> None:
     console.print(f"{fault.name}, seed {seed} …")
     outcome = await run_fault(fault, trial, nursery, seed)
-    row.add(outcome, reference, trial.load, seed)
-    told = "as undisturbed" if row.good else "[bold red]NOT as undisturbed[/]"
+    wrong = row.add(outcome, reference, trial.load, seed)
+    told = "[bold red]NOT as undisturbed[/]" if wrong else "as undisturbed"
     ends = dict(outcome.ends) or "none"
     console.print(
         f"  {outcome.seconds:.0f} s, {told}; processes ended: {ends}; model asked {outcome.model_calls} times"
     )
-    if not row.good:
-        _tell(row)
+    _tell(row, wrong)
 
 
-def _tell(row: Row) -> None:
-    for told in row.told:
+def _tell(row: Row, wrong: Sequence[str]) -> None:
+    for told in wrong:
         console.print(f"  {row.fault}: {told}", style="red", markup=False)
 
 
@@ -123,7 +122,7 @@ def _report(rows: Sequence[Row], *, as_json: bool) -> int:
     else:
         Console(highlight=False, width=None if sys.stdout.isatty() else 130).print(draw(rows))
         for row in rows:
-            _tell(row)
+            _tell(row, row.told)
             if row.not_run:
                 console.print(f"NOT RUN: {row.fault}: {row.not_run}", style="yellow")
     return 0 if good else 1

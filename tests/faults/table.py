@@ -41,8 +41,8 @@ class Row:
         """True: nothing is wrong; what was not run is no fault."""
         return not (self.lost or self.duplicated or self.told)
 
-    def add(self, outcome: Outcome, reference: Outcome, load: Load, seed: int) -> None:
-        """Count one more run."""
+    def add(self, outcome: Outcome, reference: Outcome, load: Load, seed: int) -> list[str]:
+        """Count one more run; returns what is wrong with it, in words."""
         found = outcome.findings
         differing = differences(outcome.rebuilt or reference.findings, found)
         if outcome.erased:
@@ -61,10 +61,12 @@ class Row:
         self.seconds += outcome.seconds
         self.seeds.append(seed)
         parts = (outcome.faults, found.lost, found.duplicated, found.disorder, found.letters)
-        self.told += [told for part in parts for told in part[:5]]
-        self.told += [f"another digest: {told}" for told in differing[:5]]
-        if outcome.logs is not None and not self.good:
-            self.told.append(f"logs: {outcome.logs}")
+        wrong = [told for part in parts for told in part[:5]]
+        wrong += [f"another digest: {told}" for told in differing[:5]]
+        if outcome.logs is not None and wrong:
+            wrong.append(f"logs: {outcome.logs}")
+        self.told += wrong
+        return wrong
 
     @property
     def document(self) -> dict[str, Any]:
