@@ -8,26 +8,18 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.findings import print_findings, to_set
+from eunoe.deploy.cli.output import Json, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.doctor.checks import PARTS, all_checks
-from eunoe.deploy.doctor.findings import CheckResult, Level, exit_of, run_checks
+from eunoe.deploy.doctor.findings import CheckResult, exit_of, run_checks
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 
-STYLES = {
-    Level.OK: "green",
-    Level.NOTE: "cyan",
-    Level.WARNING: "yellow",
-    Level.AWAY: "red",
-    Level.FAULT: "red",
-}
 _LIVE_LIMIT_S = 5.0
 
 
@@ -85,21 +77,3 @@ async def _live(settings: Settings) -> Settings:
             return await live_settings(settings)
     except (Unavailable, TimeoutError):
         return settings
-
-
-def to_set(found: Sequence[CheckResult]) -> dict[str, str]:
-    """All settings that the findings name."""
-    return {name: value for finding in found for name, value in finding.settings.items()}
-
-
-def print_findings(found: Sequence[CheckResult], out: Console = console) -> None:
-    """Print one line a finding, and then the settings to set."""
-    for finding in found:
-        line = Text(f"{finding.part:>9}  ")
-        line.append(f"{finding.level.value:<8}", style=STYLES[finding.level])
-        line.append(finding.text)
-        out.print(line, soft_wrap=True)
-    if settings := to_set(found):
-        out.print("set:", highlight=False)
-        for name, value in settings.items():
-            out.print(f"  {name}={value}", markup=False, highlight=False, soft_wrap=True)

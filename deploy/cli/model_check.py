@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from eunoe.deploy.cli.doctor import print_findings
+from eunoe.deploy.cli.findings import print_findings
 from eunoe.deploy.cli.output import errors
 from eunoe.deploy.clients.connect import DATA
 from eunoe.deploy.clients.models import uses_endpoint
-from eunoe.deploy.doctor.checks import brief_checks
+from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.findings import CheckResult, Findings, Level, run_checks
 from eunoe.deploy.doctor.model import check_model_briefly
 from eunoe.deploy.local.notice import read_model_fault, write_model_fault

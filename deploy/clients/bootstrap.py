@@ -76,18 +76,18 @@ class Clients:
 @asynccontextmanager
 async def open_qdrant(settings: Settings) -> AsyncIterator[QdrantRest]:
     """A Qdrant client, closed at the end; raises `Refused` without a usable URL."""
-    if settings.qdrant_url is None:
-        raise Refused(NO_SERVERS)
-    _check_qdrant_url(settings.qdrant_url)
-    client = QdrantRest(settings.qdrant_url, api_key=reveal(settings.qdrant_api_key))
+    client = QdrantRest(usable_qdrant_url(settings), api_key=reveal(settings.qdrant_api_key))
     try:
         yield client
     finally:
         await client.close()
 
 
-def _check_qdrant_url(url: str) -> None:
-    """Raise `Refused` for a URL that is none, without quoting it: it may have a password."""
+def usable_qdrant_url(settings: Settings) -> str:
+    """The URL of Qdrant; raises `Refused` where it is none, without quoting it: it may have a password."""
+    url = settings.qdrant_url
+    if url is None:
+        raise Refused(NO_SERVERS)
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -95,6 +95,7 @@ def _check_qdrant_url(url: str) -> None:
         usable = False
     if not usable:
         raise Refused("EUNOE_QDRANT_URL: use http://HOST:PORT or https://HOST:PORT, port 6333 of the REST API")
+    return url
 
 
 def _answers(settings: Settings, redis: RedisClient, keys: Keys, data_keys: CachedKeys | None) -> RedisAnswers:

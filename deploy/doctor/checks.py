@@ -3,19 +3,18 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from eunoe.deploy.clients.models import Environment, uses_endpoint
+from eunoe.deploy.clients.models import Environment
 from eunoe.deploy.doctor.broker import check_broker
 from eunoe.deploy.doctor.cold import check_cold
 from eunoe.deploy.doctor.data_keys import check_keys
 from eunoe.deploy.doctor.embedder import check_embedder
 from eunoe.deploy.doctor.findings import Check, Findings
-from eunoe.deploy.doctor.model import check_model, check_model_briefly
+from eunoe.deploy.doctor.model import check_model
 from eunoe.deploy.doctor.qdrant import check_qdrant
 from eunoe.deploy.doctor.redis import check_redis
 from eunoe.deploy.settings import Settings, reveal
 
 SERVER_LIMIT_S = 15.0
-BRIEF_LIMIT_S = 30.0
 PARTS = ("broker", "redis", "qdrant", "keys", "cold", "model", "embedder")
 
 
@@ -30,18 +29,6 @@ def all_checks(settings: Settings, environment: Environment, *, thorough: bool, 
         Check("model", partial(check_model, settings, environment, thorough=thorough), model_limit_s),
         Check("embedder", partial(check_embedder, settings, environment), SERVER_LIMIT_S * 2),
     ]
-
-
-def brief_checks(settings: Settings, environment: Environment) -> list[Check]:
-    """One question to the model and one text to the embedder's endpoint, where they are set, or seem to be meant."""
-    limit_s = min(settings.model_timeout_seconds, BRIEF_LIMIT_S)
-    meant = environment.get("OPENAI_API_KEY") or "model" in settings.model_fields_set
-    found = []
-    if uses_endpoint(settings, environment) or meant:
-        found.append(Check("model", partial(check_model_briefly, settings, environment), limit_s))
-    if settings.embedding.startswith("endpoint:"):
-        found.append(Check("embedder", partial(check_embedder, settings, environment), limit_s))
-    return found
 
 
 def _server(part: str, address: str | None, run: Callable[[Findings], Awaitable[None]]) -> Check:

@@ -1,29 +1,32 @@
-"""The check of Qdrant: version, key, collections and their counts."""
+"""The check of Qdrant: version, key, collections and their counts, as its own client sees them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import httpx
+from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from eunoe.deploy.clients.bootstrap import open_qdrant
+from eunoe.deploy.clients.bootstrap import usable_qdrant_url
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.doctor.findings import Findings
-from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.qdrant_rest import qdrant_address
 
 LEAST_VERSION = (1, 16)
 """Conditional writes (``update_filter``) came with Qdrant 1.16."""
+TIMEOUT_S = 30
 
 
 async def check_qdrant(settings: Settings, findings: Findings) -> None:
     """Add the version, and each collection with its points. Raises `Refused` for a wrong key, `Unavailable`."""
     keys = store_keys(settings)
-    async with open_qdrant(settings) as client:
-        with _naming_faults(client.address):
-            await _version(client, findings)
+    address = qdrant_address(usable_qdrant_url(settings))
+    async with _opened(address, reveal(settings.qdrant_api_key)) as client:
+        with _naming_faults(address):
+            await _version(client, address, findings)
             findings.step("collections")
             names = [keys.collection(collection) for collection in Collection]
             missing = [name for name in names if not await client.collection_exists(name)]
@@ -36,18 +39,27 @@ async def check_qdrant(settings: Settings, findings: Findings) -> None:
         findings.fault(f"collections missing: {', '.join(missing)}; derive memory again: `eunoe rebuild`")
 
 
-async def _version(client: QdrantRest, findings: Findings) -> None:
+@asynccontextmanager
+async def _opened(address: str, api_key: str | None) -> AsyncIterator[AsyncQdrantClient]:
+    # as `api_key` it would be a warning of Python for each http:// URL, also on loopback
+    headers = {} if api_key is None else {"api-key": api_key}
+    client = AsyncQdrantClient(address, metadata=headers, timeout=TIMEOUT_S, check_compatibility=False)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def _version(client: AsyncQdrantClient, address: str, findings: Findings) -> None:
     found = (await client.info()).version
     numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdecimal())
     if len(numbers) == 2 and numbers < LEAST_VERSION:
-        findings.fault(
-            f"Qdrant {found} at {client.address} is too old: use {'.'.join(map(str, LEAST_VERSION))} or newer"
-        )
+        findings.fault(f"Qdrant {found} at {address} is too old: use {'.'.join(map(str, LEAST_VERSION))} or newer")
     else:
-        findings.ok(f"Qdrant {found} at {client.address}")
+        findings.ok(f"Qdrant {found} at {address}")
 
 
-async def _collection(client: QdrantRest, name: str, findings: Findings) -> None:
+async def _collection(client: AsyncQdrantClient, name: str, findings: Findings) -> None:
     about = await client.get_collection(name)
     metadata = about.config.metadata or {}
     made = f", embedder {metadata['embedder']}" if "embedder" in metadata else ""

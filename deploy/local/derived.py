@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from qdrant_client import AsyncQdrantClient
 from redis.asyncio import Redis
 
 from eunoe.deploy.local.notice import StackUrls
@@ -23,7 +22,7 @@ async def discard_derived_state(urls: StackUrls, keys: Keys) -> Discarded:
     """Delete all Redis keys and Qdrant collections of a generation; recorded answers of models stay.
 
     No worker may run on the stack. Raises `Unavailable` when Redis does not answer, and the exceptions of
-    qdrant-client when Qdrant does not.
+    `QdrantRest` when Qdrant does not.
     """
     redis: Redis = Redis.from_url(urls.redis_url)
     try:
@@ -37,8 +36,8 @@ async def discard_derived_state(urls: StackUrls, keys: Keys) -> Discarded:
         await client.close()
 
 
-async def _drop_collections(client: AsyncQdrantClient, prefix: str) -> tuple[str, ...]:
-    found = [one.name for one in (await client.get_collections()).collections if one.name.startswith(prefix)]
+async def _drop_collections(client: QdrantRest, prefix: str) -> tuple[str, ...]:
+    found = [name for name in await client.collections() if name.startswith(prefix)]
     for name in found:
         await client.delete_collection(name)
     return tuple(sorted(found))

@@ -16,7 +16,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from hypothesis import given
 from hypothesis import strategies as st
-from qdrant_client import models
+from qdrant_client import AsyncQdrantClient, models
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
 
@@ -112,6 +112,11 @@ def messages(count: int, name: str) -> list[Message]:
     ]
 
 
+def qdrants_own_client(stack: LocalStack) -> AsyncQdrantClient:
+    key = {"api-key": str(stack.urls.qdrant_api_key)}
+    return AsyncQdrantClient(stack.qdrant_url, metadata=key, check_compatibility=False)
+
+
 # ---- life and death
 
 
@@ -122,7 +127,7 @@ async def test_a_throw_away_stack_serves_and_leaves_nothing() -> None:
         async with Redis.from_url(stack.redis_url) as redis:
             assert await redis.ping()
         client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
-        assert (await client.get_collections()).collections == []
+        assert await client.collections() == []
         await client.close()
         await create_topics(kafka(stack), NAMES, PARTITIONS)
         await publish(stack, lambda publisher: publisher.publish(messages(3, "hi")))
@@ -199,7 +204,7 @@ async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp
         assert (stack.epoch, stack.clean_start) == (1, True)
         async with Redis.from_url(stack.redis_url) as redis:
             await redis.set("k", "v")
-        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
+        client = qdrants_own_client(stack)
         await client.create_collection("c", vectors_config=vectors, metadata={"embedder": "e"})
         await client.upsert("c", [models.PointStruct(id=7, vector={"dense": [1.0, 0.0]}, payload={"a": 1})])
         await client.close()
@@ -210,7 +215,7 @@ async def test_a_kept_directory_keeps_redis_and_qdrant_and_counts_its_starts(tmp
         assert not KeptData(tmp_path).was_clean()
         async with Redis.from_url(stack.redis_url) as redis:
             assert await redis.get("k") == b"v"
-        client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
+        client = qdrants_own_client(stack)
         (point,) = await client.retrieve("c", [7])
         assert point.payload == {"a": 1}
         await client.close()
@@ -270,7 +275,6 @@ async def test_one_directory_has_one_owner(tmp_path: Path) -> None:
 @pytest.mark.broker
 async def test_derived_state_goes_and_recorded_answers_stay() -> None:
     keys = Keys()
-    vectors = {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
     async with LocalStack(None) as stack, Redis.from_url(stack.redis_url) as redis:
         for name in (
             keys.positions("intake"),
@@ -281,14 +285,14 @@ async def test_derived_state_goes_and_recorded_answers_stay() -> None:
             await redis.set(name, "x")
         client = QdrantRest(stack.qdrant_url, api_key=stack.urls.qdrant_api_key)
         for name in ("eunoe.v1.segments", "eunoe.v1.old", "eunoe.v2.segments", "eunoe.v10.segments"):
-            await client.create_collection(name, vectors_config=vectors)
+            await client.create_collection(name, 2, {})
         gone = await discard_derived_state(stack.urls, keys)
         assert (gone.keys, gone.collections) == (2, ("eunoe.v1.old", "eunoe.v1.segments"))
         assert set(await redis.keys()) == {
             keys.answer("h").encode(),
             Keys(generation="v2").positions("intake").encode(),
         }
-        left = sorted(one.name for one in (await client.get_collections()).collections)
+        left = sorted(await client.collections())
         assert left == ["eunoe.v10.segments", "eunoe.v2.segments"]
         await client.close()
 

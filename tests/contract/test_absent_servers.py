@@ -8,7 +8,6 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from qdrant_client import models
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -209,8 +208,7 @@ async def test_a_generation_is_dropped_and_no_other(index: QdrantIndex, client: 
 
 
 async def test_a_collection_of_somebody_else_is_refused(index: QdrantIndex, client: QdrantRest, keys: Keys) -> None:
-    params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-    await client.create_collection(keys.collection(Collection.SEGMENTS), vectors_config={"dense": params})
+    await client.create_collection(keys.collection(Collection.SEGMENTS), 2, {})
     with pytest.raises(Refused, match="does not name its embedder"):
         await index.prepare("words-1", 2)
 

@@ -1,7 +1,7 @@
 """What is written by hand of Qdrant's REST: bodies, headers, and what becomes of answers that are none."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from pydantic import BaseModel
+from qdrant_client import models
 
 from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import Search
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.qdrant import QdrantIndex
-from eunoe.workers.stores.qdrant_rest import QdrantRest
+from eunoe.workers.stores.qdrant_rest import Over, QdrantRest, qdrant_address
 from eunoe.workers.stores.wire import STREAMED_BYTES
-
-pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 
 KEY = "acme/c1"
 POINT = Point(
@@ -33,12 +33,17 @@ class Double:
 
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     answer: web.Response | None = None
+    pages: list[Any] = field(default_factory=list)
+    """Results of the first requests."""
 
     async def serve(self, request: web.Request) -> web.Response:
         """Any request."""
-        self.asked.append((request.method, str(request.rel_url), await request.json()))
+        body = await request.json() if request.can_read_body else None
+        self.asked.append((request.method, str(request.rel_url), body))
         if request.headers.get("api-key") != "hush":
             return web.json_response({"status": {"error": "no key"}}, status=401)
+        if self.pages:
+            return web.json_response({"result": self.pages.pop(0)})
         if self.answer is None:
             await asyncio.Event().wait()
         assert self.answer is not None
@@ -128,3 +133,54 @@ async def test_a_key_is_sent(server: TestServer) -> None:
     with pytest.raises(Unavailable, match="401"):
         await QdrantIndex(without, Keys("p", "v1")).upsert([POINT])
     await without.close()
+
+
+BODIES: dict[str, tuple[type[BaseModel], Callable[[QdrantRest], Coroutine[Any, Any, object]]]] = {
+    "/c": (models.CreateCollection, lambda rest: rest.create_collection("c", 2, {"embedder": "words-1"})),
+    "/c/index": (models.CreateFieldIndex, lambda rest: QdrantIndex(rest, Keys())._index("c")),
+    "/c/points": (models.PointsList, lambda rest: rest.write_points("c", [POINT], Over(3, 1, mark=True))),
+    "/c/points/delete": (models.FilterSelector, lambda rest: rest.delete_points("c", KEY, [POINT.id])),
+    "/c/points/query/batch": (
+        models.QueryRequestBatch,
+        lambda rest: rest.search_points("c", [Search(Collection.TREE, KEY, 3, dense=POINT.dense, born_before=5)], [3]),
+    ),
+    "/c/points/scroll": (models.ScrollRequest, lambda rest: _all(rest.scroll("c", KEY, ids=["7"], payload=("seq",)))),
+}
+
+
+async def _all(found: AsyncIterator[Any]) -> list[Any]:
+    return [one async for one in found]
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_qdrants_own_client_would_send_such_a_body(path: str, client: QdrantRest, double: Double) -> None:
+    model, call = BODIES[path]
+    double.pages = [[] if "query" in path else {"points": [], "next_page_offset": None}] * 3
+    await call(client)
+    assert double.asked
+    for _, asked, body in double.asked:
+        assert asked.partition("?")[0] == f"/behind/collections{path}"
+        read = model.model_validate(body)  # refuses fields that it does not know
+        assert read.model_fields_set == body.keys()
+
+
+async def test_all_pages_of_a_listing_are_read(client: QdrantRest, index: QdrantIndex, double: Double) -> None:
+    point = {"id": "a", "payload": {"seq": 4}}
+    double.pages = [
+        {"points": [point], "next_page_offset": "b"},
+        {"points": [{**point, "id": "b"}], "next_page_offset": None},
+    ]
+    assert await index.seqs(Collection.TREE, KEY) == {"a": 4, "b": 4}
+    assert [body["offset"] for _, _, body in double.asked] == [None, "b"]
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://qdrant", "http://qdrant:6333"),
+        ("https://me:hush@qdrant/behind", "https://qdrant:6333/behind"),
+        ("http://[::1]:1/", "http://[::1]:1/"),
+    ],
+)
+def test_an_address_has_a_port_and_no_login(url: str, address: str) -> None:
+    assert qdrant_address(url) == address

@@ -7,7 +7,6 @@ import asyncio
 import sys
 
 from aiokafka.admin import AIOKafkaAdminClient
-from qdrant_client import AsyncQdrantClient
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_redis
@@ -15,6 +14,7 @@ from eunoe.deploy.settings import Settings, read_settings
 from eunoe.streams.groups import delete_groups
 from eunoe.streams.settings import client_options
 from eunoe.workers.stores.connection import as_text
+from eunoe.workers.stores.qdrant_rest import QdrantRest
 from tests.support.given import RUN
 
 
@@ -41,10 +41,10 @@ async def _remove(settings: Settings, prefix: str) -> None:
         await _drop_collections(qdrant, prefix)
 
 
-async def _drop_collections(qdrant: AsyncQdrantClient, prefix: str) -> None:
-    for collection in (await qdrant.get_collections()).collections:
-        if collection.name.startswith(prefix):
-            await qdrant.delete_collection(collection.name)
+async def _drop_collections(qdrant: QdrantRest, prefix: str) -> None:
+    for name in await qdrant.collections():
+        if name.startswith(prefix):
+            await qdrant.delete_collection(name)
 
 
 async def found_on(settings: Settings, prefix: str) -> dict[str, list[str]]:
@@ -59,7 +59,7 @@ async def found_on(settings: Settings, prefix: str) -> dict[str, list[str]]:
     async with open_redis(settings) as redis:
         keys = [as_text(key) async for key in redis.scan_iter(match=f"{prefix}*", count=500)]
     async with open_qdrant(settings) as qdrant:
-        collections = [one.name for one in (await qdrant.get_collections()).collections]
+        collections = await qdrant.collections()
     found = {"groups": groups, "topics": topics, "keys": keys, "collections": collections}
     return {kind: sorted(name for name in names if name.startswith(prefix)) for kind, names in found.items()}
 

@@ -43,6 +43,15 @@ finally:
         assert all(name in ran.stdout + ran.stderr for name in COMMANDS)
 
 
+@pytest.mark.parametrize("command", ["worker", "show", "produce"])
+def test_a_process_does_not_load_clients_that_it_does_not_use(command: str):
+    script = (
+        f"import sys, eunoe.deploy.cli.{command}; print([n for n in ('qdrant_client', 'openai') if n in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
 def test_a_shell_that_completes_a_line_is_told_the_options_of_its_command():
     words = {"_EUNOE_COMPLETE": "complete_bash", "COMP_WORDS": "eunoe\nworker\n--", "COMP_CWORD": "2"}
     script = "import sys; sys.argv = ['eunoe']; from eunoe.deploy.cli.main import main; main()"

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.broker import check_limits
-from eunoe.deploy.doctor.checks import all_checks, brief_checks
+from eunoe.deploy.doctor.checks import all_checks
 from eunoe.deploy.doctor.findings import Check, Findings, Level, exit_of, run_checks
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings

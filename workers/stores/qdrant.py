@@ -7,17 +7,12 @@ version 1.16 or newer, which stores a collection's metadata and supports conditi
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from secrets import token_urlsafe
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import ValidationError
-from qdrant_client import models
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from eunoe.schemas.decisions import Collection, Point, SparseVector, digest_of_text
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
@@ -26,12 +21,11 @@ from eunoe.streams.tracing import step
 from eunoe.workers.stores.connection import tls_refusal
 from eunoe.workers.stores.hits import best_hits, cut_is_tied
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, Over, QdrantRest
+from eunoe.workers.stores.qdrant_rest import DENSE, SPARSE, Json, Over, QdrantRest, UnexpectedStatus
+from eunoe.workers.stores.wire import NoAnswer
 
 BATCH = 256
 """Points in one write request."""
-PAGE = 1_000
-"""Points in one page of a listing."""
 SPARE = 8
 """Hits fetched beyond the limit, to detect ties at the cut."""
 MAX_FETCHED = 100_000
@@ -44,10 +38,9 @@ _GRPC_HINT = " (is it the port of Qdrant's gRPC, 6334? EUNOE_QDRANT_URL takes th
 _NO_HTTP = ("illegal request line", "Bad status line")
 """The words of httpx and of aiohttp for a server that answers in another protocol, such as HTTP/2."""
 _IDENTITY = "identity"
-_PER_TENANT = models.HnswConfigDiff(m=0, payload_m=16)
-_RANGED = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False)
-_PAYLOAD_INDEXES: Mapping[str, models.PayloadSchemaParams] = {
-    "key": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+_RANGED: Json = {"type": "integer", "lookup": False, "range": True, "enable_hnsw": False}
+_PAYLOAD_INDEXES: Mapping[str, Json] = {
+    "key": {"type": "keyword", "is_tenant": True},
     "born": _RANGED,
     "seq": _RANGED,
 }
@@ -138,57 +131,34 @@ class QdrantIndex:
 
     async def seqs(self, collection: Collection, key: str, ids: Sequence[str] | None = None) -> Mapping[str, int]:
         """Every point of a conversation, or those of ``ids``: id → seq."""
-        listed = await self._listed(collection, _of(key) if ids is None else _some_of(key, ids), "seq")
-        return {id_: int(found["seq"]) for id_, found in listed.items()}
+        return {id_: int(payload["seq"]) async for id_, payload in self._payloads(collection, key, ids, "seq")}
 
     async def digests(self, collection: Collection, key: str) -> Mapping[str, str]:
         """Every point of a conversation: id → digest of its text."""
-        listed = await self._listed(collection, _of(key), "digest", "text")
-        return {id_: _digest(payload) for id_, payload in listed.items()}
+        return {id_: _digest(payload) async for id_, payload in self._payloads(collection, key, None, "digest", "text")}
 
-    async def _listed(
-        self, collection: Collection, chosen: models.Filter, *fields: str
-    ) -> dict[str, Mapping[str, Any]]:
-        """Every point that the filter chooses: id → fields of its payload."""
-        found: dict[str, Mapping[str, Any]] = {}
-        page: Any = None
+    async def _payloads(
+        self, collection: Collection, key: str, ids: Sequence[str] | None, *fields: str
+    ) -> AsyncIterator[tuple[str, Json]]:
+        """The ids and fields of the points of a conversation, or of ``ids``."""
         with self._translating_faults():
-            while True:
-                records, page = await self._client.scroll(
-                    self._keys.collection(collection),
-                    scroll_filter=chosen,
-                    limit=PAGE,
-                    offset=page,
-                    with_payload=list(fields),
-                )
-                found.update((str(record.id), record.payload or {}) for record in records)
-                if page is None:
-                    return found
+            name = self._keys.collection(collection)
+            async for point in self._client.scroll(name, key, ids=ids, payload=fields):
+                yield str(point["id"]), point["payload"] or {}
 
     async def points(self, collection: Collection, key: str) -> list[Point]:
         """Every point of a conversation, by id, with its vectors as stored."""
-        found: list[Point] = []
-        page: Any = None
+        name = self._keys.collection(collection)
         with self._translating_faults():
-            while True:
-                records, page = await self._client.scroll(
-                    self._keys.collection(collection),
-                    scroll_filter=_of(key),
-                    limit=PAGE,
-                    offset=page,
-                    with_payload=True,
-                    with_vectors=True,
-                )
-                found += [_point(collection, record) for record in records]
-                if page is None:
-                    return sorted(found, key=lambda point: point.id)
+            stored = self._client.scroll(name, key, payload=True, vectors=True)
+            found = [_point(collection, one) async for one in stored]
+        return sorted(found, key=lambda point: point.id)
 
     async def remove(self, collection: Collection, key: str, ids: Sequence[str]) -> None:
         """Remove points of a conversation and wait; missing ones and those of another conversation are ignored."""
         with self._translating_faults():
             for at in range(0, len(ids), BATCH):
-                chosen = models.FilterSelector(filter=_some_of(key, ids[at : at + BATCH]))
-                await self._client.delete(self._keys.collection(collection), points_selector=chosen, wait=True)
+                await self._client.delete_points(self._keys.collection(collection), key, ids[at : at + BATCH])
 
     async def rewrite(self, collection: Collection) -> None:
         """Let the embedded server write a collection's files anew, without what was deleted. Raises `Unavailable`."""
@@ -199,40 +169,35 @@ class QdrantIndex:
         """Delete the collections of this generation that exist."""
         with self._translating_faults():
             for collection in Collection:
-                name = self._keys.collection(collection)
-                if await self._client.collection_exists(name):
-                    await self._client.delete_collection(name)
+                await self._client.delete_collection(self._keys.collection(collection))
 
     async def check(self, embedder: str, dimensions: int) -> None:
         """Check the collections; raises `Refused` where one is missing or was made with another embedder."""
         with self._translating_faults():
             for collection in Collection:
                 name = self._keys.collection(collection)
-                if not await self._client.collection_exists(name):
+                metadata = await self._client.collection_metadata(name)
+                if metadata is None:
                     raise Refused(f"there is no Qdrant collection {name}")
-                metadata = (await self._client.get_collection(name)).config.metadata or {}
                 _check_embedder(name, metadata, embedder, dimensions)
 
     async def _prepare(self, name: str, embedder: str, dimensions: int) -> None:
-        if not await self._client.collection_exists(name):
+        if await self._client.collection_metadata(name) is None:
             await self._create(name, embedder, dimensions)
-        metadata = (await self._client.get_collection(name)).config.metadata or {}
-        _check_embedder(name, metadata, embedder, dimensions)
-        for field, schema in _PAYLOAD_INDEXES.items():
-            await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
+        _check_embedder(name, await self._client.collection_metadata(name) or {}, embedder, dimensions)
+        await self._index(name)
 
     async def _create(self, name: str, embedder: str, dimensions: int) -> None:
+        metadata = {"embedder": embedder, "dimensions": dimensions, _IDENTITY: token_urlsafe(12)}
         try:
-            await self._client.create_collection(
-                name,
-                vectors_config={DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)},
-                sparse_vectors_config={SPARSE: models.SparseVectorParams()},
-                hnsw_config=_PER_TENANT,
-                metadata={"embedder": embedder, "dimensions": dimensions, _IDENTITY: token_urlsafe(12)},
-            )
-        except (UnexpectedResponse, ValueError):
-            if not await self._client.collection_exists(name):  # otherwise another process created it
+            await self._client.create_collection(name, dimensions, metadata)
+        except UnexpectedStatus:
+            if await self._client.collection_metadata(name) is None:  # otherwise another process created it
                 raise
+
+    async def _index(self, name: str) -> None:
+        for field, schema in _PAYLOAD_INDEXES.items():
+            await self._client.index_payload(name, field, schema)
 
     async def _ask(self, searches: Sequence[Search], fetch: Mapping[int, int]) -> dict[int, list[Hit]]:
         """``fetch``: place of a search → hits to fetch. Returns the hits by place."""
@@ -260,43 +225,38 @@ class QdrantIndex:
         """Raise `Unavailable` for faults of an absent server; let all others pass."""
         try:
             yield
-        except (UnexpectedResponse, ResponseHandlingException, ResourceExhaustedResponse) as fault:
+        except (UnexpectedStatus, NoAnswer) as fault:
             server = self.server
             if (advice := _refusal(fault)) is not None:
                 raise Misconfigured(f"{server} {advice}", server) from fault
-            if not is_away(fault):
+            if not _is_away(fault):
                 raise
             said = _describe(fault)
             hint = _GRPC_HINT if any(words in said for words in _NO_HTTP) else self._hint
             raise Unavailable(f"{server}: {said}{hint}", server) from fault
 
 
-def _refusal(fault: Exception) -> str | None:
+def _refusal(fault: UnexpectedStatus | NoAnswer) -> str | None:
     """The refusal of a server, and the setting to change; `None` for any other fault."""
-    if isinstance(fault, UnexpectedResponse) and fault.status_code in (401, 403):
-        return f"refuses the API key ({fault.status_code}): set EUNOE_QDRANT_API_KEY"
-    source = fault.source if isinstance(fault, ResponseHandlingException) else None
+    if isinstance(fault, UnexpectedStatus):
+        refused = fault.status in (401, 403)
+        return f"refuses the API key ({fault.status}): set EUNOE_QDRANT_API_KEY" if refused else None
     advice = "set EUNOE_QDRANT_URL to https:// or http://, as the port has it, and SSL_CERT_FILE to your own authority"
-    return tls_refusal(source, advice)
+    return tls_refusal(fault.__cause__, advice)
 
 
-def is_away(fault: Exception) -> bool:
-    """Whether a fault of qdrant-client means that the server cannot serve now."""
-    if isinstance(fault, UnexpectedResponse):
-        status = fault.status_code or 0
-        return status >= 500 or status in _AWAY_STATUS
-    if isinstance(fault, ResponseHandlingException):
-        return not isinstance(fault.source, ValidationError)
-    return isinstance(fault, ResourceExhaustedResponse)
+def _is_away(fault: UnexpectedStatus | NoAnswer) -> bool:
+    """Whether a fault means that the server cannot serve now."""
+    return isinstance(fault, NoAnswer) or fault.status >= 500 or fault.status in _AWAY_STATUS
 
 
-def _describe(fault: Exception) -> str:
-    if isinstance(fault, ResponseHandlingException):
-        return f"{type(fault.source).__name__}: {fault.source!s:.200}"
-    return f"{type(fault).__name__}: {fault!s:.300}"
+def _describe(fault: UnexpectedStatus | NoAnswer) -> str:
+    if isinstance(fault, NoAnswer):
+        return f"{type(fault.__cause__).__name__}: {fault.__cause__!s:.200}"
+    return f"{fault!s:.300}"
 
 
-def _check_embedder(name: str, metadata: Mapping[str, Any], embedder: str, dimensions: int) -> None:
+def _check_embedder(name: str, metadata: Json, embedder: str, dimensions: int) -> None:
     made_by, length = metadata.get("embedder"), metadata.get("dimensions")
     if made_by is None:
         raise Refused(
@@ -317,36 +277,27 @@ def _asks(search: Search) -> bool:
     return search.dense is not None or bool(search.sparse and search.sparse.indices)
 
 
-def _point(collection: Collection, record: models.Record) -> Point:
-    payload, vectors = record.payload or {}, record.vector
-    assert isinstance(vectors, dict)
-    sparse = vectors.get(SPARSE)
+def _point(collection: Collection, stored: Json) -> Point:
+    payload, vectors = stored["payload"], stored["vector"]
     return Point(
         collection=collection,
-        id=str(record.id),
+        id=str(stored["id"]),
         key=payload["key"],
         born=payload["born"],
         seq=payload["seq"],
         text=payload.get("text", ""),
         dense=np.asarray(vectors[DENSE], "<f4").tobytes(),
-        sparse=_sparse(sparse) if isinstance(sparse, models.SparseVector) else SparseVector(),
+        sparse=_sparse(vectors.get(SPARSE)),
         digest=payload.get("digest"),
     )
 
 
-def _digest(payload: Mapping[str, Any]) -> str:
+def _sparse(stored: Json | None) -> SparseVector:
+    if stored is None:
+        return SparseVector()
+    return SparseVector(indices=tuple(stored["indices"]), values=tuple(stored["values"]))
+
+
+def _digest(payload: Json) -> str:
     """The digest of a point's text; points from before there were digests have the text."""
     return str(payload["digest"]) if "digest" in payload else digest_of_text(payload["text"])
-
-
-def _sparse(vector: models.SparseVector) -> SparseVector:
-    return SparseVector(indices=tuple(vector.indices), values=tuple(vector.values))
-
-
-def _of(key: str) -> models.Filter:
-    return models.Filter(must=[models.FieldCondition(key="key", match=models.MatchValue(value=key))])
-
-
-def _some_of(key: str, ids: Sequence[str]) -> models.Filter:
-    is_of_key = models.FieldCondition(key="key", match=models.MatchValue(value=key))
-    return models.Filter(must=[is_of_key, models.HasIdCondition(has_id=list(ids))])

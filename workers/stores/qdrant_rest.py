@@ -1,29 +1,31 @@
-"""A Qdrant client with its own implementation of the frequent calls: points, searches, metadata of collections.
+"""The calls of Qdrant's REST API that a worker makes.
 
-qdrant-client validates a pydantic model of every point and parses an answer by trying all possible types. To a local
-server it opens a connection per request. That takes several milliseconds of processor time a request. Rare calls
-still use it.
+qdrant-client is not used for them: its import builds a pydantic model of every type of the API, which takes two seconds
+of processor time and 40 MB of each process. It also validates every point, parses an answer by trying all possible
+types, and opens a connection per request to a local server.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import numpy as np
 import orjson
-from qdrant_client import AsyncQdrantClient
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
-from eunoe.workers.stores.wire import Bounds, JsonHttpClient, NoAnswer
+from eunoe.workers.stores.wire import Bounds, HttpResponse, JsonHttpClient
 
 DENSE: Final = "dense"
 SPARSE: Final = "bm25"
 
 FENCE: Final = "fence"
 """Field of a payload: upserts with a smaller fence are refused."""
+
+PORT: Final = 6333
+PAGE: Final = 1_000
+"""Points in one page of a listing."""
 
 Json = Mapping[str, Any]
 
@@ -40,15 +42,27 @@ class Over:
     """Whether the new points demand this fence."""
 
 
-class QdrantRest(AsyncQdrantClient):
-    """The client of qdrant-client over REST, with faster calls for what is asked often."""
+class UnexpectedStatus(Exception):
+    """The server answered with another status than 200."""
+
+    def __init__(self, answer: HttpResponse) -> None:
+        super().__init__(f"{answer.status} {answer.reason}: {answer.content.decode(errors='replace')}")
+        self.status = answer.status
+
+
+def qdrant_address(url: str) -> str:
+    """The URL without a login, and with port 6333 where it names none, also with https: as qdrant-client reads it."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host if parts.port else f"{host}:{PORT}", parts.path, "", ""))
+
+
+class QdrantRest:
+    """A client of Qdrant. Its calls raise `UnexpectedStatus`, and `NoAnswer` where no complete answer comes."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: int = 30) -> None:
         headers = {} if api_key is None else {"api-key": api_key}
-        # as `api_key` it would be a warning of Python for each http:// URL, also on loopback
-        super().__init__(url=url, metadata=headers, timeout=timeout_s, check_compatibility=False)
-        address = str(self.http.client.host)
-        self._wire = JsonHttpClient(address, headers, Bounds(connect_s=timeout_s, read_s=timeout_s))
+        self._wire = JsonHttpClient(qdrant_address(url), headers, Bounds(connect_s=timeout_s, read_s=timeout_s))
 
     @property
     def address(self) -> str:
@@ -85,40 +99,88 @@ class QdrantRest(AsyncQdrantClient):
         found = await self._send("POST", f"{_place(collection)}/query/batch", {"searches": asked})
         return [[(str(point["id"]), point["score"]) for point in one["points"]] for one in found]
 
+    async def scroll(
+        self,
+        collection: str,
+        key: str,
+        *,
+        ids: Sequence[str] | None = None,
+        payload: Sequence[str] | bool,
+        vectors: bool = False,
+    ) -> AsyncIterator[Json]:
+        """The points of a conversation, or those of ``ids``, by id, with these fields of their payloads."""
+        body = {"filter": _chosen(key, ids), "limit": PAGE, "with_payload": payload, "with_vector": vectors}
+        page: Any = None
+        while True:
+            found = await self._send("POST", f"{_place(collection)}/scroll", {**body, "offset": page})
+            for point in found["points"]:
+                yield point
+            page = found["next_page_offset"]
+            if page is None:
+                return
+
+    async def delete_points(self, collection: str, key: str, ids: Sequence[str]) -> None:
+        """Remove those of the points that are of this conversation, and wait for it."""
+        await self._send("POST", f"{_place(collection)}/delete?wait=true", {"filter": _chosen(key, ids)})
+
+    async def collections(self) -> list[str]:
+        """The names of all collections."""
+        return [one["name"] for one in (await self._send("GET", "/collections", None))["collections"]]
+
     async def collection_metadata(self, collection: str) -> Mapping[str, Any] | None:
         """The metadata of a collection; `None` where there is no such collection."""
         try:
-            about = await self._send("GET", f"/collections/{quote(collection, safe='')}", None)
-        except UnexpectedResponse as fault:
-            if fault.status_code != 404:
+            about = await self._send("GET", _named(collection), None)
+        except UnexpectedStatus as fault:
+            if fault.status != 404:
                 raise
             return None
         return about["config"].get("metadata") or {}
 
+    async def create_collection(self, collection: str, dimensions: int, metadata: Json) -> None:
+        """Make a collection for vectors of this length, in the layout for many small tenants."""
+        body = {
+            "vectors": {DENSE: {"size": dimensions, "distance": "Cosine"}},
+            "sparse_vectors": {SPARSE: {}},
+            "hnsw_config": {"m": 0, "payload_m": 16},
+            "metadata": metadata,
+        }
+        await self._send("PUT", _named(collection), body)
+
+    async def index_payload(self, collection: str, field: str, schema: Json) -> None:
+        """Index a field of the payloads, and wait for it; a repeated call changes nothing."""
+        await self._send("PUT", f"{_named(collection)}/index?wait=true", {"field_name": field, "field_schema": schema})
+
+    async def delete_collection(self, collection: str) -> None:
+        """Delete a collection; a missing one is ignored."""
+        try:
+            await self._send("DELETE", _named(collection), None)
+        except UnexpectedStatus as fault:
+            if fault.status != 404:
+                raise
+
     async def rewrite(self, collection: str) -> None:
         """Let the embedded server write a collection's files anew; Qdrant proper has no such call."""
-        await self._send("POST", f"/collections/{quote(collection, safe='')}/rewrite", {})
+        await self._send("POST", f"{_named(collection)}/rewrite", {})
 
-    async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - as its parent
+    async def close(self) -> None:
         """Close all connections."""
         await self._wire.close()
-        await super().close(grpc_grace, **kwargs)
 
     async def _send(self, method: str, path: str, body: Json | None) -> Any:  # noqa: ANN401 - JSON
-        """The ``result`` of an answer; raises the exceptions of qdrant-client."""
-        try:
-            answer = await self._wire.send(method, path, body)
-        except NoAnswer as fault:
-            cause = fault.__cause__
-            raise ResponseHandlingException(cause if isinstance(cause, Exception) else fault) from cause
+        """The ``result`` of an answer."""
+        answer = await self._wire.send(method, path, body)
         if answer.status != 200:
-            headers: Any = answer.headers
-            raise UnexpectedResponse(answer.status, answer.reason, answer.content, headers)
+            raise UnexpectedStatus(answer)
         return orjson.loads(answer.content)["result"]
 
 
+def _named(collection: str) -> str:
+    return f"/collections/{quote(collection, safe='')}"
+
+
 def _place(collection: str) -> str:
-    return f"/collections/{quote(collection, safe='')}/points"
+    return f"{_named(collection)}/points"
 
 
 def _row(point: Point, more: Json) -> Json:
@@ -133,8 +195,20 @@ def _terms(sparse: SparseVector) -> Json:
     return {"indices": sparse.indices, "values": sparse.values}
 
 
+def _chosen(key: str, ids: Sequence[str] | None) -> Json:
+    """The filter for the points of a conversation, or those of ``ids``."""
+    must: list[Json] = [_of(key)]
+    if ids is not None:
+        must.append({"has_id": ids})
+    return {"must": must}
+
+
+def _of(key: str) -> Json:
+    return {"key": "key", "match": {"value": key}}
+
+
 def _query(search: Search, limit: int) -> Json:
-    must: list[Json] = [{"key": "key", "match": {"value": search.key}}]
+    must: list[Json] = [_of(search.key)]
     if search.born_before is not None:
         must.append({"key": "born", "range": {"lt": search.born_before}})
     if search.dense is not None:
