@@ -7,22 +7,13 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
+from eunoe.streams.group.limits import KEY_BYTES, TRACKED_BYTES, DispatchLimits, size_of
 from eunoe.streams.group.partition import Ack, AckCallbacks, Assignment, BeforeAck, LogicalPartition, PartitionState
 from eunoe.streams.record import Lease, Record, Revoked
 
 log = logging.getLogger(__name__)
 
 _CANCEL_S = 1.0
-_RECORD_BYTES = 256
-"""Of a waiting record beside its value and headers."""
-_KEY_BYTES = 1000
-"""Of a key with records that wait, which share its bytes, and of its queue."""
-_HEADERS_BYTES = 184
-"""Of the headers of a record, beside …"""
-_HEADER_BYTES = 50
-"""… each value and its object."""
-_TRACKED_BYTES = 70
-"""Of the offset of a record that is unfinished, or done behind an unfinished one."""
 _BACKPRESSURE_POLL_S = 0.05
 _STARTS = 4
 """Keys that begin in one turn of the event loop, one under backpressure: all else in the process waits for a turn."""
@@ -47,25 +38,6 @@ The partition makes no progress until it is read again.
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchLimits:
-    """Upper bounds of one dispatcher."""
-
-    concurrency: int = 256
-    """Keys in work at once."""
-    batch: int = 1
-    """Records of one key in one call of a `BatchHandler`."""
-    queued: int = 1024
-    """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
-    more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
-    queued_bytes: int = 4_000_000
-    """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
-    window: int = 8192
-    """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
-    ahead_bytes: int = 0
-    """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
     record: Record
     ordering_key: OrderingKey
@@ -77,7 +49,7 @@ class _Job:
 
     @property
     def size(self) -> int:
-        return _size_of(self.record) + (0 if self.shares_key else _KEY_BYTES)
+        return size_of(self.record) + (0 if self.shares_key else KEY_BYTES)
 
 
 _Batch = tuple[_Job, ...]
@@ -96,12 +68,6 @@ def one_by_one(handle: Handler) -> BatchHandler:
 def ordering_key_of(record: Record) -> OrderingKey:
     """The key of a record, over all topics; for a record without a key its partition."""
     return record.key if record.key is not None else (record.topic, record.partition)
-
-
-def _size_of(record: Record) -> int:
-    headers = _HEADERS_BYTES + sum(_HEADER_BYTES + len(value) for value in record.headers.values())
-    stored = 0 if record.stored is None else _size_of(record.stored)
-    return _RECORD_BYTES + len(record.value) + (headers if record.headers else 0) + stored
 
 
 class Dispatcher:
@@ -163,7 +129,7 @@ class Dispatcher:
     def held_bytes(self) -> int:
         """The bytes of all records taken, and of what is noted of those that are done behind an unfinished one."""
         tracked = sum(state.offsets.outstanding for state in self._partitions.values())
-        return self._taken_bytes + _TRACKED_BYTES * tracked
+        return self._taken_bytes + TRACKED_BYTES * tracked
 
     @property
     def _taken_bytes(self) -> int:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from eunoe.schemas.errors import Refused
-from eunoe.streams.group.dispatcher import Dispatcher, DispatchLimits, one_by_one
+from eunoe.streams.group.dispatcher import Dispatcher, one_by_one
+from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.log_throttle import Throttle
 from eunoe.streams.group.offset_tracker import OffsetTracker
 from eunoe.streams.record import Lease, Record, Revoked

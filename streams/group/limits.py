@@ -1,0 +1,42 @@
+"""The limits of a dispatcher, and the bytes that records hold in it."""
+
+from dataclasses import dataclass
+
+from eunoe.streams.record import Record
+
+_RECORD_BYTES = 256
+"""Of a waiting record beside its value and headers."""
+KEY_BYTES = 1000
+"""Of a key with records that wait, which share its bytes, and of its queue."""
+_HEADERS_BYTES = 184
+"""Of the headers of a record, beside …"""
+_HEADER_BYTES = 50
+"""… each value and its object."""
+TRACKED_BYTES = 70
+"""Of the offset of a record that is unfinished, or done behind an unfinished one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchLimits:
+    """Upper bounds of one dispatcher."""
+
+    concurrency: int = 256
+    """Keys in work at once."""
+    batch: int = 1
+    """Records of one key in one call of a `BatchHandler`."""
+    queued: int = 1024
+    """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
+    more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
+    queued_bytes: int = 4_000_000
+    """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
+    window: int = 8192
+    """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
+    ahead_bytes: int = 0
+    """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
+
+
+def size_of(record: Record) -> int:
+    """The bytes that a record holds while it waits, but for those of its key."""
+    headers = _HEADERS_BYTES + sum(_HEADER_BYTES + len(value) for value in record.headers.values())
+    stored = 0 if record.stored is None else size_of(record.stored)
+    return _RECORD_BYTES + len(record.value) + (headers if record.headers else 0) + stored
