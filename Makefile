@@ -111,6 +111,10 @@ test: check  ## seven minutes: check, and all tests on the embedded servers but 
 test-slow: install  ## what `make test` leaves out: generations, faults, 100 seeds of crashes, some fuzzing, the wheel in an empty environment
 	$(PYTEST) $(SUITES) -m slow -n $(JOBS) $(BY_FILE) $(ARGS)
 
+.PHONY: test-openapi
+test-openapi: install  ## the gateway answers as its OpenAPI document says, to requests derived from it: they take 15 s to be collected
+	$(PYTEST) tests/openapi $(ARGS)
+
 BYSTANDERS ?= 100
 .PHONY: test-bystanders
 test-bystanders: install  ## every hostile input of the suite beside BYSTANDERS conversations, and what they remember without it
@@ -123,7 +127,7 @@ test-fuzz: install  ## random records and batches on all topics for FUZZ_SECONDS
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) tests/fuzz -s $(ARGS)
 
 .PHONY: test-all
-test-all: test test-slow  ## everything
+test-all: test test-slow test-openapi  ## everything
 
 .PHONY: test-unit
 test-unit: install  ## the tests that need no server
