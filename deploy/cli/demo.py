@@ -32,7 +32,7 @@ from eunoe.deploy.demo.play import (
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.process.temporary import running
 from eunoe.deploy.settings import Settings, read_settings
-from eunoe.schemas.events import DEFAULT_TENANT, Strategy
+from eunoe.schemas.events import DEFAULT_TENANT, Strategy, Utterance
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.replies import Reply
@@ -77,9 +77,8 @@ def demo(
     """Play a conversation through the whole pipeline, then ask questions about it.
 
     Starts a temporary broker, Redis, Qdrant and worker on free loopback ports; produces the events; waits until every
-    session is remembered; asks each question without recording it, and prints the reply, the line it cites first and
-    the share of the conversation shown. Deletes everything at the end. Exit codes: 0 done, 1 an
-    event was dead-lettered.
+    session is remembered; asks each question without recording it, and prints the reply, the lines it quotes and the
+    share of the conversation shown. Deletes everything at the end. Exit codes: 0 done, 1 an event was dead-lettered.
     """
     loaded = load_conversation(conversation, sample)
     chosen = loaded.questions if questions == "all" else loaded.questions[: _whole_number(questions)]
@@ -186,8 +185,11 @@ def _show(loaded: LoadedConversation, asked: AnsweredQuestion, reply: Reply, opt
     if options.quiet:
         return
     whole = sum(count_tokens(f"{one.speaker}: {one.text}") for one in loaded.utterances)
-    first = first_line(loaded, asked)
-    lines = [escape(reply.text), "", f"[dim]{escape(first)}; {asked.tokens} of {whole} tokens shown[/dim]"]
+    lines = [
+        escape(reply.text),
+        "",
+        f"[dim]{escape(citation(loaded, asked))}; {asked.tokens} of {whole} tokens shown[/dim]",
+    ]
     if options.verbose:
         lines += [f"[dim]cites {', '.join(reply.cited) or 'nothing'}; in the prompt:", *_sources(reply), "[/dim]"]
     console.print(
@@ -195,13 +197,18 @@ def _show(loaded: LoadedConversation, asked: AnsweredQuestion, reply: Reply, opt
     )
 
 
-def first_line(loaded: LoadedConversation, asked: AnsweredQuestion) -> str:
-    """The utterance that a reply cites first, with its day; its text too where the reply does not quote it."""
-    said = next((one for one in loaded.utterances if one.utterance_id in asked.cited[:1]), None)
-    if said is None:
+def citation(loaded: LoadedConversation, asked: AnsweredQuestion) -> str:
+    """The cited utterances that a reply quotes, each with its day; where it quotes none the first, with its text."""
+    cited = [one for id_ in asked.cited for one in loaded.utterances if one.utterance_id == id_]
+    if not cited:
         return "cites nothing"
-    line = f"cites {said.utterance_id} of {write_day(said.at)}"
-    return line if said.text in asked.reply else f"{line}, {said.speaker}: {said.text}"
+    if quoted := [one for one in cited if one.text in asked.reply]:
+        return f"cites {' and '.join(map(_place, quoted))}"
+    return f"cites {_place(cited[0])}, {cited[0].speaker}: {cited[0].text}"
+
+
+def _place(said: Utterance) -> str:
+    return f"{said.utterance_id} of {write_day(said.at)}"
 
 
 def _sources(reply: Reply) -> list[str]:

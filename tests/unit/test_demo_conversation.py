@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.cli.demo import citation
 from eunoe.deploy.datasets import locomo
 from eunoe.deploy.datasets.load import load_conversation, read_events
+from eunoe.deploy.datasets.loaded import LoadedConversation
 from eunoe.deploy.demo.bundled import CONVERSATION
+from eunoe.deploy.demo.play import AnsweredQuestion
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Erase, SessionEnded, Utterance
 
@@ -275,3 +278,29 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b'{"a": "\xff"}\n')
     with pytest.raises(Refused, match="line 1: not JSON"):
         load_conversation(path)
+
+
+SAID = tuple(
+    Utterance.model_validate({**utterance(number), "text": text, "at": f"2026-03-0{number}T09:30:00Z"})
+    for number, text in enumerate(("My boat is red.", "It leaks.", "I sold it."), start=1)
+)
+
+
+@pytest.mark.parametrize(
+    ("cited", "reply", "line"),
+    [
+        (
+            ("u1", "u3"),
+            "Ada said: “My boat is red.” Later: “I sold it.”",
+            "cites u1 of 1 March 2026 and u3 of 3 March 2026",
+        ),
+        (("u2", "u3"), "Ada said: “I sold it.”", "cites u3 of 3 March 2026"),
+        (("u2", "u1"), "Ada has none.", "cites u2 of 2 March 2026, Ada: It leaks."),
+        ((), "Nobody said.", "cites nothing"),
+    ],
+)
+def test_the_demo_names_what_a_reply_quotes_or_else_what_it_cites_first(cited: tuple[str, ...], reply: str, line: str):
+    asked = AnsweredQuestion(
+        question="?", reply=reply, cited=cited, evidence=(), tokens=9, timelines=(), recall=None, seconds=0.1
+    )
+    assert citation(LoadedConversation("c", SAID, ()), asked) == line
