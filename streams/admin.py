@@ -1,20 +1,18 @@
-"""Administration of topics: creates, checks and deletes them, and measures the lag of stages."""
+"""Administration of topics: creates, checks and deletes them."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.access import why_unavailable
-from eunoe.streams.plain_consumer import broker_faults, end_offsets, open_consumer
 from eunoe.streams.settings import KafkaSettings, client_options
 from eunoe.streams.topics import READ_BY_STAGES, TOPICS, Topic, TopicNames, TopicSpec
 
@@ -39,7 +37,7 @@ class TopicStatus:
 async def list_topics(kafka: KafkaSettings, names: TopicNames) -> list[TopicStatus]:
     """All topics of the deployment, with their partitions at the broker. Raises `Unavailable`."""
     async with open_admin(kafka) as admin:
-        counts = await _partition_counts(admin)
+        counts = await partition_counts(admin)
     return [
         TopicStatus(topic, names.name(topic), counts.get(names.name(topic), 0), TOPICS[topic].purpose)
         for topic in names.topics
@@ -68,7 +66,7 @@ async def check_log_is_open(kafka: KafkaSettings, names: TopicNames) -> None:
     if names.door_ms is not None:
         return
     async with open_admin(kafka) as admin:
-        counts = await _partition_counts(admin)
+        counts = await partition_counts(admin)
     if counts.get(names.name(Topic.LOG)):
         raise Refused(
             f"{names.name(Topic.LOG)} holds the sealed log: set EUNOE_KEYS__STORE and EUNOE_KEYS__KEK as they were"
@@ -196,7 +194,7 @@ async def delete_topics(kafka: KafkaSettings, names: TopicNames, *, log_too: boo
     if log_too and names.log:
         wanted += [names.name(Topic.CONVERSATIONS), names.name(Topic.LOG)]
     async with open_admin(kafka) as admin:
-        counts = await _partition_counts(admin)
+        counts = await partition_counts(admin)
         found = [name for name in wanted if counts.get(name)]
         response = await admin.delete_topics(found) if found else None
     faults = {} if response is None else {name: for_code(code) for name, code in _codes(response) if code}
@@ -270,71 +268,8 @@ async def check_partitions(kafka: KafkaSettings, names: TopicNames) -> int:
     return counts.pop()
 
 
-Ends = Mapping[TopicPartition, int]
-"""Partition → the offset after its last record."""
-
-
-async def ends_now(kafka: KafkaSettings, names: TopicNames, topics: Iterable[str]) -> Ends:
-    """The ends of these logical topics. Raises `Unavailable`."""
-    async with open_admin(kafka) as admin:
-        counts = await _partition_counts(admin)
-    wanted = sorted({names.name(topic) for topic in topics})
-    _, ends = await _bounds(kafka, [TopicPartition(name, at) for name in wanted for at in range(counts.get(name, 0))])
-    return ends
-
-
-async def lag(
-    kafka: KafkaSettings, names: TopicNames, stages: Mapping[str, Sequence[str]], until: Ends | None = None
-) -> dict[str, int]:
-    """Number of records that each stage's group has not committed; ``stages`` gives the logical topics of each stage.
-
-    Records count up to ``until``; `None` means up to the present ends. Raises `Unavailable`.
-    """
-    wanted = {names.name(topic) for topics in stages.values() for topic in topics}
-    async with open_admin(kafka) as admin:
-        counts = await _partition_counts(admin)
-        partitions = [TopicPartition(name, number) for name in sorted(wanted) for number in range(counts.get(name, 0))]
-        starts, ends = await _bounds(kafka, partitions)
-        if until is not None:
-            ends = {partition: min(end, until.get(partition, end)) for partition, end in ends.items()}
-        return {
-            stage: await _lag_of(admin, names.group(stage), _of(partitions, names, topics), starts, ends)
-            for stage, topics in stages.items()
-        }
-
-
-def _of(partitions: Iterable[Any], names: TopicNames, topics: Sequence[str]) -> list[Any]:
-    wanted = {names.name(topic) for topic in topics}
-    return [partition for partition in partitions if partition.topic in wanted]
-
-
-async def _lag_of(
-    admin: Any,  # noqa: ANN401
-    group: str,
-    partitions: list[Any],
-    starts: Mapping[Any, int],
-    ends: Mapping[Any, int],
-) -> int:
-    if not partitions:
-        return 0
-    committed = await admin.list_consumer_group_offsets(group, partitions=partitions)
-    behind = 0
-    for partition in partitions:
-        at = committed[partition].offset if partition in committed else -1
-        behind += max(ends[partition] - max(at, starts[partition]), 0)
-    return behind
-
-
-async def _bounds(kafka: KafkaSettings, partitions: list[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
-    if not partitions:
-        return {}, {}
-    async with open_consumer(kafka, brief=True) as consumer:
-        with broker_faults(kafka):
-            starts: dict[Any, int] = await consumer.beginning_offsets(partitions)
-        return starts, await end_offsets(kafka, consumer, partitions)
-
-
-async def _partition_counts(admin: Any) -> dict[str, int]:  # noqa: ANN401
+async def partition_counts(admin: Any) -> dict[str, int]:  # noqa: ANN401
+    """Number of partitions of every topic at the broker, by name, without those of which it tells a fault."""
     # all topics, because a request for a missing one by name would create it
     described = await admin.describe_topics(None)
     return {entry["topic"]: len(entry["partitions"]) for entry in described if not entry["error_code"]}

@@ -14,9 +14,10 @@ from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import GenerationPromoted
-from eunoe.streams.admin import Ends, delete_topics, ends_now, lag
+from eunoe.streams.admin import delete_topics
 from eunoe.streams.codec import encode
 from eunoe.streams.groups import delete_groups, groups_with_members
+from eunoe.streams.lag import Ends, ends_now, lag
 from eunoe.streams.reader import partitions_of
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic, TopicNames

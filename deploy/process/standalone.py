@@ -36,8 +36,9 @@ from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.erasure import ErasedPart
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import KeyStore
-from eunoe.streams.admin import create_topics, lag
+from eunoe.streams.admin import create_topics
 from eunoe.streams.cancelling import cancelled
+from eunoe.streams.lag import lag
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.erased import start_of

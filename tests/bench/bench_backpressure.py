@@ -16,8 +16,8 @@ from itertools import islice
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.events import CloseReason, Line, SessionClosed
-from eunoe.streams.admin import lag
 from eunoe.streams.codec import encode
+from eunoe.streams.lag import lag
 from eunoe.streams.record import Message
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES

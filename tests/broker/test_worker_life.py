@@ -9,7 +9,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from eunoe.deploy.settings import Settings
-from eunoe.streams.admin import create_topics, lag
+from eunoe.streams.admin import create_topics
+from eunoe.streams.lag import lag
 from eunoe.streams.settings import client_options
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES

@@ -16,9 +16,9 @@ from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Rejection
 from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
-from eunoe.streams.admin import lag
 from eunoe.streams.client import Connection, MemoryClient
 from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.lag import lag
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES

@@ -29,7 +29,7 @@ def _answer(monkeypatch: pytest.MonkeyPatch, counts: Iterator[dict[str, int]]) -
         return next(counts)
 
     monkeypatch.setattr(admin, "open_admin", opened)
-    monkeypatch.setattr(admin, "_partition_counts", counted)
+    monkeypatch.setattr(admin, "partition_counts", counted)
 
 
 def _without_late() -> dict[str, int]:

@@ -35,8 +35,8 @@ MAX_FETCHED = 100_000
 _AWAY_STATUS = frozenset({401, 403, 404, 408, 429})
 _GRPC_PORT = 6334
 _GRPC_HINT = " (is it the port of Qdrant's gRPC, 6334? EUNOE_QDRANT_URL takes that of its REST API, 6333)"
-_NO_HTTP = ("illegal request line", "Bad status line")
-"""The words of httpx and of aiohttp for a server that answers in another protocol, such as HTTP/2."""
+_NO_HTTP = "Bad status line"
+"""The words of aiohttp for a server that answers in another protocol, such as HTTP/2."""
 _IDENTITY = "identity"
 _RANGED: Json = {"type": "integer", "lookup": False, "range": True, "enable_hnsw": False}
 _PAYLOAD_INDEXES: Mapping[str, Json] = {
@@ -232,7 +232,7 @@ class QdrantIndex:
             if not _is_away(fault):
                 raise
             said = _describe(fault)
-            hint = _GRPC_HINT if any(words in said for words in _NO_HTTP) else self._hint
+            hint = _GRPC_HINT if _NO_HTTP in said else self._hint
             raise Unavailable(f"{server}: {said}{hint}", server) from fault
 
 

@@ -16,9 +16,9 @@ from eunoe.deploy.observability.process_costs import process_name, sample_tree
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.ports import StateStore
-from eunoe.streams.admin import lag
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.client import Connection
+from eunoe.streams.lag import lag
 from eunoe.streams.reader import topic_size
 from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES

@@ -5,7 +5,7 @@ import logging
 from typing import Final
 
 from eunoe.deploy.settings import Settings
-from eunoe.streams.admin import ends_now, lag
+from eunoe.streams.lag import ends_now, lag
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.respond.stage import NAME as RESPOND
