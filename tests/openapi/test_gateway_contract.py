@@ -114,7 +114,7 @@ def test_every_operation_answers_as_the_document_says(case: Case, gateway: Simpl
 
 
 def _narrow(case: Case, gateway: SimpleNamespace) -> None:
-    """What no schema says of a valid request: times near now, utterances or a session to erase.
+    """Narrow a valid request to what no schema says: times near now, utterances or a session to erase.
 
     Short waits, too, and for half of the requests ids that exist.
     """
