@@ -15,6 +15,7 @@ from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
 from eunoe.schemas.ports import ColdStore, StateStore
+from eunoe.streams.group.limits import QUEUED_BYTES
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
@@ -33,6 +34,9 @@ from eunoe.workers.stores.standing import RedisStanding
 
 AHEAD_BYTES = 30_000_000
 """Bytes of the log that a process of intake reads ahead: about 50,000 utterances of ordinary length."""
+ASKED_BYTES = 16_000_000
+"""Bytes of asks that a process takes: some 500 of the largest. Those of one conversation are answered one by one;
+behind more than that, asks of other conversations wait to be read."""
 STANDING_EVERY_S = 5.0
 """Seconds between two looks at conversations that stand still."""
 
@@ -80,6 +84,7 @@ class StageFactory:
             backpressure=(lambda: None) if spec.answers else backpressure.most_in_work,
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
+            queued_bytes=ASKED_BYTES if spec.answers else QUEUED_BYTES,
         )
         if spec.reads_log:
             options = replace(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from eunoe.streams.record import Record
 
+QUEUED_BYTES = 4_000_000
 _RECORD_BYTES = 256
 """Of a waiting record beside its value and headers."""
 KEY_BYTES = 1000
@@ -27,7 +28,7 @@ class DispatchLimits:
     queued: int = 1024
     """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
     more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
-    queued_bytes: int = 4_000_000
+    queued_bytes: int = QUEUED_BYTES
     """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
     window: int = 8192
     """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""

@@ -18,7 +18,7 @@ from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import Backpressure, BatchHandler, Dispatcher, Urgent
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
-from eunoe.streams.group.limits import DispatchLimits
+from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import BeforeAck, LogicalPartition
 from eunoe.streams.plain_consumer import as_record
@@ -53,6 +53,8 @@ class StageOptions:
     backpressure: Backpressure = lambda: None
     urgent: Urgent = lambda _record: False
     """Whether somebody waits for a record, by its looks: its key goes before others."""
+    queued_bytes: int = QUEUED_BYTES
+    """Bytes of records that wait or are in work."""
     ahead_bytes: int = 0
     """Bytes of records that are read ahead of the handler, to find urgent ones."""
     loop_lag_s: Callable[[], float] = lambda: 0.0
@@ -97,6 +99,7 @@ class StageConsumer:
                 concurrency=options.concurrency,
                 batch=options.batch,
                 queued=4 * options.concurrency,
+                queued_bytes=options.queued_bytes,
                 ahead_bytes=options.ahead_bytes,
             ),
         )

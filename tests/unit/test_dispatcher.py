@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
+from eunoe.deploy.process.stages import ASKED_BYTES
 from eunoe.schemas.errors import Refused
 from eunoe.streams.group.dispatcher import Dispatcher, one_by_one
 from eunoe.streams.group.limits import DispatchLimits
@@ -280,6 +281,24 @@ def test_few_large_records_wait_or_are_in_work_and_one_of_any_size_is_taken(size
         assert dispatcher.held_bytes == 0
 
     asyncio.run(run())
+
+
+async def test_asks_of_others_are_read_behind_400_of_the_largest_in_one_conversation() -> None:
+    handled, go = list[bytes | None](), asyncio.Event()
+
+    async def handle(given: Record, _: Lease) -> None:
+        if given.key == b"greedy":
+            await go.wait()
+        handled.append(given.key)
+
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, limits=DispatchLimits(queued_bytes=ASKED_BYTES))
+    async with asyncio.timeout(10):
+        for offset in range(400):
+            await dispatcher.submit(replace(record(offset, b"greedy"), value=bytes(32_000)))
+        await dispatcher.submit(record(400, b"anna"))
+    await settle(lambda: handled == [b"anna"])
+    go.set()
+    await settle(lambda: len(handled) == 401)
 
 
 async def test_the_stored_form_of_a_sealed_record_counts_too() -> None:
