@@ -117,6 +117,7 @@ async def converse(secured: Secured, name: str) -> None:
     assert done.code == 0, done.out + done.err
 
 
+@pytest.mark.embedded("tells the workers that their broker is the embedded one")
 async def test_redis_with_acl_and_tls_and_qdrant_with_a_key_serve_the_pipeline(tmp_path: Path) -> None:
     certificates = Certificates.make(tmp_path / "certificates")
     async with AsyncExitStack() as closing:
