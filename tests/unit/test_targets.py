@@ -13,14 +13,15 @@ import yaml
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 SLOW, QUICK = "slow", "not slow"
-OWN_ENVIRONMENT = {
+OWN_TARGET = {
     "tests/alerts": "test-alerts",
     "tests/browser": "test-browser",
     "tests/chart": "test-chart",
     "tests/examples": "test-examples",
     "tests/llmlingua": "test-llmlingua",
+    "tests/openapi": "test-openapi",
 }
-"""Folder → the target that runs it, in an environment that has what it needs."""
+"""Folder → the only target that runs it: its environment has what it needs, or it takes long to be collected."""
 
 
 def commands(target: str) -> list[list[str]]:
@@ -49,7 +50,7 @@ def folders() -> set[str]:
 
 def test_every_test_is_in_a_target_and_in_one_only() -> None:
     """A folder is run whole, or its slow tests by one target and the others by another."""
-    selected: Mapping[str, list[str]] = {folder: [] for folder in folders() - OWN_ENVIRONMENT.keys()}
+    selected: Mapping[str, list[str]] = {folder: [] for folder in folders() - OWN_TARGET.keys()}
     for folder, expression in selections("test") + selections("test-slow"):
         selected[folder].append(expression)
     assert {folder: sorted(found) for folder, found in selected.items()} == {
@@ -57,15 +58,15 @@ def test_every_test_is_in_a_target_and_in_one_only() -> None:
     }
 
 
-@pytest.mark.parametrize(("folder", "target"), OWN_ENVIRONMENT.items())
-def test_a_folder_with_an_environment_of_its_own_has_a_target(folder: str, target: str) -> None:
+@pytest.mark.parametrize(("folder", "target"), OWN_TARGET.items())
+def test_a_folder_with_a_target_of_its_own_is_run_by_it(folder: str, target: str) -> None:
     recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None
     assert f"pytest {folder}" in recipe[1].replace("$(PYTEST)", "pytest")
 
 
 def test_test_all_is_test_and_what_it_leaves_out() -> None:
-    assert selections("test-all") == selections("test") + selections("test-slow")
+    assert selections("test-all") == selections("test") + selections("test-slow") + selections("test-openapi")
     assert selections("test")[: len(selections("check"))] == selections("check")
 
 
