@@ -11,7 +11,7 @@ from eunoe.deploy.gateway import answers, bodies, erasures
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
-from eunoe.deploy.gateway.routes import asks, events, feeds, letters, memory, operation
+from eunoe.deploy.gateway.routes import asks, conversations, events, feeds, letters, memory, operation
 from eunoe.deploy.gateway.routes import erasures as erasing
 from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
@@ -84,19 +84,19 @@ ROUTES: Final[tuple[Route, ...]] = (
         result=Recalled, waits=True,
     ),
     Route(
-        method="GET", path="/v1/conversations", scope=KeyScope.MEMORY_READ, handle=memory.list_conversations,
+        method="GET", path="/v1/conversations", scope=KeyScope.MEMORY_READ, handle=conversations.list_conversations,
         query=bodies.PageQuery, result=answers.ConversationPage,
     ),
     Route(
-        method="GET", path=_C, scope=KeyScope.MEMORY_READ, handle=memory.show_conversation,
+        method="GET", path=_C, scope=KeyScope.MEMORY_READ, handle=conversations.show_conversation,
         result=answers.ConversationStatus,
     ),
     Route(
-        method="GET", path=f"{_C}/sessions", scope=KeyScope.MEMORY_READ, handle=memory.list_sessions,
+        method="GET", path=f"{_C}/sessions", scope=KeyScope.MEMORY_READ, handle=conversations.list_sessions,
         query=bodies.SessionPageQuery, result=answers.SessionPage,
     ),
     Route(
-        method="GET", path=f"{_C}/sessions/{{session}}", scope=KeyScope.MEMORY_READ, handle=memory.show_session,
+        method="GET", path=f"{_C}/sessions/{{session}}", scope=KeyScope.MEMORY_READ, handle=conversations.show_session,
         query=bodies.WaitQuery, result=answers.SessionView,
     ),
     Route(
