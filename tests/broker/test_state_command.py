@@ -19,9 +19,9 @@ async def _lose_a_point(pipeline: Pipeline) -> str:
     """Take one memory's point out of the index; returns its id."""
     settings = pipeline.settings
     async with open_qdrant(settings) as client:
-        seqs = await QdrantIndex(client, store_keys(settings)).seqs(Collection.MEMORIES, KEY)
-        lost = min(seqs)
-        await client.delete(store_keys(settings).collection(Collection.MEMORIES), [lost], wait=True)
+        index = QdrantIndex(client, store_keys(settings))
+        lost = min(await index.seqs(Collection.MEMORIES, KEY))
+        await index.remove(Collection.MEMORIES, KEY, [lost])
     return lost
 
 
