@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +20,11 @@ from pydantic import SecretStr
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import CHECKS
 
+from eunoe.deploy.gateway.app import GatewayApp
 from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.gateway.openapi import openapi_document
 from eunoe.deploy.gateway.server import open_gateway, serving
-from tests.support.gateway import LATER, SESSION, told
+from tests.support.gateway import LATER, SESSION, InMemoryPlans, told
 from tests.support.pipeline import Pipeline, pipeline_at_work
 from tests.support.session import SessionServers
 
@@ -76,7 +78,7 @@ async def _serve(pipeline: Pipeline, folder: Path, found: SimpleNamespace, ready
     ledger = SecretStr(str(folder / "ledger.sqlite"))
     async with (
         open_gateway(pipeline.settings.model_copy(update={"gateway": own, "erasures": ledger})) as app,
-        serving(app, "127.0.0.1:0") as url,
+        serving(_planning_at_once(app), "127.0.0.1:0") as url,
         httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client,
     ):
         for events in (SESSION, LATER):
@@ -95,6 +97,11 @@ async def _serve(pipeline: Pipeline, folder: Path, found: SimpleNamespace, ready
         found.url, found.headers, found.loop, found.stop = url, headers, asyncio.get_running_loop(), asyncio.Event()
         ready.set()
         await found.stop.wait()
+
+
+def _planning_at_once(app: GatewayApp) -> GatewayApp:
+    """The application with a stand-in for the planner of erasures, which starts a process for every plan."""
+    return replace(app, gateway=replace(app.gateway, plans=InMemoryPlans()))
 
 
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning")
