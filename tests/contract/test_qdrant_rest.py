@@ -128,6 +128,14 @@ async def test_a_server_that_refuses_is_away(index: QdrantIndex, double: Double,
         await index.upsert([POINT])
 
 
+@pytest.mark.parametrize("text", ["<html>welcome</html>", "[]", '{"hello": 1}'])
+async def test_a_server_that_is_no_qdrant_is_named(index: QdrantIndex, double: Double, text: str) -> None:
+    for call in (lambda: index.upsert([POINT]), lambda: index.prepare("words-1", 2)):
+        double.answer = web.Response(text=text)
+        with pytest.raises(Unavailable, match="this is no answer of Qdrant"):
+            await call()
+
+
 async def test_a_key_is_sent(server: TestServer) -> None:
     without = QdrantRest(str(server.make_url("/")), timeout_s=5)
     with pytest.raises(Unavailable, match="401"):

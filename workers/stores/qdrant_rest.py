@@ -15,7 +15,7 @@ import orjson
 
 from eunoe.schemas.decisions import Point, SparseVector
 from eunoe.schemas.ports import Search
-from eunoe.workers.stores.wire import Bounds, HttpResponse, JsonHttpClient
+from eunoe.workers.stores.wire import Bounds, HttpResponse, JsonHttpClient, NoAnswer
 
 DENSE: Final = "dense"
 SPARSE: Final = "bm25"
@@ -24,6 +24,7 @@ FENCE: Final = "fence"
 """Field of a payload: upserts with a smaller fence are refused."""
 
 PORT: Final = 6333
+"""Qdrant's port of its REST API."""
 PAGE: Final = 1_000
 """Points in one page of a listing."""
 
@@ -172,7 +173,10 @@ class QdrantRest:
         answer = await self._wire.send(method, path, body)
         if answer.status != 200:
             raise UnexpectedStatus(answer)
-        return orjson.loads(answer.content)["result"]
+        try:
+            return orjson.loads(answer.content)["result"]
+        except (ValueError, KeyError, TypeError):
+            raise NoAnswer from ValueError(f"this is no answer of Qdrant: {answer.content[:80]!r}")
 
 
 def _named(collection: str) -> str:
