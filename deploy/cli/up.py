@@ -13,7 +13,7 @@ from eunoe.deploy.cli.forking import forks_of_this
 from eunoe.deploy.cli.model_check import keep_model_fault, model_checked
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.cli.progress import ProgressBars
-from eunoe.deploy.clients.connect import DATA
+from eunoe.deploy.clients.connect import DATA, servers_named
 from eunoe.deploy.gateway.keys import GATEWAY_KEY, KeyFile, KeyPlan, KeyScope, kept_key
 from eunoe.deploy.local.notice import NOTICE
 from eunoe.deploy.local.stack import Ports
@@ -60,6 +60,13 @@ async def _up(plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | N
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     settings = read_settings()
+    if named := ", ".join(servers_named(settings)):
+        others = "use those" if settings.kafka else "refuse to choose between them"
+        errors.print(
+            f"{named} set: `eunoe up` runs servers of its own; other commands with these settings {others}",
+            highlight=False,
+            soft_wrap=True,
+        )
     async with model_checked(settings) as checking, open_standalone(settings, plan, bars, forks) as home:
         keep_model_fault(home.stack.directory, checking)
         _print_ready(home, plan, as_json)

@@ -10,6 +10,7 @@ from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings, reveal
 from eunoe.deploy.settings.sections import KeySettings
+from eunoe.schemas.errors import Refused
 
 DATA = Path(".eunoe")
 """Default data directory of `eunoe up`."""
@@ -18,13 +19,33 @@ DATA = Path(".eunoe")
 def connected_settings(data: Path = DATA) -> Settings:
     """The settings of the environment; without a broker, pointed at the servers of `eunoe up`.
 
-    Its notice is looked for in ``data``. Raises `Refused` for invalid settings.
+    Its notice is looked for in ``data``. Raises `Refused` for invalid settings, and where some name servers of your own
+    but no broker while `eunoe up` runs: which servers are meant is not clear.
     """
     settings = read_settings()
     if settings.kafka is not None:
         return settings
     found = find_stack(data)
-    return settings if found is None else on_stack(settings, found)
+    if found is None:
+        return settings
+    if named := ", ".join(servers_named(settings)):
+        raise Refused(
+            f"{named} set, but not EUNOE_KAFKA, and `eunoe up` runs in {data}: set EUNOE_KAFKA for servers of your own,"
+            " or unset the others for those of `eunoe up`"
+        )
+    return on_stack(settings, found)
+
+
+def servers_named(settings: Settings) -> tuple[str, ...]:
+    """The variables that name servers of the user's own in these settings."""
+    values = {
+        "EUNOE_KAFKA": settings.kafka,
+        "EUNOE_REDIS_URL": settings.redis_url,
+        "EUNOE_QDRANT_URL": settings.qdrant_url,
+        "EUNOE_QDRANT_API_KEY": settings.qdrant_api_key,
+        "EUNOE_ERASURES": settings.erasures,
+    }
+    return tuple(name for name, value in values.items() if value is not None)
 
 
 def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:
