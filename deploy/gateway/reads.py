@@ -12,7 +12,7 @@ from eunoe.schemas.memory import ChangeKind, Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head, OpenSession, rows_of
-from eunoe.workers.intake.sessions import CLOSED, HEAD, LINES, NAMES, ClosedSession, SessionName
+from eunoe.workers.intake.state import CLOSED, HEAD, LINES, NAMES, ClosedSession, SessionName
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import ApplyOrder
 from eunoe.workers.update.lifecycle import as_of

@@ -11,7 +11,7 @@ from eunoe.deploy.gateway import answers, bodies, erasures
 from eunoe.deploy.gateway.calls import JSON_TYPE, NDJSON_TYPES, Handler
 from eunoe.deploy.gateway.keys import KeyScope
 from eunoe.deploy.gateway.problems import FieldFault, Problem
-from eunoe.deploy.gateway.routes import asks, conversations, events, feeds, letters, memory, operation
+from eunoe.deploy.gateway.routes import asks, conversations, events, feeds, letters, memory, operation, replies
 from eunoe.deploy.gateway.routes import erasures as erasing
 from eunoe.deploy.inspect.explain import Explanation
 from eunoe.schemas.base import Identifier, Value
@@ -124,11 +124,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         query=bodies.TreeQuery, result=answers.TreeView,
     ),
     Route(
-        method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=asks.show_reply,
+        method="GET", path=f"{_C}/replies/{{reply}}", scope=KeyScope.MEMORY_READ, handle=replies.show_reply,
         query=bodies.ReplyQuery, result=Reply,
     ),
     Route(
-        method="GET", path=f"{_C}/replies/{{reply}}/why", scope=KeyScope.MEMORY_READ, handle=asks.explain_reply,
+        method="GET", path=f"{_C}/replies/{{reply}}/why", scope=KeyScope.MEMORY_READ, handle=replies.explain_reply,
         query=bodies.ReplyQuery, result=Explanation,
     ),
     Route(

@@ -14,7 +14,7 @@ from eunoe.schemas.replies import LeftOut, LeftOutReason, Reply
 from eunoe.workers.compress.reads import read_session_segments
 from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head, rows_of
-from eunoe.workers.intake.sessions import HEAD, LINES
+from eunoe.workers.intake.state import HEAD, LINES
 from eunoe.workers.update.memories import SessionSteps
 from eunoe.workers.update.reads import HistoryEntry, read_memories, read_steps
 

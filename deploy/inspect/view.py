@@ -11,7 +11,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.segments import SEGMENTS
 from eunoe.workers.intake.erased import ERASED_LINE
 from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.sessions import HEAD, LINES
+from eunoe.workers.intake.state import HEAD, LINES
 from eunoe.workers.link.graph import Edge
 from eunoe.workers.link.reads import all_edges
 from eunoe.workers.registry import STAGES

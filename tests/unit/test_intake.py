@@ -12,8 +12,8 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.sessions import ERASURES, HEAD
 from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.state import ERASURES, HEAD
 from eunoe.workers.registry import StageSettings
 from tests.support.in_memory import START, ended, make_pipeline, produce_raw, utterance
 

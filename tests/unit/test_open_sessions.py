@@ -17,8 +17,8 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.derive.pipeline import TABLES, Deriver
 from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.sessions import HEAD
 from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes

@@ -9,7 +9,8 @@ from eunoe.schemas.decisions import Work
 from eunoe.schemas.events import Ask, ReplyContext, Strategy, Wants
 from eunoe.schemas.replies import Recalled, Reply
 from eunoe.streams.topics import Topic
-from eunoe.workers.intake.sessions import HEAD, SEEN, Head
+from eunoe.workers.intake.head import Head
+from eunoe.workers.intake.state import HEAD, SEEN
 from eunoe.workers.respond.stage import error_reply
 from tests.support.in_memory import START, ended, make_pipeline, utterance
 

@@ -18,9 +18,9 @@ from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Message, Record, Revoked
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.in_memory import as_message
-from eunoe.workers.intake.sessions import RING, SEEN
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import IntakeStage
+from eunoe.workers.intake.state import RING, SEEN
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Backoff
 from eunoe.workers.runner.batches import MAX_BATCH_BYTES, fold_writes, join_outboxes, split_batch

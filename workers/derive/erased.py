@@ -21,7 +21,7 @@ from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from eunoe.workers.intake.erased import ERASED
 from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.sessions import HEAD
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stage import ApplyOrder
 

@@ -25,7 +25,7 @@ from eunoe.workers.derive.erased import is_erased
 from eunoe.workers.derive.pipeline import Derived
 from eunoe.workers.intake.erased import lines_of
 from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.sessions import HEAD, LINES
+from eunoe.workers.intake.state import HEAD, LINES
 from eunoe.workers.intake.turns import line_of
 
 

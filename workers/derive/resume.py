@@ -14,7 +14,7 @@ from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.derive.dependents import made_again, number_of, producer_of
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.head import Head
-from eunoe.workers.intake.sessions import HEAD
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stage import ApplyOrder
 

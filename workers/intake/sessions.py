@@ -4,11 +4,10 @@ Sessions with different ids are open side by side, one per id. A session gets it
 stages behind never wait for one that stays open.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from eunoe.schemas.base import Value
 from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Write
 from eunoe.schemas.erasure import Asked
 from eunoe.schemas.events import (
@@ -21,73 +20,27 @@ from eunoe.schemas.events import (
     UtteranceErased,
     Wants,
 )
-from eunoe.schemas.identity import content_digest
 from eunoe.schemas.records import DeadLetterReason
-from eunoe.workers.intake.erased import ERASED, ERASED_LINE, stand_in, without_ask
+from eunoe.workers.intake.erased import ERASED_LINE, stand_in, without_ask
 from eunoe.workers.intake.head import Head, OpenSession, own_turns, rows_of
+from eunoe.workers.intake.known_ids import LAST_END, RingSlot, SeenUtterance, digest_of, end_digest, ring_slot
 from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.state import (
+    CLOSED,
+    ERASURES,
+    HEAD,
+    LINES,
+    NAMES,
+    RING,
+    SEEN,
+    ClosedSession,
+    IntakeState,
+    SessionName,
+)
 from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, needs_lines, turn_events
-from eunoe.workers.stage import StageTables
 
 CONFLICT = "was used before with another content"
 """The end of the error where an utterance id is that of another utterance."""
-LAST_END = "last-end"
-"""The row of the ring's table for the last end without a session id; the others are numbers."""
-
-HEAD, LINES, SEEN, RING, CLOSED, ERASURES = "head", "lines", "seen", "ring", "closed", "erasures"
-NAMES = "names"
-
-TABLES = StageTables(
-    digested=(HEAD, LINES, CLOSED, ERASURES, ERASED),
-    left_out={
-        SEEN: "a window for detecting repeated utterances; nothing is derived from it",
-        RING: "the order of that window",
-        NAMES: "the same as the table of closed sessions, by number; for those who look",
-    },
-)
-
-
-class SeenUtterance(Value):
-    """The content digest recorded for an utterance id."""
-
-    digest: str
-
-
-class ClosedSession(Value):
-    """The number of the last closed session with a client's session id."""
-
-    session: int
-
-
-class SessionName(Value):
-    """The client's id of the closed session with a number."""
-
-    session_id: str
-
-
-class RingSlot(Value):
-    """The utterance id at a place of the ring."""
-
-    utterance_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class IntakeState:
-    """The stored state read for one event."""
-
-    head: Head = field(default_factory=Head)
-    lines: Mapping[int, Sequence[Line]] = field(default_factory=dict)
-    """The lines of open sessions, by `OpenSession.opened`; only of those that `sessions_read` names."""
-    seen: str | None = None
-    """The digest recorded for the event's utterance id."""
-    evicted: str | None = None
-    """The utterance id that the next one replaces in the ring."""
-    closed: int | None = None
-    """The number of the last closed session with the event's session id."""
-    last_end: str | None = None
-    """The digest of the last end without a session id."""
-    erased: bool = False
-    """Whether the event's utterance id is that of an erased utterance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +66,6 @@ class IncomingLine:
         """The stand-in of an erased utterance, with the size of its line."""
         utterance = stand_in(event, log_time)
         return cls(utterance, line_of(utterance), ERASED_LINE, event.size)
-
-
-def digest_of(utterance: Utterance) -> str:
-    """The content digest of an utterance, to tell a repeated one from another with the same id."""
-    return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
-
-
-def end_digest(event: SessionEnded) -> str:
-    """The digest of a session's end, to tell one that a producer repeats from the next one."""
-    return content_digest(event.model_dump_json(exclude={"schema_version"}).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +218,6 @@ def _remember(
         Put.of(RING, slot, RingSlot(utterance_id=utterance.utterance_id)),
     ]
     return head.model_copy(update={"remembered": head.remembered + 1}), tuple(writes)
-
-
-def ring_slot(head: Head, settings: IntakeSettings) -> str:
-    """The place in the ring of the next recorded id."""
-    return str(head.remembered % settings.remembered_ids)
-
-
-def occupied_slots(head: Head, count: int, settings: IntakeSettings) -> list[str]:
-    """The places in the ring of the next ``count`` recorded ids that hold an older one: none until the ring is full."""
-    places = range(max(head.remembered, settings.remembered_ids), head.remembered + count)
-    return [str(place % settings.remembered_ids) for place in places]
 
 
 def sessions_ended(head: Head, event: SessionEnded) -> tuple[OpenSession, ...]:

@@ -10,9 +10,9 @@ from eunoe.schemas.events import (
     UtteranceErased,
 )
 from eunoe.workers.intake.idle import IdleCloser
-from eunoe.workers.intake.sessions import TABLES
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.stage import NAME, IntakeStage
+from eunoe.workers.intake.state import TABLES
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, Dependencies, PeriodicTask, Stage, StageSpec
 
 MAX_SWEEP_S = 10.0

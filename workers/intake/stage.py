@@ -12,20 +12,10 @@ from eunoe.schemas.events import Erase, SessionEnded, Utterance, UtteranceErased
 from eunoe.schemas.ports import Tables
 from eunoe.workers.intake.erased import ERASED, lines_of
 from eunoe.workers.intake.head import Head, OpenSession
+from eunoe.workers.intake.known_ids import LAST_END, RingSlot, SeenUtterance, occupied_slots
 from eunoe.workers.intake.overlay import TableOverlay
 from eunoe.workers.intake.sessions import (
-    CLOSED,
-    HEAD,
-    LAST_END,
-    LINES,
-    RING,
-    SEEN,
-    ClosedSession,
     IncomingLine,
-    IntakeState,
-    RingSlot,
-    SeenUtterance,
-    occupied_slots,
     on_erase,
     on_erased,
     on_session_ended,
@@ -34,6 +24,7 @@ from eunoe.workers.intake.sessions import (
     sessions_read,
 )
 from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.intake.state import CLOSED, HEAD, LINES, RING, SEEN, ClosedSession, IntakeState
 
 NAME = "intake"
 

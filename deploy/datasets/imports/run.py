@@ -14,7 +14,7 @@ from eunoe.schemas.ports import StateStore
 from eunoe.streams.codec import encode
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic
-from eunoe.workers.intake.sessions import CLOSED, ClosedSession
+from eunoe.workers.intake.state import CLOSED, ClosedSession
 
 AHEAD_SESSIONS: Final = 8
 AHEAD_EVENTS: Final = 200

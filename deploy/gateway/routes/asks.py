@@ -1,23 +1,21 @@
-"""Routes that wait for answers: asks, their resumption, recalls, and replies given before."""
+"""Routes that wait for answers: asks, their resumption, and recalls."""
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.answers import AskAccepted
-from eunoe.deploy.gateway.bodies import AskBody, RecallBody, ReplyQuery
+from eunoe.deploy.gateway.bodies import AskBody, RecallBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.problems import Problem, not_found, unavailable
 from eunoe.deploy.gateway.requests_once import (
-    REPLY_S,
     RequestNote,
     digest_of_body,
     note_name,
@@ -27,29 +25,20 @@ from eunoe.deploy.gateway.requests_once import (
     write_note,
 )
 from eunoe.deploy.gateway.routes.events import as_position
+from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, read_place, search_answers
 from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, after, write_event
-from eunoe.deploy.inspect.explain import read_explanation
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, Utterance, Wants
 from eunoe.schemas.replies import Recalled, Reply
-from eunoe.schemas.versions import ContractError
-from eunoe.streams.codec import decode
 from eunoe.streams.feed import Subscription
 from eunoe.streams.record import Record
-from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.streams.tracing import span
 from eunoe.workers.intake.sessions import CONFLICT
 
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
 RECALL: TypeAdapter[RecallBody] = TypeAdapter(RecallBody)
-LOOK_BACK: Final = timedelta(minutes=10)
-"""The part of the log of answers that is searched where nothing says where to begin."""
-
-AnswerT = TypeVar("AnswerT", bound=Reply | Recalled)
-
 _PREFERS_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,5}(?:\.\d{1,3})?)(?:$|[,;\s])")
-_RESUME = re.compile(r"(\d{1,9}):(\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +73,6 @@ class SentAsk:
     resources: AsyncExitStack
 
 
-async def _place_of(call: Call) -> int:
-    """The partition of the conversation's answers."""
-    return partition_of(call.key.encode(), await call.gateway.log().partitions(Topic.REPLIES))
-
-
 async def _follow(call: Call, partition: int, offset: int | None, resources: AsyncExitStack) -> Subscription:
     key = call.key.encode()
     feed = call.gateway.log().subscribe(Topic.REPLIES, {partition: offset}, lambda found: found == key)
@@ -109,7 +93,7 @@ async def ask(call: Call) -> Response | EventStream:
 async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> SentAsk:
     own_id = body.request_id or body.utterance_id
     request_id, utterance_id = own_id or str(uuid4()), body.utterance_id or body.request_id or str(uuid4())
-    partition = await _place_of(call)
+    partition = await answers_partition(call)
     feed = await _follow(call, partition, None, resources)
     fresh = RequestNote(
         digest=digest_of_body(body), at=body.at or datetime.now(UTC), resume=f"{partition}:{feed.begin[partition]}"
@@ -125,7 +109,7 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
         noting = asyncio.ensure_future(write_note(call, name, note))
         resources.push_async_callback(asyncio.wait, {noting})
     if resume != fresh.resume:  # the same ask again: its answer may have come
-        feed = await _follow(call, *_read_resume(resume, partition), resources)
+        feed = await _follow(call, *read_place(resume, partition), resources)
     accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=resume)
     return SentAsk(accepted, feed, resources)
 
@@ -162,7 +146,7 @@ def _utterance(call: Call, body: AskBody, request_id: str, utterance_id: str, at
 async def resume_ask(call: Call) -> Response | EventStream:
     """The answer to an ask that was accepted before, by any replica."""
     request_id = call.path["request"]
-    partition = await _place_of(call)
+    partition = await answers_partition(call)
     given = call.request.headers.get("last-event-id")
     note = None
     if given is None:
@@ -171,7 +155,7 @@ async def resume_ask(call: Call) -> Response | EventStream:
     async with AsyncExitStack() as closing:
         if given is None:
             return await _found_lately(call, request_id, partition)
-        feed = await _follow(call, *_read_resume(given, partition), closing)
+        feed = await _follow(call, *read_place(given, partition), closing)
         accepted = AskAccepted(
             request_id=request_id,
             utterance_id=request_id,
@@ -183,18 +167,11 @@ async def resume_ask(call: Call) -> Response | EventStream:
 
 async def _found_lately(call: Call, request_id: str, partition: int) -> Response:
     """The answer to an ask of which nothing is noted, if it came within the last minutes."""
-    found = await _search(call, partition, lambda record: read_answer(record, request_id))
+    found = await search_answers(call, partition, lambda record: read_answer(record, request_id))
     if found is None:
         raise not_found("ask")
     record, reply = found
     return await _given(call, reply, record)
-
-
-def _read_resume(text: str, partition: int) -> tuple[int, int]:
-    match = _RESUME.fullmatch(text)
-    if match is None or int(match[1]) != partition:
-        raise Problem(422, "Last-Event-ID is not that of a stream of this conversation: send it as it was received")
-    return partition, int(match[2])
 
 
 async def _answered(call: Call, sent: SentAsk, closing: AsyncExitStack) -> Response | EventStream:
@@ -271,20 +248,6 @@ async def next_answer(feed: Subscription, request_id: str) -> tuple[Record, Repl
                 return record, reply
 
 
-def read_answer(record: Record, request_id: str) -> Reply | Recalled | None:
-    """The answer in a record; `None` for the answer to another request."""
-    reply = _decoded(record)
-    return reply if reply is not None and reply.request_id == request_id else None
-
-
-def _decoded(record: Record) -> Reply | Recalled | None:
-    try:
-        found = decode(record.value)
-    except ContractError:
-        return None
-    return found if isinstance(found, Reply | Recalled) else None
-
-
 # ---- recalls
 
 
@@ -309,7 +272,7 @@ async def recall(call: Call) -> Response:
     )
     waiting = waiting_of(call)
     async with AsyncExitStack() as closing:
-        feed = await _follow(call, await _place_of(call), None, closing)
+        feed = await _follow(call, await answers_partition(call), None, closing)
         await call.gateway.log().append([said])
         try:
             async with asyncio.timeout(waiting.seconds):
@@ -324,62 +287,3 @@ async def recall(call: Call) -> Response:
     if recalled.error is not None:
         raise failed(recalled)
     return answer(recalled)
-
-
-# ---- replies
-
-
-async def note_reply(call: Call, reply: Reply | Recalled, record: Record) -> None:
-    """Note the place of a reply, so that it is found by its id."""
-    if isinstance(reply, Reply):
-        with suppress(Unavailable):
-            name = note_name(call, "reply", reply.reply_id)
-            await call.gateway.notes.write(name, f"{record.partition}:{record.offset}", REPLY_S)
-
-
-async def show_reply(call: Call) -> Response:
-    """A reply with what it was shown."""
-    return answer(await find_reply(call))
-
-
-async def find_reply(call: Call) -> Reply:
-    """The reply that the path names: by what is noted of it, else among those since the time that the query names.
-
-    Raises `Problem` (404) where it is not found.
-    """
-    reply_id, near = call.path["reply"], call.query(ReplyQuery).at
-    place = await call.gateway.notes.read(note_name(call, "reply", reply_id))
-    partition = await _place_of(call)
-    if place is not None:
-        record = await call.gateway.log().read_one(Topic.REPLIES, *_read_resume(place, partition))
-        reply = None if record is None else _reply_in(record, call.key, reply_id)
-        if reply is not None:
-            return reply
-    found = await _search(call, partition, lambda record: _reply_in(record, call.key, reply_id), near)
-    if found is None:
-        raise not_found("reply")
-    return found[1]
-
-
-async def explain_reply(call: Call) -> Response:
-    """The reasons of a reply: its lines, the memories behind them, what made or ended these, what it did not cite."""
-    reply, live = await asyncio.gather(find_reply(call), call.live())
-    return answer(await read_explanation(live.store, call.key, reply))
-
-
-def _reply_in(record: Record, key: str, reply_id: str) -> Reply | None:
-    found = _decoded(record) if record.key == key.encode() else None
-    return found if isinstance(found, Reply) and found.reply_id == reply_id else None
-
-
-async def _search(
-    call: Call, partition: int, read: Callable[[Record], AnswerT | None], near: datetime | None = None
-) -> tuple[Record, AnswerT] | None:
-    """The first answer that ``read`` finds among those from some minutes before ``near``, or now, on."""
-    log, key = call.gateway.log(), call.key.encode()
-    begin = await log.offset_at(Topic.REPLIES, partition, (near or datetime.now(UTC)) - LOOK_BACK)
-    async for record in log.read_range(Topic.REPLIES, partition, begin):
-        found = read(record) if record.key == key else None
-        if found is not None:
-            return record, found
-    return None

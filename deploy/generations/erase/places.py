@@ -10,7 +10,7 @@ from eunoe.schemas.decisions import Collection, Scope
 from eunoe.schemas.erasure import Count, ErasedPart
 from eunoe.workers.derive.pipeline import TABLES
 from eunoe.workers.intake.erased import ERASED
-from eunoe.workers.intake.sessions import HEAD
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.respond.stage import CITED
 from eunoe.workers.respond.stage import NAME as RESPOND
 

@@ -1,0 +1,122 @@
+"""Replies given before: the log of answers, and the routes that show one or explain it."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from starlette.responses import Response
+
+from eunoe.deploy.gateway.bodies import ReplyQuery
+from eunoe.deploy.gateway.calls import Call, answer
+from eunoe.deploy.gateway.problems import Problem, not_found
+from eunoe.deploy.gateway.requests_once import REPLY_S, note_name
+from eunoe.deploy.inspect.explain import read_explanation
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.replies import Recalled, Reply
+from eunoe.schemas.versions import ContractError
+from eunoe.streams.codec import decode
+from eunoe.streams.record import Record
+from eunoe.streams.settings import partition_of
+from eunoe.streams.topics import Topic
+
+LOOK_BACK: Final = timedelta(minutes=10)
+"""The part of the log of answers that is searched where nothing says where to begin."""
+
+AnswerT = TypeVar("AnswerT", bound=Reply | Recalled)
+
+_RESUME = re.compile(r"(\d{1,9}):(\d{1,18})")
+
+
+# ---- the log of answers
+
+
+async def answers_partition(call: Call) -> int:
+    """The partition of the conversation's answers."""
+    return partition_of(call.key.encode(), await call.gateway.log().partitions(Topic.REPLIES))
+
+
+def read_place(text: str, partition: int) -> tuple[int, int]:
+    """The (partition, offset) from which a stream goes on, as the gateway wrote it for this partition of answers.
+
+    Raises `Problem` (422) for anything else.
+    """
+    match = _RESUME.fullmatch(text)
+    if match is None or int(match[1]) != partition:
+        raise Problem(422, "Last-Event-ID is not that of a stream of this conversation: send it as it was received")
+    return partition, int(match[2])
+
+
+def read_answer(record: Record, request_id: str) -> Reply | Recalled | None:
+    """The answer in a record; `None` for the answer to another request."""
+    reply = _decoded(record)
+    return reply if reply is not None and reply.request_id == request_id else None
+
+
+def _decoded(record: Record) -> Reply | Recalled | None:
+    try:
+        found = decode(record.value)
+    except ContractError:
+        return None
+    return found if isinstance(found, Reply | Recalled) else None
+
+
+async def search_answers(
+    call: Call, partition: int, read: Callable[[Record], AnswerT | None], near: datetime | None = None
+) -> tuple[Record, AnswerT] | None:
+    """The first answer that ``read`` finds among those from some minutes before ``near``, or now, on."""
+    log, key = call.gateway.log(), call.key.encode()
+    begin = await log.offset_at(Topic.REPLIES, partition, (near or datetime.now(UTC)) - LOOK_BACK)
+    async for record in log.read_range(Topic.REPLIES, partition, begin):
+        found = read(record) if record.key == key else None
+        if found is not None:
+            return record, found
+    return None
+
+
+# ---- routes
+
+
+async def note_reply(call: Call, reply: Reply | Recalled, record: Record) -> None:
+    """Note the place of a reply, so that it is found by its id."""
+    if isinstance(reply, Reply):
+        with suppress(Unavailable):
+            name = note_name(call, "reply", reply.reply_id)
+            await call.gateway.notes.write(name, f"{record.partition}:{record.offset}", REPLY_S)
+
+
+async def show_reply(call: Call) -> Response:
+    """A reply with what it was shown."""
+    return answer(await find_reply(call))
+
+
+async def find_reply(call: Call) -> Reply:
+    """The reply that the path names: by what is noted of it, else among those since the time that the query names.
+
+    Raises `Problem` (404) where it is not found.
+    """
+    reply_id, near = call.path["reply"], call.query(ReplyQuery).at
+    place = await call.gateway.notes.read(note_name(call, "reply", reply_id))
+    partition = await answers_partition(call)
+    if place is not None:
+        record = await call.gateway.log().read_one(Topic.REPLIES, *read_place(place, partition))
+        reply = None if record is None else _reply_in(record, call.key, reply_id)
+        if reply is not None:
+            return reply
+    found = await search_answers(call, partition, lambda record: _reply_in(record, call.key, reply_id), near)
+    if found is None:
+        raise not_found("reply")
+    return found[1]
+
+
+async def explain_reply(call: Call) -> Response:
+    """The reasons of a reply: its lines, the memories behind them, what made or ended these, what it did not cite."""
+    reply, live = await asyncio.gather(find_reply(call), call.live())
+    return answer(await read_explanation(live.store, call.key, reply))
+
+
+def _reply_in(record: Record, key: str, reply_id: str) -> Reply | None:
+    found = _decoded(record) if record.key == key.encode() else None
+    return found if isinstance(found, Reply) and found.reply_id == reply_id else None
