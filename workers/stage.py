@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eunoe.schemas.base import Contract, Value
 from eunoe.schemas.decisions import Collection, Decision, Outcome, Point, Work
@@ -67,6 +67,10 @@ class LossAwareStage(Protocol):
 
 class StageSettingsBase(Value):
     """The settings of all stages; the registry derives the class that has a field per section."""
+
+    if TYPE_CHECKING:  # type checkers do not see the sections
+
+        def __init__(self, **sections: Value) -> None: ...
 
     @classmethod
     def section(cls, kind: type[Value]) -> str:

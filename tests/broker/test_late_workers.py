@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-import eunoe.workers.stores.redis as redis_store
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.verify import verify_receipt
 from eunoe.schemas.decisions import Collection
+from eunoe.workers.stores import redis as redis_store
 from eunoe.workers.stores.qdrant import QdrantIndex
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 from tests.broker.test_erase import digest, end, request, said, told

@@ -53,7 +53,7 @@ async def digest(pipeline: Pipeline, **more: str) -> dict[str, str]:
     """Conversation → hash, the log's times included."""
     result = await pipeline.eunoe("state", "--all", "--digest", "--log-times", **more)
     assert result.code == 0, result.err
-    return dict(reversed(line.split("  ", 1)) for line in result.out.splitlines())  # type: ignore[misc]
+    return dict(reversed(line.split("  ", 1)) for line in result.out.splitlines())
 
 
 @asynccontextmanager

@@ -96,7 +96,7 @@ async def test_a_destroyed_key_is_passed_over_and_a_lost_store_is_waited_for(pip
         assert keys is not None
         await keys.destroy((await keys.current("default/c1")).id, Destruction.ERASED)
     read = await sealed.eunoe("state", "--all", "--digest", "--log-times")
-    after = dict(reversed(line.split("  ", 1)) for line in read.out.splitlines())  # type: ignore[misc]
+    after = dict(reversed(line.split("  ", 1)) for line in read.out.splitlines())
     assert after["default/c2"] == before["default/c2"]
     assert after["default/c1"] != before["default/c1"]
     assert (read.code, "default/c2" in read.err) == (1, False)  # the index still has its points, and says so

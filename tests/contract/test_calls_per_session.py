@@ -51,12 +51,12 @@ class Answers:
 
     def relations(self, question: ChatRequest) -> Any:
         self.asked["link"] += 1
-        pairs = int(re.search(r"There are (\d+) pairs", question.user)[1])  # type: ignore[index]
+        pairs = int(re.search(r"There are (\d+) pairs", question.user)[1])
         return {"pairs": [{"n": n, "why": "x", "relation": "SameTopic"} for n in range(1, pairs + 1)]}
 
     def operations(self, question: ChatRequest) -> Any:
         self.asked["update"] += 1
-        pairs = int(re.search(r"^There are (\d+) pairs", question.user, re.MULTILINE)[1])  # type: ignore[index]
+        pairs = int(re.search(r"^There are (\d+) pairs", question.user, re.MULTILINE)[1])
         self.judged.append(re.findall(r"^    s \(.*?\): (.*)", question.user, re.MULTILINE))
         assert len(self.judged[-1]) == pairs
         append = {"why": "x", "op": "APPEND", "merged": ""}
@@ -64,7 +64,7 @@ class Answers:
 
     def summaries(self, question: ChatRequest) -> Any:
         self.asked["tree"] += 1
-        nodes = int(re.search(r"^(\d+) nodes", question.user, re.MULTILINE)[1])  # type: ignore[index]
+        nodes = int(re.search(r"^(\d+) nodes", question.user, re.MULTILINE)[1])
         self.nodes.append(nodes)
         return {"nodes": [{"n": n, "text": "Ann saw many things."} for n in range(1, nodes + 1)]}
 
@@ -118,7 +118,7 @@ class Told:
     def _wanted(self) -> tuple[int, int]:
         """The questions that stages update and tree need for the pairs and nodes that they asked about."""
         pairs = Counter(sentence for question in self.answers.judged for sentence in question)
-        order = sorted(pairs, key=lambda sentence: int(re.search(r"number (\d+)", sentence)[1]))  # type: ignore[index]
+        order = sorted(pairs, key=lambda sentence: int(re.search(r"number (\d+)", sentence)[1]))
         return packed([pairs[sentence] for sentence in order], 40), packed([1] * sum(self.answers.nodes), 12)
 
 

@@ -204,7 +204,7 @@ async def test_what_a_killed_process_was_bringing_back_goes_by_itself(rig: Rig) 
                 raise Unavailable("killed", "Redis")
             return await RedisConnection(rig.client).run(*words)
 
-        killed.cold._redis.run = run  # type: ignore[method-assign]
+        killed.cold._redis.run = run
         with pytest.raises(Unavailable, match="killed"):
             await killed.cold._thaw(stub, snapshot)
     left = [name for name in await rig.names() if "~" in name]

@@ -126,7 +126,8 @@ async def test_points_come_back_as_they_went_in(client: AsyncQdrantClient) -> No
     assert found.payload == given.payload
     assert isinstance(found.vector, dict)
     assert found.vector["bm25"] == models.SparseVector(indices=[1, 2**32 - 1], values=[1.0, 0.5])
-    dense = np.array(given.vector["dense"])  # type: ignore[call-overload,index]
+    assert isinstance(given.vector, dict)
+    dense = np.array(given.vector["dense"])
     np.testing.assert_allclose(found.vector["dense"], dense / np.linalg.norm(dense), rtol=1e-5)
     (bare,) = await client.retrieve(NAME, [uid(1)], with_payload=["seq"])
     assert (bare.payload, bare.vector) == ({"seq": 1}, None)
@@ -151,12 +152,12 @@ async def test_upserts_at_once_keep_the_newest(client: AsyncQdrantClient) -> Non
 async def test_search_is_exact_filtered_and_in_the_order_asked(client: AsyncQdrantClient) -> None:
     points = [point(n, key="ab"[n % 2], seq=n) for n in range(1, 61)]
     await client.upsert(NAME, points)
-    rows = np.array([one.vector["dense"] for one in points])  # type: ignore[call-overload,index]
+    rows = np.array([dict(one.vector)["dense"] for one in points])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     query = np.array([0.5, -1.0, 0.25, 2.0])
     scores = rows @ query / np.linalg.norm(query)
     wanted = sorted((n for n in range(60) if n % 2 == 0 and n + 1 < 50), key=lambda n: -scores[n])[:7]
-    chosen = models.Filter(must=[*(of_key("b").must or []), *(older_than(50).must or [])])  # type: ignore[misc]
+    chosen = models.Filter(must=[*(of_key("b").must or []), *(older_than(50).must or [])])
     word = models.QueryRequest(query=models.SparseVector(indices=[9], values=[2.0]), using="bm25", limit=3)
     dense, sparse, none = await client.query_batch_points(
         NAME, [nearest(query.tolist(), filter=chosen, limit=7), word, nearest(query.tolist(), filter=of_key("c"))]

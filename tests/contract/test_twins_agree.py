@@ -17,7 +17,8 @@ SCOPES = [Scope("update", "acme/c1"), Scope("update", "acme/c1", "r1"), Scope("l
 def _write(r: random.Random) -> Write:
     table, id_ = r.choice("tu"), r.choice("abc")
     put = Put(table=table, id=id_, text=str(r.random()))
-    return r.choices([put, Drop(table=table, id=id_), Clear(table=table)], [6, 2, 1])[0]
+    writes: list[Write] = [put, Drop(table=table, id=id_), Clear(table=table)]
+    return r.choices(writes, [6, 2, 1])[0]
 
 
 async def _step(store: Store, r: random.Random) -> object:
@@ -25,7 +26,8 @@ async def _step(store: Store, r: random.Random) -> object:
     if kind < 0.3:
         return await store.park(scope, number, r.choice("xy"), str(r.random()))
     if kind < 0.5:
-        return await store.mark_sent(scope, number)
+        await store.mark_sent(scope, number)
+        return None
     ledger = await store.ledger(scope)
     applied = ledger.applied
     commit = Commit(

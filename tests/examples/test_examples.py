@@ -57,7 +57,7 @@ async def test_a_graph_recalls_answers_and_remembers(tmp_path):
 
         async def model(question: str, found: str) -> str:
             messages = [{"role": "system", "content": f"Memory:\n{found}"}, {"role": "user", "content": question}]
-            answer = await client.chat.completions.create(model="test", messages=messages)  # type: ignore[arg-type]
+            answer = await client.chat.completions.create(model="test", messages=messages)
             return str(answer.choices[0].message.content)
 
         graph = example("langgraph_nodes").make_graph(memory, model)

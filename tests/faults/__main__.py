@@ -90,9 +90,9 @@ async def _reference(trial: Trial, nursery: Nursery) -> Outcome:
     console.print(f"seed {trial.seed}: an undisturbed run of {trial.size.conversations} conversations …")
     reference = await run_fault(REFERENCE, trial, nursery, trial.seed)
     row = Row("none")
-    row.add(reference, reference, trial.load, trial.seed)
-    if not row.good:
-        _tell(row)
+    wrong = row.add(reference, reference, trial.load, trial.seed)
+    if wrong:
+        _tell(row, wrong)
         raise SystemExit("the undisturbed run went wrong: there is nothing to compare with")
     console.print(f"  {reference.seconds:.0f} s, {len(reference.findings.digests)} digests")
     return reference

@@ -18,11 +18,11 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.schemas.replies import Reply
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
-from eunoe.streams.dead_letters import read_dead_letter
+from eunoe.streams.dead_letters import CONTENT_HEADER, read_dead_letter
 from eunoe.streams.lag import lag
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Record
-from eunoe.streams.sealed_letters import CONTENT_HEADER, opened_letters
+from eunoe.streams.sealed_letters import opened_letters
 from eunoe.streams.sealed_records import open_record
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.registry import STAGES

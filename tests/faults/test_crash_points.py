@@ -117,8 +117,8 @@ class Plant:
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
         if wire is not None:
             stage = Wired(stage, wire)
-            ports = (Wired(port, wire) for port in (self.stores.state, self.stores.index))
-            sender = Sender(*ports, self.stores.log_positions, Wired(self.log, wire))  # type: ignore[arg-type, call-arg]
+            state, index = Wired(self.stores.state, wire), Wired(self.stores.index, wire)
+            sender = Sender(state, index, self.stores.log_positions, Wired(self.log, wire))
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         runner = Runner(
             STAGES[name], stage, sender, self.stores.state, place, Surroundings(settings=RunnerSettings(attempts=1))
@@ -137,8 +137,8 @@ class Plant:
         return handle
 
     def known(self) -> tuple[object, ...]:
-        assert dead_letters(self) == 0  # type: ignore[arg-type]
-        return memory(self), requests(self), proposals(self)  # type: ignore[arg-type]
+        assert dead_letters(self) == 0
+        return memory(self), requests(self), proposals(self)
 
 
 def conversation() -> list[ConversationEvent]:

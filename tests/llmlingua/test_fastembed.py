@@ -1,6 +1,5 @@
 """fastembed for real, on a tiny ONNX model made here: needs the extra ``fastembed`` and the package ``onnx``."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,7 @@ def make_model(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastembedEmbedder]:
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> FastembedEmbedder:
     TextEmbedding.add_custom_model(
         MODEL, PoolingType.MEAN, normalization=True, sources=ModelSource(hf=MODEL), dim=16, model_file="model.onnx"
     )

@@ -134,7 +134,7 @@ def events(asks: bool = True) -> list[ConversationEvent]:
 
 def probe(name: str, text: str, **more: object) -> ConversationEvent:
     """A question of Mia's after all sessions."""
-    ask = Ask(request_id=name, record=False, speak_as="Nora", **more)  # type: ignore[arg-type]
+    ask = Ask(request_id=name, record=False, speak_as="Nora", **more)
     return utterance(0, text, utterance_id=name, speaker="Mia", at=START + timedelta(days=60), ask=ask)
 
 

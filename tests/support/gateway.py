@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -60,7 +61,7 @@ class InMemoryGatewayLog:
 
     async def publish(self, messages: Sequence[object]) -> object:
         self._check()
-        places = await self.log.publish(messages)  # type: ignore[arg-type]
+        places = await self.log.publish(messages)
         await self._work()
         return places
 
@@ -218,20 +219,20 @@ class TestGateway:
 
     def key(self, tenant: str = "acme", scopes: frozenset[KeyScope] = ALL, **more: object) -> str:
         """A new key."""
-        secret, kept = new_key(KeyPlan(tenant, scopes, **more), datetime.now(UTC))  # type: ignore[arg-type]
+        secret, kept = new_key(KeyPlan(tenant, scopes, **more), datetime.now(UTC))
         self.keys.add(kept)
         return secret
 
     def client(self, tenant: str = "acme", **more: object) -> httpx.AsyncClient:
         """A client that calls the application in this process, with a key of its own."""
         transport = httpx.ASGITransport(app=self.app)
-        headers = {"Authorization": f"Bearer {self.key(tenant, **more)}"}  # type: ignore[arg-type]
+        headers = {"Authorization": f"Bearer {self.key(tenant, **more)}"}
         return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=20)
 
     @asynccontextmanager
     async def served(self, tenant: str = "acme", **more: object) -> AsyncIterator[httpx.AsyncClient]:
         """A client over a real connection, for streams."""
-        headers = {"Authorization": f"Bearer {self.key(tenant, **more)}"}  # type: ignore[arg-type]
+        headers = {"Authorization": f"Bearer {self.key(tenant, **more)}"}
         async with (
             serving(self.app, "127.0.0.1:0") as url,
             httpx.AsyncClient(base_url=url, headers=headers, timeout=20) as client,
@@ -314,7 +315,7 @@ LATER = (
 
 async def told(
     client: httpx.AsyncClient, conversation: str = "c", events: Sequence[Mapping[str, object]] = SESSION
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     """Add events; returns the answers."""
     answers = []
     for event in events:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from eunoe.workers.registry import STAGES, Stages, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
-from eunoe.workers.stage import Dependencies, StageSpec
+from eunoe.workers.stage import Dependencies, Stage, StageSpec
 from eunoe.workers.stores.memory import MemoryLogPositions, MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 
@@ -77,7 +78,7 @@ def make_pipeline(
     settings: StageSettings | None = None,
     language: LanguageModel | None = None,
     runner_settings: RunnerSettings | None = None,
-    wrap: Callable[[str, object], object] = lambda name, stage: stage,
+    wrap: Callable[[str, Stage], Any] = lambda name, stage: stage,
     *,
     generation: str = "v1",
     partitions: int = 4,

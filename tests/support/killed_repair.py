@@ -7,10 +7,10 @@ import asyncio
 import os
 import signal
 import sys
+from unittest.mock import patch
 
 from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import connected_settings
-from eunoe.deploy.generations import repair
 from eunoe.deploy.generations.repair import Repaired, Repairer
 from eunoe.deploy.settings import Settings
 
@@ -28,5 +28,6 @@ async def _kill(*_: object) -> int:
 
 
 if __name__ == "__main__":
-    repair.write_index = _kill  # the first step after the swap
-    asyncio.run(repair_fenced(connected_settings(), sys.argv[1]))
+    # the first step after the swap
+    with patch("eunoe.deploy.generations.repair.write_index", _kill):
+        asyncio.run(repair_fenced(connected_settings(), sys.argv[1]))

@@ -75,7 +75,8 @@ async def make_page_gateway(folder: Path, memories: int = 10_000) -> TestGateway
         await _plant(pipeline, memories)
         await _plant(pipeline, memories, LONG)
     await _rebuild(gateway)
-    gateway.app.gateway.processes.texts.update({one.name: one.model_dump_json() for one in _processes()})
+    for process in _processes():
+        await gateway.app.gateway.processes.write(process.name, process.model_dump_json())
     return gateway
 
 
@@ -108,11 +109,11 @@ def _processes() -> list[ProcessStatus]:
     def stage(name: str, **more: object) -> StageStatus:
         answers = name in ("intake", "blend", "respond")
         told = {"lag": 0, "oldest_s": 0.0, "events": 512, "dead_letters": 0, "answers": answers}
-        return StageStatus(**{**told, "took": quick if answers else fresh, **more})  # type: ignore[arg-type]
+        return StageStatus(**{**told, "took": quick if answers else fresh, **more})
 
     def process(name: str, stages: dict[str, StageStatus], **more: object) -> ProcessStatus:
         told = {"generation": "v1", "started": START, "at": START, "phase": "running", "live": True, "ready": True}
-        return ProcessStatus(**{**told, "name": name, "stages": stages, **more})  # type: ignore[arg-type]
+        return ProcessStatus(**{**told, "name": name, "stages": stages, **more})
 
     busy = {"segment": {"lag": 14, "oldest_s": 21.0, "items": 130, "items_offline": 3}, "update": {"lag": 3, "held": 1}}
     return [

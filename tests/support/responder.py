@@ -2,37 +2,41 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from eunoe.schemas.base import Contract
 from eunoe.schemas.events import Provenance, Strategy, Utterance
 from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.publisher import KafkaPublisher
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message, Record
-from eunoe.streams.topics import Topic
+from eunoe.streams.settings import KafkaSettings
+from eunoe.streams.topics import Topic, TopicNames
 
 PARTITIONS = 4
 
 
-async def said(kafka, names) -> list[Record]:
+async def said(kafka: KafkaSettings, names: TopicNames) -> list[Record]:
     return [record async for record in read_all(kafka, names, Topic.CONVERSATIONS)]
 
 
-async def until_said(kafka, names) -> None:
+async def until_said(kafka: KafkaSettings, names: TopicNames) -> None:
     while not await said(kafka, names):  # noqa: ASYNC110 - the log tells nobody that it grew
         await asyncio.sleep(0.05)
 
 
-async def events(kafka, names):
+async def events(kafka: KafkaSettings, names: TopicNames) -> list[Contract]:
     return [decode(record.value) for record in await said(kafka, names)]
 
 
-def reply_to(question: Utterance, **fields) -> Reply:
+def reply_to(question: Utterance, **fields: Any) -> Reply:
     asked = question.ask
     assert asked is not None
-    echo = {
+    echo: dict[str, Any] = {
         "reply_id": f"r-{asked.request_id}",
         "request_id": asked.request_id,
         "speaker": asked.speak_as,
@@ -45,7 +49,9 @@ def reply_to(question: Utterance, **fields) -> Reply:
 
 
 @contextlib.asynccontextmanager
-async def responder(kafka, names, answer):
+async def responder(
+    kafka: KafkaSettings, names: TopicNames, answer: Callable[[Utterance], Iterable[Reply]]
+) -> AsyncIterator[KafkaPublisher]:
     """Everything that is asked in ``conversations`` gets what ``answer`` makes of it."""
     topic = names.name(Topic.CONVERSATIONS)
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
@@ -56,7 +62,7 @@ async def responder(kafka, names, answer):
     consumer.assign(places)
     await consumer.seek_to_beginning(*places)
 
-    async def run():
+    async def run() -> None:
         async for found in consumer:
             event = decode(found.value)
             if isinstance(event, Utterance) and event.ask:
@@ -74,5 +80,5 @@ async def responder(kafka, names, answer):
         await consumer.stop()
 
 
-def echo(question):
+def echo(question: Utterance) -> list[Reply]:
     return [reply_to(question)]

@@ -143,7 +143,7 @@ class Plant:
         spec = STAGES[stage]
         if spec.order is not ApplyOrder.REQUEST:
             positions = Gated(self.handled, self.gate, process)
-            process.continuity = Continuity(spec, positions, self.log.partitions, StageMeter())  # type: ignore[arg-type]
+            process.continuity = Continuity(spec, positions, self.log.partitions, StageMeter())
         process.tasks.add(asyncio.ensure_future(self._begin(process)))
         return process
 

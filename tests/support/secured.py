@@ -61,7 +61,11 @@ async def tls_port(certificates: Certificates, behind: int) -> AsyncIterator[int
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificates.server)
     port = free_port()
-    server = await asyncio.start_server(lambda *ends: _join(*ends, behind), "127.0.0.1", port, ssl=context)
+
+    async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _join(reader, writer, behind)
+
+    server = await asyncio.start_server(join, "127.0.0.1", port, ssl=context)
     try:
         yield port
     finally:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from eunoe.deploy.clients.connect import environment, on_stack
-from eunoe.deploy.local.stack import StackUrls
+from eunoe.deploy.local.notice import StackUrls
 from eunoe.deploy.settings import Settings
 from tests.support import given, servers, tansu
 

@@ -18,13 +18,15 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
-import eunoe.workers
+from eunoe.schemas.decisions import Work
 from eunoe.schemas.events import Ask, Line, Provenance, Strategy
 from eunoe.schemas.memory import Memory
 from eunoe.workers.link.cues import judge_by_cues
 from eunoe.workers.link.judge import RelationPair
 from eunoe.workers.link.settings import LinkSettings
+from eunoe.workers.stage import Stage
 from eunoe.workers.update.operator import OperationPair
 from eunoe.workers.update.rules import judge_by_rules
 from tests.support.in_memory import ended, make_pipeline, utterance
@@ -71,7 +73,7 @@ TEXTS: Mapping[str, str] = {
 def patterns() -> dict[str, re.Pattern[str]]:
     """All compiled patterns of strings in the modules of the workers, each once."""
     found: dict[str, re.Pattern[str]] = {}
-    for info in pkgutil.walk_packages(eunoe.workers.__path__, "eunoe.workers."):
+    for info in pkgutil.walk_packages(importlib.import_module("eunoe.workers").__path__, "eunoe.workers."):
         for name, value in vars(importlib.import_module(info.name)).items():
             for place, pattern in _patterns_in(value, f"{info.name}.{name}"):
                 if isinstance(pattern.pattern, str) and pattern not in found.values():
@@ -118,13 +120,13 @@ def stage_seconds(text: str, strategy: Strategy) -> Seconds:
     found: Seconds = {}
 
     class Timed:
-        def __init__(self, name: str, stage: object) -> None:
+        def __init__(self, name: str, stage: Stage) -> None:
             self._name, self._stage = name, stage
 
         def __getattr__(self, name: str) -> object:
             return getattr(self._stage, name)
 
-        async def decide(self, work: object) -> object:
+        async def decide(self, work: Work[Any]) -> object:
             start = time.process_time()
             decision = await self._stage.decide(work)
             found[self._name] = max(found.get(self._name, 0.0), time.process_time() - start)

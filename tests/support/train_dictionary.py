@@ -16,7 +16,7 @@ from eunoe.schemas.model_ports import LanguageModel
 from eunoe.workers.derive.in_memory import InMemoryPipeline
 from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import STAGES, StageSettings
-from eunoe.workers.stores.packing import shortened
+from eunoe.workers.stores.shortening import shortened
 from eunoe.workers.tree.settings import TreeSettings
 from tests.unit.test_golden import Listening
 

@@ -112,7 +112,7 @@ class Updates:
 
     def _subscribe(self, spec: StageSpec, stage: object) -> None:
         sender = Sender(self.store, self.stores.index, self.stores.log_positions, self.log)
-        runner = Runner(spec, stage, sender, self.store, LogPlace(0, 1))  # type: ignore[arg-type]
+        runner = Runner(spec, stage, sender, self.store, LogPlace(0, 1))
         self.consumer.subscribe(spec.name, spec.inputs, runner.handle)
 
     async def hear(self, *events: Gathered) -> None:
@@ -121,7 +121,7 @@ class Updates:
             await self.consumer.run_until_idle()
 
     def told(self) -> list[MemoriesChanged]:
-        return [decode(record.value) for record in self.log.records(Topic.CHANGES)]  # type: ignore[misc]
+        return [decode(record.value) for record in self.log.records(Topic.CHANGES)]
 
     async def memories(self) -> dict[str, Memory]:
         """By text; of memories in the same words the first."""

@@ -26,4 +26,5 @@ async def main(kafka: str, prefix: str, conversation_id: str, name: str, count: 
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:5], int(sys.argv[5])))
+    broker, topics, conversation, speaker, lines = sys.argv[1:]
+    asyncio.run(main(broker, topics, conversation, speaker, int(lines)))

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from typing import Any
 
 import cramjam
 import pytest
@@ -42,7 +43,7 @@ def signed(made: bytearray) -> bytearray:
     return made
 
 
-def read(*made: bytes, begin: int = 0) -> tuple[list[object], int]:
+def read(*made: bytes, begin: int = 0) -> tuple[list[Any], int]:
     """The records that a fetch of these batches from ``begin`` gives, and where the next fetch begins."""
     records = ReadableRecords(b"".join(bytes(one) for one in made))
     fetched = PartitionRecords(PLACE, records, [], begin, None, None, True, READ_COMMITTED)

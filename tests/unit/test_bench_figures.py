@@ -38,7 +38,7 @@ def test_the_figures_of_a_run_are_differences_over_its_sessions():
     load = LoadPlan(conversations=2, sessions=2, turns=5)
     ended = {(key, number): 10.0 for key in load.keys for number in (1, 2)}
     durable = {place: 11.0 + 3 * place[1] for place in ended}
-    watch = Watch(None, None, load.keys, durable=durable, commands=30)  # type: ignore[arg-type]
+    watch = Watch(None, None, load.keys, durable=durable, commands=30)
     found = figures_of(load, CounterDelta(BEFORE, AFTER), watch, ended)
     assert (found["seconds"], found["sessions_per_s"], found["utterances_per_s"]) == (7.0, 0.57, 2.9)
     assert found["session_latency_s_p99"] == pytest.approx(7.0, abs=0.1)

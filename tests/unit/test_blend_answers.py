@@ -14,8 +14,8 @@ from eunoe.workers.blend.prompt import NAME, QUESTION, BlendContext
 from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.blend.turn import BlendInput
 from eunoe.workers.models.answer_forms import InsightsForm, QuestionForm
-from eunoe.workers.models.asking import CORRECTED
 from eunoe.workers.models.forms import strict_schema
+from eunoe.workers.models.recording import CORRECTED
 from tests.support.blend import Desk, Scripted, lines_of
 from tests.support.graphs import memory
 from tests.support.model_server.schema_answers import is_strict

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import eunoe.streams
-import eunoe.workers
 from eunoe.workers.link.cues import read_cues
 from eunoe.workers.models.compression import _traits
 from eunoe.workers.respond.feature_cache import TEXT_SHARE, FeatureCache
@@ -46,7 +44,7 @@ TEXT_CACHES = {"cues", "names", "questions", "sentences", "statements", "words"}
 
 
 def modules() -> Iterator[ModuleType]:
-    for package in (eunoe.workers, eunoe.streams):
+    for package in map(importlib.import_module, ("eunoe.workers", "eunoe.streams")):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(found.name)
 

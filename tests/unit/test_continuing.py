@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import eunoe.workers.registry
 from eunoe.schemas.decisions import Ledger
 from eunoe.schemas.events import ReplyRequested
 from eunoe.schemas.memory import InsightsProposed, MemoriesFormed
@@ -14,6 +13,7 @@ from eunoe.schemas.ports import StoredConversation
 from eunoe.streams.codec import decode
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
+from eunoe.workers import registry
 from eunoe.workers.derive.dependents import changed_stages, dependents, made_again, producer_of
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.in_memory import InMemoryPipeline
@@ -51,7 +51,7 @@ def test_every_stage_s_dependents_depend_on_no_stage_that_would_be_kept():
 
 
 def test_what_a_room_reads_of_others_is_declared():
-    rooms = Path(eunoe.workers.registry.__file__).parent
+    rooms = Path(registry.__file__).parent
     for name, spec in STAGES.items():
         source = "".join(path.read_text() for path in (rooms / name).glob("*.py"))
         read = set(re.findall(r"from eunoe\.workers\.(\w+)\.reads import", source)) - {name}
@@ -120,7 +120,7 @@ async def test_from_any_stage_on_the_same_memory_comes_out(stage: str):
     derived = await made(pipeline, stage)
     live_digest = await read_digest(pipeline.store, KEY, DERIVED, log_times=True)
     assert await state_of(derived.standing) == live_digest.state
-    points = [p for c in ("memories", "segments", "tree") for p in await pipeline.index.points(c, KEY)]  # type: ignore[arg-type]
+    points = [p for c in ("memories", "segments", "tree") for p in await pipeline.index.points(c, KEY)]
     assert sorted(derived.points, key=lambda p: (p.collection, p.id)) == sorted(
         points, key=lambda p: (p.collection, p.id)
     )

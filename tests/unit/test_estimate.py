@@ -100,7 +100,7 @@ async def test_answers_are_as_long_as_the_recorded_ones_of_the_same_prompt():
     asked = Prompt(name="p/1", system="s", user="known")
 
     class Answering(Refusing):
-        async def answer(self, prompt, form, *, urgent=False):  # type: ignore[no-untyped-def]
+        async def answer(self, prompt, form, *, urgent=False):
             return form(words="one two three")
 
     await RecordedModel(Answering(), answers).answer(asked, Said)
@@ -132,7 +132,7 @@ async def test_counts_are_scaled_by_events_and_priced():
     counting.counts.by_prompt["p/1"] = 4
     embedder = CountingEmbedder(HashEmbedder())
     await embedder.embed(["a", "b", "c"])
-    counted = Counted(make_dependencies(Stores(), StageSettings()), None, counting, embedder)  # type: ignore[arg-type]
+    counted = Counted(make_dependencies(Stores(), StageSettings()), None, counting, embedder)
     there = [Spooled(b"a", 30), Spooled(b"b", 70)]
     settings = Settings(model_prompt_price=1.0, model_completion_price=2.0)
     found = scaled(settings, there, there[:1], 3, counted)

@@ -16,7 +16,7 @@ from eunoe.deploy.evaluate.segmentation import OURS, Dialogue, evaluate_segmenta
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import Provenance, Span, Strategy
 from eunoe.schemas.memory import MemoryOrigin
-from eunoe.workers.models.compression import OfflineCompressor
+from eunoe.workers.models.compression import LLMLinguaSettings, OfflineCompressor
 from eunoe.workers.models.metering import ItemCounts, ItemOutcome
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.segment.segmenter import Segmentation
@@ -54,7 +54,7 @@ async def test_the_model_of_llmlingua_has_a_setting(monkeypatch):
     async with AsyncExitStack() as closing:
         for name in ("llmlingua", "llmlingua:some/model", "offline"):
             await open_eval_models(Settings(compression=name), closing)
-    assert opened == [clients.LLMLinguaSettings().model, "some/model"]
+    assert opened == [LLMLinguaSettings().model, "some/model"]
     with pytest.raises(ValidationError):
         Settings(compression="zip")
 

@@ -1,13 +1,13 @@
 """The invariant of evidence: what spoke for a memory stays cited, and a writer that breaks that is refused. Pure."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 
 from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.memory import Change, ChangeKind, Ending, Memory, MemoryStatus
-from eunoe.workers.update import stage as update_stage
+from eunoe.workers.update.applying import apply_summary
 from eunoe.workers.update.evidence import EvidenceLost, check_evidence, lost_evidence
 from eunoe.workers.update.lifecycle import ENDED, Cause, Lifecycle
 from eunoe.workers.update.memories import SessionSteps, Step, summary_memories
@@ -94,12 +94,10 @@ async def test_no_conversation_loses_evidence(drawn: tuple[list[list[str]], dict
 
 
 async def test_a_writer_that_drops_a_sentence_writes_nothing(monkeypatch: pytest.MonkeyPatch):
-    applying: Callable[..., object] = update_stage.apply_summary
+    def forgetful(life: Lifecycle, sentences: list[Memory], *others: Any) -> object:
+        return apply_summary(life, sentences[1:], *others)
 
-    def forgetful(life: Lifecycle, sentences: list[Memory], *others: object) -> object:
-        return applying(life, sentences[1:], *others)
-
-    monkeypatch.setattr(update_stage, "apply_summary", forgetful)
+    monkeypatch.setattr("eunoe.workers.update.stage.apply_summary", forgetful)
     updates = Updates()
     await updates.hear(formed(1, "Ann a.", "Ann b."))
     assert await all_memories(updates.store, KEY) == []

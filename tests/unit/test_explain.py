@@ -112,9 +112,10 @@ async def test_what_was_left_out_is_named_with_its_reason(gateway):
         assert one.reason == kept.reason
         assert [said.utterance_id for said in one.lines] == list(kept.utterance_ids)
         assert not shown.issuperset(kept.utterance_ids)
-    console = Console(width=200, file=StringIO())
+    drawn = StringIO()
+    console = Console(width=200, file=drawn)
     console.print(explanation_tree(why))
-    assert why.left_out[0].lines[0].text in console.file.getvalue()
+    assert why.left_out[0].lines[0].text in drawn.getvalue()
 
 
 async def test_the_reasons_of_an_unknown_reply_are_not_found(gateway):
@@ -141,9 +142,9 @@ async def test_the_reasons_are_drawn_for_the_terminal(gateway):
         body = {"text": "When did Ann move to Lyon?", "speaker": "Ben", "record": False}
         given = (await client.post(f"{C}/asks", json=body)).json()
         found = await client.get(f"{C}/replies/{given['reply_id']}/why")
-    console = Console(width=200, file=StringIO())
+    drawn = StringIO()
+    console = Console(width=200, file=drawn)
     console.print(explanation_tree(Explanation.model_validate_json(found.content)))
-    drawn = console.file.getvalue()
     for part in (
         "cites",
         "behind these",
@@ -152,7 +153,7 @@ async def test_the_reasons_are_drawn_for_the_terminal(gateway):
         "I moved to Lyon in March.",
         "shown, but not cited",
     ):
-        assert part in drawn
+        assert part in drawn.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def test_one_conversation_that_always_fails_never_stops_a_stage():
 async def test_what_clients_did_wrong_is_no_failure_of_the_stage():
     bench = Bench(Script(ValueError("never asked")), STAGES["segment"])
     for _ in range(50):
-        await bench.runner.handle(bench.record(b"no json"), None)  # type: ignore[arg-type]
+        await bench.runner.handle(bench.record(b"no json"), None)
     assert bench.letters() == [DeadLetterReason.NOT_JSON] * 50
 
 

@@ -62,5 +62,5 @@ def test_a_batch_that_cannot_be_read_is_no_gap():
     """Waiting for the rest of each such batch would let one producer delay all others."""
     values = {3: b"", 4: UnreadableBatch.of(b"batch", 6), 7: b"", 8: b""}
     records = [SimpleNamespace(offset=offset, value=value) for offset, value in values.items()]
-    found = Gaps().until_gap(PLACE, SimpleNamespace(next_fetch_offset=3), iter(records))  # type: ignore[arg-type]
+    found = Gaps().until_gap(PLACE, SimpleNamespace(next_fetch_offset=3), iter(records))
     assert [record.offset for record in found] == [3, 4, 7, 8]

@@ -275,7 +275,7 @@ async def test_a_fault_of_the_gateway_itself_is_500_without_its_text(gateway, ca
     async def broken() -> None:
         raise RuntimeError("secret")
 
-    gateway.states.live = broken  # type: ignore[method-assign, assignment]
+    gateway.states.live = broken
     async with gateway.client() as client:
         answer = await client.get(C)
     check(answer, 500)

@@ -113,7 +113,7 @@ def _swollen(event: Any) -> Any:
 @pytest.mark.parametrize("stage", ["intake", "segment", "respond"])
 async def test_a_decision_that_is_too_large_is_a_failed_one(stage: str) -> None:
     """It is never committed: an outbox that cannot be sent would hold its conversation for ever."""
-    pipeline = make_pipeline(wrap=lambda name, built: Verbose(built) if name == stage else built)  # type: ignore[arg-type, return-value]
+    pipeline = make_pipeline(wrap=lambda name, built: Verbose(built) if name == stage else built)
     ask = utterance(1, "What did I say?", ask={"request_id": "r1"})
     await pipeline.produce(ask, utterance(2), ended())
     assert "failed" in reasons(pipeline)

@@ -32,7 +32,7 @@ async def closer(times: Times, partitions: list[int]) -> tuple[IdleCloser, Memor
 
 
 def ends(log: MemoryLog) -> list[SessionEnded]:
-    return [decode(record.value) for record in log.records(Topic.CONVERSATIONS)]  # type: ignore[misc]
+    return [decode(record.value) for record in log.records(Topic.CONVERSATIONS)]
 
 
 async def test_a_session_is_ended_when_its_time_has_passed_and_not_before():
@@ -74,7 +74,7 @@ async def test_an_outbox_that_is_sent_late_moves_no_timer_back():
     sent: list[Outbox] = []
     commit = pipeline.store.commit
 
-    async def noting(scope: Scope, made: Commit) -> bool:
+    async def noting(scope: Scope, made: Commit) -> str | None:
         sent.extend([made.outbox] if made.outbox is not None and scope.stage == "intake" else [])
         return await commit(scope, made)
 

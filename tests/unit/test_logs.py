@@ -72,7 +72,7 @@ def test_a_process_writes_the_form_that_it_is_told(form: str, is_json: bool):
 
 
 def test_the_setting_and_what_is_read_at_the_start_are_the_same():
-    assert JSON == LogFormat.JSON
+    assert LogFormat(JSON) is LogFormat.JSON
     assert "EUNOE_" + next(name for name in Settings.model_fields if name == "log_format").upper() == VARIABLE
 
 

@@ -1,5 +1,6 @@
 """What the documents say is so: commands, flags, targets, files, links, settings."""
 
+import importlib
 import re
 import shlex
 import sys
@@ -15,8 +16,8 @@ from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
-from eunoe import workers
 from eunoe.deploy.cli.main import COMMANDS, build_app
 from eunoe.deploy.contracts.settings_page import settings_rows
 from eunoe.schemas.base import Tier
@@ -73,7 +74,7 @@ def anchors_of(document: Path) -> set[str]:
 
 @cache
 def command_of(name: str) -> Any:
-    return typer.main.get_command(build_app(name)).commands[name]
+    return group_of(build_app(name)).commands[name]
 
 
 # ---- and whether it is there
@@ -161,7 +162,13 @@ def test_every_module_that_it_runs_is_there(document: Path):
 
 def commands_of(module: str) -> set[str]:
     app = bench if module == "tests.bench" else papers
-    return set(typer.main.get_command(app).commands)
+    return set(group_of(app).commands)
+
+
+def group_of(app: typer.Typer) -> TyperGroup:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
 
 
 @each_document
@@ -188,6 +195,7 @@ async def test_the_stage_that_the_architecture_adds_decides(tmp_path: Path, monk
     (tmp_path / EXAMPLE).mkdir()
     (tmp_path / EXAMPLE / "stage.py").write_text(stage)
     (tmp_path / EXAMPLE / "spec.py").write_text(spec)
+    workers = importlib.import_module("eunoe.workers")
     monkeypatch.setattr(workers, "__path__", [*workers.__path__, str(tmp_path)])
     try:
         added = import_module(f"eunoe.workers.{EXAMPLE}.spec").SPEC

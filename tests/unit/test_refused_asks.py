@@ -24,7 +24,7 @@ BRIEF = StageSettings(intake=IntakeSettings(max_text_bytes=40))
 
 
 def asking(number: int, text: str = "", request: str = "r", **more: object) -> Utterance:
-    return utterance(number, text, ask=Ask(request_id=request, **more))  # type: ignore[arg-type]
+    return utterance(number, text, ask=Ask(request_id=request, **more))
 
 
 def errors(pipeline: InMemoryPipeline) -> dict[str, str | None]:

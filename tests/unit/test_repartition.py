@@ -117,14 +117,14 @@ async def test_the_sealed_log_moves_with_what_it_lacks_yet_wherever_an_attempt_e
     keys, source, target = MemoryKeyStore(), MemoryLog(partitions=BEFORE), MemoryLog(partitions=AFTER)
     await said(source, 0, 7)
     gone, *others = NAMES
-    handled = [record for record in utterances(source) if int(decode(record.value).utterance_id[1:]) < 5]
+    handled = [record for record in utterances(source) if int(utterance_id_of(record)[1:]) < 5]
     await Sealing(source, keys).publish([logged(record, 1) for record in handled])
     await keys.destroy((await keys.current(f"default/{gone}")).id, Destruction.ERASED)
     both = (source, target)
     for broker in (Broker(takes), Broker(10**6)):
-        logs = [LogEnd(at, log.partitions, reader(log, Topic.LOG), broker.to(log)) for at, log in enumerate(both)]
+        ends = (LogEnd(at, log.partitions, reader(log, Topic.LOG), broker.to(log)) for at, log in enumerate(both))
         with contextlib.suppress(Unavailable):
-            await SealedMove(*logs, keys).copy()
+            await SealedMove(next(ends), next(ends), keys).copy()
             one = move(source, target)
             own = Sealing(broker.to(target), keys)
             one = replace(one, target=LogEnd(1, AFTER, reader(target), own, is_sealed=True))
@@ -133,7 +133,7 @@ async def test_the_sealed_log_moves_with_what_it_lacks_yet_wherever_an_attempt_e
     for name in others:
         key = f"default/{name}".encode()
         found = await restored([record for record in target.records(Topic.LOG) if record.key == key], keys, 2)
-        assert [decode(record.value).utterance_id for record in found] == [f"u{number}" for number in range(7)]
+        assert [utterance_id_of(record) for record in found] == [f"u{number}" for number in range(7)]
         assert all(record.partition == partition_of(key, AFTER) for record in found)
     erased = [record for record in target.records(Topic.LOG) if record.key == f"default/{gone}".encode()]
     assert (
@@ -154,6 +154,12 @@ async def change_over(one: LogMove) -> None:
 
 def utterances(log: MemoryLog) -> list[Record]:
     return [record for record in log.records(Topic.CONVERSATIONS) if record.key is not None]
+
+
+def utterance_id_of(record: Record) -> str:
+    event = decode(record.value)
+    assert isinstance(event, Utterance)
+    return event.utterance_id
 
 
 def order(log: MemoryLog) -> dict[str, list[str]]:

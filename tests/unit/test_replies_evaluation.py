@@ -230,7 +230,12 @@ async def test_insights_of_the_open_session_reach_a_reply_only_where_it_is_infus
 
 async def test_only_the_row_without_question_asks_none(data):
     asked = []
-    scripts = {"Question": lambda question: asked.append(question) or {"question": "Which dog?"}}
+
+    def noted(question: str) -> dict[str, str]:
+        asked.append(question)
+        return {"question": "Which dog?"}
+
+    scripts = {"Question": noted}
     (loaded,) = with_questions(data)
     async with ModelServer(ServerSettings(scripts={**PLAUSIBLE, **scripts})) as server:
         model = model_at(server)

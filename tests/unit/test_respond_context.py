@@ -140,7 +140,7 @@ def test_timelines_stay_within_the_budget_each_from_old_to_new(found, budget):
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), unique=True, max_size=6), st.data(), BUDGETS)
 def test_memories_stay_within_the_budget_in_time_order(places, data, budget):
-    shown = [show_memory(memory(*place, data.draw(TEXTS)), 0.5, Strategy.CURRENT) for place in places]
+    shown = [show_memory(memory(session, line, data.draw(TEXTS)), 0.5, Strategy.CURRENT) for session, line in places]
     context = pack(shown, budget, lay_out_memories, lambda one: None)
     check(context, budget)
     assert [row.at for row in context.rows] == sorted(row.at for row in context.rows)

@@ -33,7 +33,7 @@ from eunoe.workers.respond.memories import CurrentSource, InsightSource, MemoryS
 from eunoe.workers.respond.parse_cache import COPIES, ParseCache
 from eunoe.workers.respond.passages import WINDOW, add_neighbours, positions
 from eunoe.workers.respond.settings import RespondSettings
-from eunoe.workers.respond.sources import HybridSearch, Query
+from eunoe.workers.respond.sources import HybridSearch, Query, RecallSource
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.text.terms import terms
@@ -131,14 +131,14 @@ class Shelf:
     ) -> Context:
         finder = HybridSearch(self.index, self.embedder, RespondSettings())
         search = MemorySearch(self.store, finder)
-        source = {
+        sources: dict[Strategy, RecallSource] = {
             Strategy.CURRENT: CurrentSource(search, 5),
             Strategy.INSIGHT: InsightSource(search, 10),
             Strategy.FUSED: FusedSource(
                 self.store, finder, FeatureCache(self.embedder, CACHE_BYTES), TimelineSettings(), max_lines
             ),
-        }[kind]
-        context = await source.recall(Query(KEY, text, SPEAKERS, budget, "Ann", 9, insights))
+        }
+        context = await sources[kind].recall(Query(KEY, text, SPEAKERS, budget, "Ann", 9, insights))
         assert context.tokens == count_tokens(context.text) <= budget
         assert [row.number for row in context.rows] == list(range(1, len(context.rows) + 1))
         return context
@@ -400,7 +400,7 @@ def test_no_budget_is_exceeded(budget, asked):
 
 def test_a_question_names_people_times_and_kinds():
     asked = read_question("When did Ann go to Oslo in May 2023?", SPEAKERS)
-    assert (asked.speakers, asked.times, asked.when) == ({"Ann"}, (TimeHint(2023, 5),), True)
+    assert (asked.speakers, asked.times, asked.when) == (frozenset({"Ann"}), (TimeHint(2023, 5),), True)
     assert read_question("where do I live now?", SPEAKERS, "Ben").speakers == {"Ben"}
     assert read_question("where do I live now?", SPEAKERS, "Ben").present
     assert not read_question("where was I before now?", SPEAKERS).present

@@ -117,4 +117,6 @@ def test_a_context_without_it_is_read_and_written_as_before():
     assert read_contract(event.model_dump(mode="json")) == event
     looked_up = LookedUp(question="What boat?", memory_ids=("m1",))
     full = event.model_copy(update={"looked_up": looked_up})
-    assert read_contract({**full.model_dump(mode="json"), "schema_version": 3}).looked_up == looked_up
+    found = read_contract({**full.model_dump(mode="json"), "schema_version": 3})
+    assert isinstance(found, ReplyContext)
+    assert found.looked_up == looked_up

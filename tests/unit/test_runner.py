@@ -91,7 +91,7 @@ class Bench:
     ) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
-        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), Surroundings(settings=settings))  # type: ignore[arg-type]
+        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), Surroundings(settings=settings))
         self.scope = Scope(spec.name, "default/c")
 
     def record(self, event: SessionClosed | bytes, key: bytes | None = None) -> Record:
@@ -282,9 +282,9 @@ async def test_a_gathering_stage_parks_what_comes_early_and_applies_in_order():
     halves.runner, halves.log, halves.stores = bench.runner, bench.log, bench.stores
     await bench.handle(closed(2), closed(1))
     assert await bench.applied() == 0
-    await halves.handle(segmented(2))  # type: ignore[arg-type]
+    await halves.handle(segmented(2))
     assert stage.applied == []
-    await halves.handle(segmented(1))  # type: ignore[arg-type]
+    await halves.handle(segmented(1))
     kinds = ["session_closed", "session_segmented"]
     assert stage.applied == [(1, kinds), (2, kinds)]
     assert await bench.stores.state.parked_numbers(bench.scope) == []
@@ -304,11 +304,11 @@ async def test_what_another_process_applies_between_two_reads_is_not_missing():
     parked, state = bench.stores.state.parked, bench.stores.state
 
     async def overtaken(scope: Scope, number: int) -> dict[str, str]:
-        state.parked = parked  # type: ignore[method-assign]
+        state.parked = parked
         assert await state.commit(bench.scope, Commit(expect=0, applied=1, unpark=1))
         return await parked(scope, number)
 
-    state.parked = overtaken  # type: ignore[method-assign]
+    state.parked = overtaken
     await bench.handle(closed(2))
     assert bench.letters() == []
     assert await bench.applied() == 2

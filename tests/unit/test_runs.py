@@ -204,7 +204,7 @@ async def test_a_run_waits_for_a_server_that_is_away_and_is_committed_once() -> 
         token: str | None = await real(scope, commit)
         return token
 
-    desk.stores.state.commit = commit  # type: ignore[method-assign]
+    desk.stores.state.commit = commit
     await desk.runner.handle_batch(desk.take([utterance(1), utterance(2), ended()]), Lease())
     assert desk.meter.commits == 1
     assert len(desk.log.records(Topic.SESSIONS)) == 1
@@ -235,4 +235,4 @@ async def test_a_rebalance_does_not_wait_for_what_of_a_run_is_not_begun() -> Non
 
 def read_number(record: Record) -> int:
     arrival = read_record(record, SPEC, PLACE)
-    return arrival.number  # type: ignore[union-attr]
+    return arrival.number

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from eunoe.deploy.datasets.load import load_conversation
 from eunoe.deploy.demo.bundled import CONVERSATION
@@ -300,7 +301,7 @@ class Scripted:
         self.left = list(answers)
         self.prompts: list[Prompt] = []
 
-    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False):
+    async def answer(self, prompt: Prompt, form: type[BaseModel], *, urgent: bool = False):
         self.prompts.append(prompt)
         answer = self.left.pop(0)
         if isinstance(answer, Exception):
@@ -465,7 +466,7 @@ async def test_a_question_that_asks_too_much_is_asked_in_halves(fault: AnswerFau
 class RefusesBird(Scripted):
     """Refuses every window that holds bird number 3; remembers nothing of the others."""
 
-    async def answer(self, prompt: Prompt, form: type, *, urgent: bool = False):
+    async def answer(self, prompt: Prompt, form: type[BaseModel], *, urgent: bool = False):
         self.prompts.append(prompt)
         if "bird number 3 " in prompt.user:
             raise AnswerInvalid("no", AnswerFault.REFUSED)

@@ -57,14 +57,14 @@ class Client:
 
 async def test_what_is_asked_together_goes_together_and_each_gets_its_own_reply():
     client = Client()
-    gathered = CommandPipeline(client)  # type: ignore[arg-type]
+    gathered = CommandPipeline(client)
     found = await asyncio.gather(*(gathered.command(("GET", str(number))) for number in range(100)))
     assert found == [str(number) for number in range(100)]
     assert len(client.trips) == 1
 
 
 async def test_a_fault_of_one_is_nobody_else_s():
-    gathered = CommandPipeline(Client())  # type: ignore[arg-type]
+    gathered = CommandPipeline(Client())
     found = await asyncio.gather(
         gathered.command(("GET", "a")), gathered.command(("EVALSHA", "x")), gathered.command(("GET", "b")),
         return_exceptions=True,
@@ -76,7 +76,7 @@ async def test_a_fault_of_one_is_nobody_else_s():
 async def test_a_lost_connection_is_everybody_s_and_the_next_ask_goes_out_again():
     client = Client()
     client.fault = ConnectionLost("gone")
-    gathered = CommandPipeline(client)  # type: ignore[arg-type]
+    gathered = CommandPipeline(client)
     found = await asyncio.gather(*(gathered.command(("GET", "a")) for _ in range(3)), return_exceptions=True)
     assert all(isinstance(fault, ConnectionLost) for fault in found)
     client.fault = None
@@ -86,7 +86,7 @@ async def test_a_lost_connection_is_everybody_s_and_the_next_ask_goes_out_again(
 async def test_while_round_trips_are_under_way_the_next_one_gathers():
     client = Client()
     client.gate.clear()
-    gathered = CommandPipeline(client)  # type: ignore[arg-type]
+    gathered = CommandPipeline(client)
     asks = []
     for number in range(20):
         asks.append(asyncio.create_task(gathered.command(("GET", str(number)))))
@@ -100,7 +100,7 @@ async def test_while_round_trips_are_under_way_the_next_one_gathers():
 
 async def test_who_gave_up_is_not_asked_for_and_harms_nobody():
     client = Client()
-    gathered = CommandPipeline(client)  # type: ignore[arg-type]
+    gathered = CommandPipeline(client)
     first, second = (asyncio.create_task(gathered.command(("GET", name))) for name in "ab")
     await asyncio.sleep(0)
     first.cancel()

@@ -122,10 +122,10 @@ async def test_traces_change_no_state():
 async def test_an_outbox_that_is_sent_again_keeps_its_trace():
     bench = Bench(Script(Decision(events=(segmented(1),))))
     record = replace(bench.record(closed(1)), headers={TRACE_HEADER: GIVEN.encode()}, timestamp_ms=_now_ms())
-    publish, bench.log.publish = bench.log.publish, _away  # type: ignore[method-assign]
+    publish, bench.log.publish = bench.log.publish, _away
     with traced(), pytest.raises(Revoked):
         await bench.runner.handle(record, Lease(pauses=2))
-    bench.log.publish = publish  # type: ignore[method-assign]
+    bench.log.publish = publish
     assert bench.log.records(Topic.SEGMENTS) == []
     await bench.handle(closed(1))  # in another process, which traces nothing
     (sent,) = bench.log.records(Topic.SEGMENTS)

@@ -82,7 +82,7 @@ def test_sums_are_those_of_the_leaves_below(vectors):
 
     def below(id_: str) -> np.ndarray:
         node = growth.nodes[id_]
-        return growth.vectors[id_] if node.is_leaf else sum(below(child) for child in node.children)
+        return growth.vectors[id_] if node.is_leaf else np.sum([below(child) for child in node.children], axis=0)
 
     for id_, node in growth.nodes.items():
         if not node.is_leaf and id_ != ROOT:

@@ -82,7 +82,7 @@ class Room:
         await self.consumer.run_until_idle()
 
     def told(self) -> list[MemoriesChanged]:
-        return [decode(record.value) for record in self.log.records(Topic.CHANGES)]  # type: ignore[misc]
+        return [decode(record.value) for record in self.log.records(Topic.CHANGES)]
 
     async def applied(self) -> int:
         return (await self.stores.state.ledger(Scope("update", KEY))).applied

@@ -357,12 +357,12 @@ class Stubborn(ScriptedModel):
         self._answer = answer
 
     async def answer(self, prompt: object, form: type, *, urgent: bool = False) -> OperationsForm:
-        self.asked.append(prompt)  # type: ignore[arg-type]
+        self.asked.append(prompt)
         return self._answer
 
 
 def told(pair: int, operation: str = "APPEND", fused: str = "") -> OperationRow:
-    return OperationRow(n=pair, why="r", op=operation, merged=fused)  # type: ignore[arg-type]
+    return OperationRow(n=pair, why="r", op=operation, merged=fused)
 
 
 @pytest.mark.parametrize(
