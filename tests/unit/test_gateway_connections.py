@@ -47,10 +47,12 @@ class Raw:
         self.writer.write(data)
 
     async def rest(self) -> bytes:
-        """All that the gateway sends until it closes the connection."""
+        """All that the gateway sends until it closes the connection; a reset must not hide what came before it."""
+        found = b""
         with suppress(ConnectionResetError):
-            return await self.reader.read()
-        return b""
+            while piece := await self.reader.read(1 << 16):
+                found += piece
+        return found + bytes(self.reader._buffer)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
