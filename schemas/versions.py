@@ -1,7 +1,7 @@
 """Reads contracts from documents of any known schema version."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -21,6 +21,9 @@ from eunoe.schemas.events import (
 from eunoe.schemas.memory import InsightsProposed, MemoriesChanged, MemoriesFormed
 from eunoe.schemas.records import DeadLetter, DeadLetterReason, RecordedAnswer
 from eunoe.schemas.replies import Recalled, Reply
+
+WHOLE: Final = "document"
+"""The place of a fault that is of no single field."""
 
 Document = Mapping[str, Any]
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
@@ -103,5 +106,8 @@ def _upcast(
 
 def describe(error: ValidationError) -> str:
     """One line with the first five wrong fields and their faults, never with a value."""
-    faults = (f"{'.'.join(map(str, fault['loc'])) or 'document'}: {fault['msg']}" for fault in error.errors()[:5])
+    faults = (
+        f"{'.'.join(map(str, fault['loc'])) or WHOLE}: {fault['msg'].removeprefix('Value error, ')}"
+        for fault in error.errors()[:5]
+    )
     return "; ".join(faults)

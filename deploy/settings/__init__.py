@@ -19,7 +19,7 @@ from eunoe.deploy.settings.sections import (
 )
 from eunoe.schemas.base import Tier
 from eunoe.schemas.errors import Refused
-from eunoe.schemas.versions import describe
+from eunoe.schemas.versions import WHOLE, describe
 from eunoe.streams.settings import KafkaSettings, TraceSettings
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.models.metering import Prices
@@ -217,7 +217,7 @@ class Settings(StageSettings, BaseSettings):
             options = self.broker.model_dump(exclude={"embedded"})
             return KafkaSettings.model_validate(options | {"bootstrap": self.kafka, "adapter": self.broker.adapter})
         except ValidationError as error:
-            raise Refused(f"EUNOE_KAFKA: {describe(error)}") from None
+            raise Refused("EUNOE_KAFKA: " + describe(error).removeprefix(f"{WHOLE}: ")) from None
 
     @property
     def names(self) -> TopicNames:
