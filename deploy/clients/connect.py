@@ -17,13 +17,13 @@ DATA = Path(".eunoe")
 
 
 def connected_settings(data: Path = DATA) -> Settings:
-    """The settings of the environment; without a broker, pointed at the servers of `eunoe up`.
+    """The settings of the environment; without a broker, or with an empty one, pointed at the servers of `eunoe up`.
 
     Its notice is looked for in ``data``. Raises `Refused` for invalid settings, and where some name servers of your own
     but no broker while `eunoe up` runs: which servers are meant is not clear.
     """
     settings = read_settings()
-    if settings.kafka is not None:
+    if settings.kafka:
         return settings
     found = find_stack(data)
     if found is None:
@@ -37,7 +37,7 @@ def connected_settings(data: Path = DATA) -> Settings:
 
 
 def servers_named(settings: Settings) -> tuple[str, ...]:
-    """The variables that name servers of the user's own in these settings."""
+    """The variables that name servers of the user's own in these settings; an empty one names none."""
     values = {
         "EUNOE_KAFKA": settings.kafka,
         "EUNOE_REDIS_URL": settings.redis_url,
@@ -45,7 +45,7 @@ def servers_named(settings: Settings) -> tuple[str, ...]:
         "EUNOE_QDRANT_API_KEY": settings.qdrant_api_key,
         "EUNOE_ERASURES": settings.erasures,
     }
-    return tuple(name for name, value in values.items() if value is not None)
+    return tuple(name for name, value in values.items() if value)
 
 
 def kept_stack(settings: Settings, data: Path = DATA) -> Path | None:

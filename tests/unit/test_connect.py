@@ -33,6 +33,12 @@ def test_without_variables_the_servers_of_up_are_taken(up: Path) -> None:
     assert (found.kafka, reveal(found.redis_url), found.qdrant_url) == (URLS.kafka, URLS.redis_url, URLS.qdrant_url)
 
 
+def test_empty_variables_are_as_none(up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EUNOE_KAFKA", *OWN):
+        monkeypatch.setenv(name, "")
+    assert connected_settings(up).kafka == URLS.kafka
+
+
 def test_a_broker_in_the_environment_goes_before_up(up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EUNOE_KAFKA", "own:9092")
     monkeypatch.setenv("EUNOE_REDIS_URL", OWN["EUNOE_REDIS_URL"])
