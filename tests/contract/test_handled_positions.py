@@ -122,6 +122,33 @@ async def test_witnesses_of_which_the_store_shows_less_are_missing(
     assert await missing(*lost, Witness(scopes[2], BIG, 1), Witness(scopes[4], 1)) == lost
 
 
+async def test_partitions_that_are_stored_at_once_have_findings_of_their_own(
+    handled_positions: HandledPositions, store: StateStore
+) -> None:
+    there, lost = (Scope("link", conversation_key("acme", name)) for name in "ab")
+    assert await store.commit(there, Commit(expect=0, applied=7, skip=True))
+    readers = [ReadPartition("link", "changes", number) for number in range(5)]
+    await handled_positions.take(readers[1], B, 0)
+    behind = {server: Handled(BIG) for server in await handled_positions.stored(readers[3])}
+    asked = [
+        handled_positions.store(readers[0], A, 10, {}, [Witness(there, 7)]),
+        handled_positions.store(readers[1], A, 11, {}),
+        handled_positions.store(readers[2], A, 12, {}, [Witness(there, 7), Witness(lost, 1)]),
+        handled_positions.store(readers[3], A, 13, behind),
+        handled_positions.store(readers[4], A, 14, {}, [Witness(there, 7)]),
+    ]
+    given_up = asyncio.ensure_future(handled_positions.store(readers[4], A, 9, {}))
+    together = asyncio.gather(*asked)
+    await asyncio.sleep(0)
+    given_up.cancel()
+    found = await together
+    assert [one.owned for one in found] == [True, False, True, True, True]
+    assert [one.missing for one in found] == [(), (), (Witness(lost, 1),), (), ()]
+    shown = [positions(await handled_positions.stored(reader)) for reader in readers]
+    del shown[2]  # a cluster looks at witnesses after it has written
+    assert shown == [{10}, {0}, {0}, {14}]
+
+
 async def test_a_parked_event_is_there_or_its_session_is_applied(
     handled_positions: HandledPositions, store: MemoryStore | RedisStore
 ) -> None:
