@@ -29,6 +29,8 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _AHEAD: Final = "records taken"
 """The kind of cache by which records count that were read from topics and are not handled yet."""
+_FETCHED: Final = "batches fetched"
+"""The kind of cache by which what the Kafka clients of the stages have fetched counts, before it is taken."""
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
 """Label values and the number of each sample."""
@@ -141,13 +143,17 @@ def _replies(sources: MetricSources) -> Samples:
 
 
 def _cached(sources: MetricSources) -> Samples:
+    consumers = sources.meter.consumers.values()
     yield from (((name,), held) for name, (held, _) in cache_sizes().items())
-    yield (_AHEAD,), sum(one.dispatcher.held_bytes for one in sources.meter.consumers.values())
+    yield (_AHEAD,), sum(one.dispatcher.held_bytes for one in consumers)
+    yield (_FETCHED,), sum(one.fetched_bytes()[0] for one in consumers)
 
 
 def _cacheable(sources: MetricSources) -> Samples:
+    consumers = sources.meter.consumers.values()
     yield from (((name,), most) for name, (_, most) in cache_sizes().items())
-    yield (_AHEAD,), sum(one.dispatcher.max_held_bytes for one in sources.meter.consumers.values())
+    yield (_AHEAD,), sum(one.dispatcher.max_held_bytes for one in consumers)
+    yield (_FETCHED,), sum(one.fetched_bytes()[1] for one in consumers)
 
 
 def _standing(kind: StandingKind, place: int) -> Callable[[MetricSources], Samples]:

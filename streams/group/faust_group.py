@@ -79,6 +79,7 @@ class GroupConsumer(driver.Consumer):
         self._progress: dict[TP, tuple[int | None, int | None]] = {}
         self._starts: dict[TP, int] = {}
         self._needs_seek = False
+        self._polled: RecordMap = {}
 
     @property
     def _owner(self) -> Owner:
@@ -95,6 +96,15 @@ class GroupConsumer(driver.Consumer):
     def notify(self) -> None:
         """Report new records of the topics. May be called from any thread."""
         self._worker.notify()
+
+    def fetched_bytes(self) -> tuple[int, int]:
+        """The bytes that were fetched and not handed on yet, and the most that they may be, unless they are compressed.
+
+        What is handed on counts until all that came with it is.
+        """
+        polled = sum(len(record.value or b"") for records in self._polled.values() for record in records)
+        # while some are handed on, as many may be fetched
+        return polled + self._worker.fetched_bytes(), 2 * self._worker.max_fetched_bytes()
 
     # ---- rebalance
 
@@ -173,12 +183,15 @@ class GroupConsumer(driver.Consumer):
         """Hand fetched records straight to the owner, for as long as the fetcher lives."""
         try:
             while not (self.should_stop or fetcher.should_stop):
-                await self._hand_on(*await self._wait_next_records(_POLL_S))
+                fetched, active = await self._wait_next_records(_POLL_S)
+                self._polled = fetched or {}
+                await self._hand_on(self._polled, active)
+                self._polled = {}
         except (ConsumerStoppedError, asyncio.CancelledError):
             if not self.app.should_stop:
                 raise
 
-    async def _hand_on(self, fetched: RecordMap | None, active: set[TP] | None) -> None:
+    async def _hand_on(self, fetched: RecordMap, active: set[TP] | None) -> None:
         """Hand on the records of one poll; after a rebalance they are dropped, and read again after its seek."""
         if self.should_stop:
             return
@@ -186,7 +199,7 @@ class GroupConsumer(driver.Consumer):
             await self._seek_again()
             return
         generation, since = self.app.consumer_generation_id, perf_counter()
-        for tp, found in self.scheduler.iterate(fetched or {}):
+        for tp, found in self.scheduler.iterate(fetched):
             if not self.flow_active or self.app.consumer_generation_id != generation:
                 return
             if active is None or tp in active:

@@ -49,7 +49,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             max_poll_records=kafka.max_poll_records,
-            max_partition_fetch_bytes=max(kafka.max_request_bytes, 1 << 20),
+            max_partition_fetch_bytes=_partition_bytes(kafka),
             fetch_max_wait_ms=kafka.fetch_wait_ms,
             session_timeout_ms=kafka.session_timeout_ms,
             rebalance_timeout_ms=kafka.rebalance_timeout_ms,
@@ -76,6 +76,19 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return None, None
         return state.position, state.highwater
 
+    def fetched_bytes(self) -> int:
+        """The bytes of the batches that were fetched and are not all handed on. May be called from any thread."""
+        consumer = self._consumer
+        if consumer is None:
+            return 0
+        results = list(consumer._fetcher._records.values())  # noqa: SLF001
+        fetched = [getattr(result, "_partition_records", None) for result in results]
+        return sum(one._records.size_in_bytes() for one in fetched if one is not None)  # noqa: SLF001
+
+    def max_fetched_bytes(self) -> int:
+        """The most that they may be, for the partitions that are assigned now; one larger batch is always fetched."""
+        return len(self.assignment()) * _partition_bytes(self._kafka)
+
     async def on_thread_stop(self) -> None:
         """Leave the group and disconnect."""
         if self._consumer is not None:
@@ -97,3 +110,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def on_crash(self, msg: str, *fmt: object, **kwargs: object) -> None:
         """Log the crash; Faust would write to standard error."""
         self.logger.error(msg.format(*fmt))
+
+
+def _partition_bytes(kafka: KafkaSettings) -> int:
+    """The bytes that are fetched of one partition before they are handed on."""
+    return max(kafka.max_request_bytes, 1 << 20)

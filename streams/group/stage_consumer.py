@@ -208,6 +208,10 @@ class StageConsumer:
         begun = {(topic, number): self._consumer.begun_at(self._tp(topic, number)) for topic, number in self.assigned()}
         return {partition: acked.get(partition, at - 1) + 1 for partition, at in begun.items() if at is not None}
 
+    def fetched_bytes(self) -> tuple[int, int]:
+        """The bytes of records that wait outside of the dispatcher, and the most that they may be."""
+        return (0, 0) if self.rebalancing else self._consumer.fetched_bytes()
+
     def caught_up(self, topic: str, partition: int) -> bool:
         """Whether a partition is assigned, was read to its end, and all its records are done."""
         if (topic, partition) not in self.assigned() or self.dispatcher.outstanding(topic, partition):

@@ -443,6 +443,29 @@ async def test_stop_finishes_what_is_started_and_commits_it(
     assert await lag(kafka, names, {"stop": ["conversations"]}) == {"stop": 19}
 
 
+async def test_what_is_fetched_and_has_no_room_is_counted_and_bounded(
+    kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
+) -> None:
+    gate, heard = asyncio.Event(), Heard()
+
+    async def handle(record: Record, lease: Lease) -> None:
+        await gate.wait()
+        heard.records.append(record)
+
+    options = StageOptions(concurrency=1, queued_bytes=10_000)
+    consumer = StageConsumer("full", ["conversations"], kafka, names, one_by_one(handle), options)
+    await publisher.publish([Message("conversations", b"k", bytes(20_000)) for _ in range(40)])
+    await consumer.start()
+    await eventually(lambda: consumer.fetched_bytes()[0] > 100_000)
+    held, most = consumer.fetched_bytes()
+    assert held <= most == 2 * PARTITIONS * kafka.max_request_bytes
+    assert not heard.records
+    gate.set()
+    await eventually(lambda: len(heard.records) == 40 and consumer.fetched_bytes()[0] == 0)
+    await consumer.stop()
+    assert consumer.fetched_bytes() == (0, 0)
+
+
 async def test_partitions_that_move_while_it_stops_do_not_disconnect_it_from_another_thread(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
