@@ -11,7 +11,6 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from eunoe.schemas.base import Value
-from eunoe.streams.record import Record
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +34,6 @@ def write_event(name: str, data: Value | Mapping[str, object] | bytes, id_: str 
 
 def _json(data: Value | Mapping[str, object]) -> bytes:
     return data.to_json() if isinstance(data, Value) else orjson.dumps(data)
-
-
-def after(record: Record) -> str:
-    """The place behind a record: ``partition:offset`` to read next."""
-    return f"{record.partition}:{record.offset + 1}"
 
 
 @dataclass(frozen=True, slots=True)

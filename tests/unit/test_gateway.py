@@ -2,12 +2,14 @@
 
 import asyncio
 import base64
+import re
 
 import httpx
 import pytest
 
 from eunoe.deploy.inspect.history import bounded_history
 from eunoe.schemas.events import SessionEnded, Utterance
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.update.reads import all_memories, history_of
 from tests.support.gateway import LATER, SESSION, TestGateway, make_gateway, told
@@ -115,6 +117,21 @@ async def test_an_ask_is_answered(gateway):
     assert answer.status_code == 200, answer.text
     assert "Lyon" in reply["context"]
     assert reply["known_session"] == 1
+    assert again.json() == shown.json() == reply
+
+
+async def test_an_answer_is_found_where_its_place_was_noted_before_the_replies_got_more_partitions(gateway):
+    body = {"text": "Where does Ann live?", "speaker": "Ben", "request_id": "r1"}
+    async with gateway.client() as client:
+        await told(client)
+        reply = (await client.post(f"{C}/asks", json=body)).json()
+        partition = partition_of(b"acme/c", gateway.log.log.partitions)
+        place = re.compile(rf'(^|"){partition}:(\d+)')
+        moved = {name: place.sub(r"\g<1>99:\2", text) for name, text in gateway.notes.texts.items()}
+        assert sum("99:" in text for text in moved.values()) == 3, "the ask, its utterance and its reply"
+        gateway.notes.texts.update(moved)
+        again = await client.get(f"{C}/asks/r1")
+        shown = await client.get(f"{C}/replies/{reply['reply_id']}")
     assert again.json() == shown.json() == reply
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
+from eunoe.deploy.gateway.answer_place import AnswerPlace
 from eunoe.deploy.gateway.answers import AskAccepted
 from eunoe.deploy.gateway.bodies import AskBody, RecallBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
@@ -25,8 +26,8 @@ from eunoe.deploy.gateway.requests_once import (
     write_note,
 )
 from eunoe.deploy.gateway.routes.events import as_position
-from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, read_place, search_answers
-from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, after, write_event
+from eunoe.deploy.gateway.routes.replies import answers_partition, note_reply, read_answer, search_answers
+from eunoe.deploy.gateway.sse import EVENT_STREAM, EventStream, write_event
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.events import Ask, Utterance, Wants
 from eunoe.schemas.replies import Recalled, Reply
@@ -95,22 +96,21 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
     request_id, utterance_id = own_id or str(uuid4()), body.utterance_id or body.request_id or str(uuid4())
     partition = await answers_partition(call)
     feed = await _follow(call, partition, None, resources)
-    fresh = RequestNote(
-        digest=digest_of_body(body), at=body.at or datetime.now(UTC), resume=f"{partition}:{feed.begin[partition]}"
-    )
+    begin = AnswerPlace(partition, feed.begin[partition])
+    fresh = RequestNote(digest=digest_of_body(body), at=body.at or datetime.now(UTC), resume=str(begin))
     name = note_name(call, "ask", request_id)
     # an id that was made just now was never used before
     note = fresh if own_id is None else await _claimed(call, body, fresh, (name, utterance_id))
-    resume = note.resume or fresh.resume or ""
+    place = AnswerPlace.read(note.resume or "", partition) or begin
     if note.position is None:
-        (place,) = await call.gateway.log().append([_utterance(call, body, request_id, utterance_id, note.at)])
-        note = note.model_copy(update={"position": as_position(place)})
+        (said,) = await call.gateway.log().append([_utterance(call, body, request_id, utterance_id, note.at)])
+        note = note.model_copy(update={"position": as_position(said)})
         # written while the answer is awaited, and there when it is given
         noting = asyncio.ensure_future(write_note(call, name, note))
         resources.push_async_callback(asyncio.wait, {noting})
-    if resume != fresh.resume:  # the same ask again: its answer may have come
-        feed = await _follow(call, *read_place(resume, partition), resources)
-    accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=resume)
+    if place != begin:  # the same ask again: its answer may have come
+        feed = await _follow(call, partition, place.offset, resources)
+    accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=str(place))
     return SentAsk(accepted, feed, resources)
 
 
@@ -148,19 +148,19 @@ async def resume_ask(call: Call) -> Response | EventStream:
     request_id = call.path["request"]
     partition = await answers_partition(call)
     given = call.request.headers.get("last-event-id")
-    note = None
-    if given is None:
-        note = await read_note(call, note_name(call, "ask", request_id))
-        given = None if note is None else note.resume
+    note = None if given is not None else await read_note(call, note_name(call, "ask", request_id))
+    place = AnswerPlace.read(given or (note and note.resume) or "", partition)
+    if place is None and given is not None:
+        raise Problem(422, "Last-Event-ID is not that of a stream of this conversation: send it as it was received")
     async with AsyncExitStack() as closing:
-        if given is None:
+        if place is None:
             return await _found_lately(call, request_id, partition)
-        feed = await _follow(call, *read_place(given, partition), closing)
+        feed = await _follow(call, partition, place.offset, closing)
         accepted = AskAccepted(
             request_id=request_id,
             utterance_id=request_id,
             position=None if note is None else note.position,
-            resume=given,
+            resume=str(place),
         )
         return await _answered(call, SentAsk(accepted, feed, closing), closing)
 
@@ -217,9 +217,9 @@ async def _reply_events(call: Call, sent: SentAsk) -> AsyncGenerator[bytes]:
         return
     call.gateway.do_later(note_reply(call, reply, record))
     if reply.error is not None:
-        yield write_event("error", failed(reply).document(call.id), after(record))
+        yield write_event("error", failed(reply).document(call.id), str(AnswerPlace.after(record)))
     else:
-        yield write_event("reply", reply, after(record))
+        yield write_event("reply", reply, str(AnswerPlace.after(record)))
 
 
 def too_late(request_id: str, seconds: float) -> Problem:

@@ -1,7 +1,6 @@
 """Replies given before: the log of answers, and the routes that show one or explain it."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -9,9 +8,10 @@ from typing import Final, TypeVar
 
 from starlette.responses import Response
 
+from eunoe.deploy.gateway.answer_place import AnswerPlace
 from eunoe.deploy.gateway.bodies import ReplyQuery
 from eunoe.deploy.gateway.calls import Call, answer
-from eunoe.deploy.gateway.problems import Problem, not_found
+from eunoe.deploy.gateway.problems import not_found
 from eunoe.deploy.gateway.requests_once import REPLY_S, note_name
 from eunoe.deploy.inspect.explain import read_explanation
 from eunoe.schemas.errors import Unavailable
@@ -27,8 +27,6 @@ LOOK_BACK: Final = timedelta(minutes=10)
 
 AnswerT = TypeVar("AnswerT", bound=Reply | Recalled)
 
-_RESUME = re.compile(r"(\d{1,9}):(\d{1,18})")
-
 
 # ---- the log of answers
 
@@ -36,17 +34,6 @@ _RESUME = re.compile(r"(\d{1,9}):(\d{1,18})")
 async def answers_partition(call: Call) -> int:
     """The partition of the conversation's answers."""
     return partition_of(call.key.encode(), await call.gateway.log().partitions(Topic.REPLIES))
-
-
-def read_place(text: str, partition: int) -> tuple[int, int]:
-    """The (partition, offset) from which a stream goes on, as the gateway wrote it for this partition of answers.
-
-    Raises `Problem` (422) for anything else.
-    """
-    match = _RESUME.fullmatch(text)
-    if match is None or int(match[1]) != partition:
-        raise Problem(422, "Last-Event-ID is not that of a stream of this conversation: send it as it was received")
-    return partition, int(match[2])
 
 
 def read_answer(record: Record, request_id: str) -> Reply | Recalled | None:
@@ -84,7 +71,7 @@ async def note_reply(call: Call, reply: Reply | Recalled, record: Record) -> Non
     if isinstance(reply, Reply):
         with suppress(Unavailable):
             name = note_name(call, "reply", reply.reply_id)
-            await call.gateway.notes.write(name, f"{record.partition}:{record.offset}", REPLY_S)
+            await call.gateway.notes.write(name, str(AnswerPlace.of(record)), REPLY_S)
 
 
 async def show_reply(call: Call) -> Response:
@@ -98,10 +85,11 @@ async def find_reply(call: Call) -> Reply:
     Raises `Problem` (404) where it is not found.
     """
     reply_id, near = call.path["reply"], call.query(ReplyQuery).at
-    place = await call.gateway.notes.read(note_name(call, "reply", reply_id))
+    noted = await call.gateway.notes.read(note_name(call, "reply", reply_id))
     partition = await answers_partition(call)
+    place = None if noted is None else AnswerPlace.read(noted, partition)
     if place is not None:
-        record = await call.gateway.log().read_one(Topic.REPLIES, *read_place(place, partition))
+        record = await call.gateway.log().read_one(Topic.REPLIES, partition, place.offset)
         reply = None if record is None else _reply_in(record, call.key, reply_id)
         if reply is not None:
             return reply
