@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice, takewhile
 
 from eunoe.schemas.errors import EunoeError
-from eunoe.streams.group.dispatcher import BatchHandler, Handler
+from eunoe.streams.group.handlers import BatchHandler, Handler
 from eunoe.streams.publisher import check_message
 from eunoe.streams.record import Message, Record, RecordPlace
 from eunoe.streams.settings import partition_of

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from eunoe.streams.group.dispatcher import BatchHandler
+from eunoe.streams.group.handlers import BatchHandler
 from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.record import Lease, Record
 

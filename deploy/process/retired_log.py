@@ -15,7 +15,7 @@ from eunoe.schemas.events import Strategy
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.admin import list_topics
 from eunoe.streams.dead_letters import dead_letter
-from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
 from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.record import Lease, Publisher, Record

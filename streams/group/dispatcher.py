@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from time import perf_counter
+from collections.abc import Callable
+from dataclasses import replace
 
 from eunoe.streams.group.ack_rounds import AckRounds
 from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
-from eunoe.streams.group.limits import KEY_BYTES, TRACKED_BYTES, DispatchLimits, size_of
+from eunoe.streams.group.handlers import Backpressure, BatchHandler, OnRevoked, Urgent
+from eunoe.streams.group.in_work import Batch, InWork, Job, place_of
+from eunoe.streams.group.limits import TRACKED_BYTES, DispatchLimits
 from eunoe.streams.group.partition import Ack, AckCallbacks, Assignment, BeforeAck, LogicalPartition, PartitionState
-from eunoe.streams.record import Lease, Record, Revoked
+from eunoe.streams.record import Record, Revoked
 
 log = logging.getLogger(__name__)
 
@@ -18,52 +19,6 @@ _CANCEL_S = 1.0
 _BACKPRESSURE_POLL_S = 0.05
 _STARTS = 4
 """Keys that begin in one turn of the event loop, one under backpressure: all else in the process waits for a turn."""
-
-Handler = Callable[[Record, Lease], Awaitable[None]]
-"""Handles one record; returns when the work is done for good."""
-
-BatchHandler = Callable[[Sequence[Record], Lease], Awaitable[None]]
-"""Handles consecutive records of one key; returns when the work of all of them is done for good."""
-
-Backpressure = Callable[[], int | None]
-"""The most keys that may be in work now, at least one; `None`: as many as the limits allow."""
-
-Urgent = Callable[[Record], bool]
-"""Whether somebody waits for a record. It goes before those of other keys; a wrong answer harms nothing else."""
-
-OnRevoked = Callable[[str, int], None]
-"""Called with topic and partition when a handler or `BeforeAck` raises `Revoked` while its lease stands.
-
-The partition makes no progress until it is read again.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    record: Record
-    ordering_key: OrderingKey
-    state: PartitionState
-    urgent: bool
-    shares_key: bool
-    """Whether the bytes of its key are those of another waiting record."""
-    taken: float = field(default_factory=perf_counter)
-
-    @property
-    def size(self) -> int:
-        return size_of(self.record) + (0 if self.shares_key else KEY_BYTES)
-
-
-_Batch = tuple[_Job, ...]
-
-
-def one_by_one(handle: Handler) -> BatchHandler:
-    """A batch handler that calls ``handle`` for each record."""
-
-    async def handle_batch(records: Sequence[Record], lease: Lease) -> None:
-        for record in records:
-            await handle(record, lease)
-
-    return handle_batch
 
 
 def ordering_key_of(record: Record) -> OrderingKey:
@@ -98,15 +53,11 @@ class Dispatcher:
         self._assignment = Assignment()
         self._rounds = AckRounds(self._limits.ack_interval_s)
         self._partitions: dict[LogicalPartition, PartitionState] = {}
-        self._queues = FairQueues[_Job]()
-        self._running: dict[asyncio.Task[None], _Batch] = {}
-        self._in_work = 0
-        self._in_work_bytes = 0
-        self._urgent_in_work = 0
+        self._queues = FairQueues[Job]()
+        self._work = InWork()
         self._is_behind = False
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
-        self._waited_s = 0.0
         self._retry: asyncio.TimerHandle | None = None
         self._started = 0
 
@@ -115,7 +66,7 @@ class Dispatcher:
     @property
     def in_work(self) -> int:
         """Number of records whose handler runs."""
-        return self._in_work
+        return self._work.records
 
     @property
     def queued(self) -> int:
@@ -125,7 +76,7 @@ class Dispatcher:
     @property
     def any_urgent(self) -> bool:
         """Whether an urgent record waits or is in work."""
-        return self._urgent_in_work > 0 or self._queues.holds_urgent
+        return self._work.urgent > 0 or self._queues.holds_urgent
 
     @property
     def held_bytes(self) -> int:
@@ -135,7 +86,7 @@ class Dispatcher:
 
     @property
     def _taken_bytes(self) -> int:
-        return self._queues.waiting_bytes + self._in_work_bytes
+        return self._queues.waiting_bytes + self._work.bytes
 
     @property
     def max_held_bytes(self) -> int:
@@ -145,7 +96,7 @@ class Dispatcher:
     @property
     def waited_s(self) -> float:
         """Seconds that all records together have waited."""
-        return self._waited_s
+        return self._work.waited_s
 
     @property
     def failure(self) -> BaseException | None:
@@ -201,11 +152,11 @@ class Dispatcher:
             await self._until(lambda: assignment.revoked or not self.taking or not state.offsets.outstanding)
         return True
 
-    def _job(self, record: Record, state: PartitionState) -> _Job:
+    def _job(self, record: Record, state: PartitionState) -> Job:
         before = self._queues.last(ordering_key_of(record))
         if before is not None:  # thousands of records of an import wait with one key: they share its bytes
             record = replace(record, key=before.record.key)
-        return _Job(record, ordering_key_of(record), state, self._urgent(record), shares_key=before is not None)
+        return Job(record, ordering_key_of(record), state, self._urgent(record), shares_key=before is not None)
 
     def note_behind(self, is_behind: bool) -> None:
         """Note whether the log has more records; as long as they are read ahead, reading goes before handling."""
@@ -224,7 +175,7 @@ class Dispatcher:
         if barrier:
             return not state.offsets.outstanding
         limits, waiting = self._limits, self._queues.waiting
-        has_queue = waiting < limits.queued and waiting + self._in_work < limits.queued + limits.concurrency
+        has_queue = waiting < limits.queued and waiting + self._work.records < limits.queued + limits.concurrency
         fits = self._taken_bytes < limits.queued_bytes and state.offsets.outstanding < limits.window
         return (has_queue and fits) or self.held_bytes < limits.ahead_bytes
 
@@ -232,14 +183,9 @@ class Dispatcher:
         while self._queues.any and self._may_start() and self.taking:
             self._count_start()
             batch = self._queues.take(self._limits.batch)
-            self._in_work += len(batch)
-            self._in_work_bytes += sum(job.size for job in batch)
-            self._urgent_in_work += sum(job.urgent for job in batch)
-            now = perf_counter()
-            self._waited_s += sum(now - job.taken for job in batch)
-            self._running[asyncio.create_task(self._work(batch, self._assignment))] = batch
+            self._work.begin(asyncio.create_task(self._handle_batch(batch, self._assignment)), batch)
         self._changed.set()
-        if self._queues.any and self.taking and len(self._running) < self._limits.concurrency:
+        if self._queues.any and self.taking and self._work.keys < self._limits.concurrency:
             self._pump_later()
 
     def _count_start(self) -> None:
@@ -262,7 +208,7 @@ class Dispatcher:
         self._pump()
 
     def _may_start(self) -> bool:
-        in_work, limits = len(self._running), self._limits
+        in_work, limits = self._work.keys, self._limits
         if in_work >= limits.concurrency:
             return False
         if self._queues.any_urgent:
@@ -276,7 +222,7 @@ class Dispatcher:
 
     # ---- handling records
 
-    async def _work(self, batch: _Batch, assignment: Assignment) -> None:
+    async def _handle_batch(self, batch: Batch, assignment: Assignment) -> None:
         try:
             await self._handle([job.record for job in batch], assignment)
             self._finish(batch, assignment)
@@ -288,33 +234,30 @@ class Dispatcher:
         except Exception as error:
             self._fail(batch, assignment, error)
         finally:
-            self._running.pop(_this_task(), None)
-            self._in_work -= len(batch)
-            self._in_work_bytes -= sum(job.size for job in batch)
-            self._urgent_in_work -= sum(job.urgent for job in batch)
+            self._work.end(asyncio.current_task())
             self._pump()
 
-    def _finish(self, batch: _Batch, assignment: Assignment) -> None:
+    def _finish(self, batch: Batch, assignment: Assignment) -> None:
         if assignment.closed:
             return
         for job in batch:
             job.state.finish(job.record.offset)
         self._queues.done(batch[0].ordering_key)
 
-    def _leave_unacked(self, batch: _Batch, assignment: Assignment) -> None:
+    def _leave_unacked(self, batch: Batch, assignment: Assignment) -> None:
         if assignment.closed:
             return
         self._queues.halt(batch[0].ordering_key)
         if not assignment.revoked:
-            log.warning("record returned without a rebalance: %s", _where(batch))
+            log.warning("record returned without a rebalance: %s", place_of(batch))
             if self._on_revoked:
                 for partition in {job.state.partition for job in batch}:
                     self._on_revoked(*partition)
 
-    def _fail(self, batch: _Batch, assignment: Assignment, error: BaseException) -> None:
+    def _fail(self, batch: Batch, assignment: Assignment, error: BaseException) -> None:
         if assignment.closed:
             return
-        log.error("handler failed: %s: %.200r", _where(batch), error, exc_info=error)
+        log.error("handler failed: %s: %.200r", place_of(batch), error, exc_info=error)
         self._queues.halt(batch[0].ordering_key)
         self._failure = self._failure or error
 
@@ -341,12 +284,12 @@ class Dispatcher:
         self._changed.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
-        await _wait_for(set(self._running), grace_s)
+        await _wait_for(set(self._work.running), grace_s)
         await self._finish_acks(deadline)
         self._assignment.close()
-        late = dict(self._running)
+        late = self._work.running
         for task, batch in late.items():
-            log.warning("handler cancelled at the deadline: %s", _where(batch))
+            log.warning("handler cancelled at the deadline: %s", place_of(batch))
             task.cancel()
         # a handler that swallows its cancellation is left behind: its assignment is closed, so it can ack nothing
         await _wait_for(set(late), _CANCEL_S)
@@ -381,15 +324,3 @@ class Dispatcher:
 async def _wait_for(tasks: "set[asyncio.Task[None]]", seconds: float) -> None:
     if tasks:
         await asyncio.wait(tasks, timeout=max(seconds, 0.0))
-
-
-def _this_task() -> "asyncio.Task[None]":
-    task = asyncio.current_task()
-    assert task is not None
-    return task
-
-
-def _where(batch: _Batch) -> str:
-    first, last = batch[0].record, batch[-1].record
-    more = f" to {last.offset}" if last is not first else ""
-    return f"{first.topic}/{first.partition}@{first.offset}{more}"

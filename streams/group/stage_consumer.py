@@ -16,8 +16,9 @@ from aiokafka.errors import KafkaError
 
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
-from eunoe.streams.group.dispatcher import Backpressure, BatchHandler, Dispatcher, Urgent
+from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
+from eunoe.streams.group.handlers import Backpressure, BatchHandler, Urgent
 from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import BeforeAck, LogicalPartition

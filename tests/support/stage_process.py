@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.topics import TopicNames

@@ -13,7 +13,8 @@ from pydantic import SecretStr, ValidationError
 
 from eunoe.deploy.process.stages import ASKED_BYTES
 from eunoe.schemas.errors import Refused
-from eunoe.streams.group.dispatcher import Dispatcher, one_by_one
+from eunoe.streams.group.dispatcher import Dispatcher
+from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.log_throttle import Throttle
 from eunoe.streams.group.offset_tracker import OffsetTracker

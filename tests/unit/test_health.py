@@ -23,7 +23,7 @@ from eunoe.deploy.process.worker import check_codecs
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.dead_letters import dead_letter
-from eunoe.streams.group.dispatcher import one_by_one
+from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.topics import Topic

@@ -8,7 +8,8 @@ import pytest
 
 from eunoe.deploy.gateway.meter import GatewayMeter
 from eunoe.deploy.observability.counters import WorkerMeter, metered
-from eunoe.streams.group.dispatcher import Dispatcher, one_by_one
+from eunoe.streams.group.dispatcher import Dispatcher
+from eunoe.streams.group.handlers import one_by_one
 from eunoe.streams.record import Lease, Record
 from eunoe.workers.runner.metrics import LoopMeter, Part, Spread, StageMeter, percentile
 
