@@ -151,6 +151,16 @@ async def test_a_place_in_another_generation_is_reset(gateway):
             assert await events.next() is None
 
 
+@pytest.mark.parametrize("path", [f"{C}/remembered", "/v1/remembered"])
+async def test_a_place_from_before_the_log_got_other_partitions_is_reset(gateway, path):
+    async with gateway.served() as client:
+        await told(client)
+        async with stream(client, path, **{"Last-Event-ID": "v0:97:5,98:0,99:12"}) as events:
+            assert (await events.data("reset"))["generation"] == "v1"
+        same = await client.get(path, headers={"Last-Event-ID": "v1:97:5,98:0,99:12"})
+        assert same.status_code == 422
+
+
 async def test_a_client_that_leaves_is_noticed_in_every_phase(gateway):
     async with gateway.served() as client:
         gateway.log.lagging = True

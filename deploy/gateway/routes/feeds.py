@@ -67,30 +67,35 @@ class FeedPlace:
         return f"{self.generation}:" + ",".join(f"{part}:{offset}" for part, offset in sorted(self.offsets.items()))
 
 
-def read_feed_place(text: str, partitions: list[int]) -> FeedPlace:
-    """The place that an event's id names; raises `Problem` (422) for another text, or other partitions."""
+def read_feed_place(text: str) -> FeedPlace:
+    """The place that an event's id names; raises `Problem` (422) for another text."""
     if not _ID.fullmatch(text):
         raise Problem(422, "Last-Event-ID is not that of a stream of this address: send it as it was received")
     generation, _, places = text.partition(":")
     pairs = (pair.split(":") for pair in places.split(","))
-    offsets = {int(partition): int(offset) for partition, offset in pairs}
-    if sorted(offsets) != sorted(partitions):
+    return FeedPlace(generation, {int(partition): int(offset) for partition, offset in pairs})
+
+
+def _begin_of(place: FeedPlace | None, partitions: list[int]) -> dict[int, int | None]:
+    """Where to begin to read each partition; `None` means from now on. Raises `Problem` (422) for other partitions."""
+    if place is None:
+        return dict.fromkeys(partitions)
+    if sorted(place.offsets) != sorted(partitions):
         raise Problem(422, "Last-Event-ID is of a stream of other conversations")
-    return FeedPlace(generation, offsets)
+    return dict(place.offsets)
 
 
 async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | None], bool]) -> EventStream:
     query = call.query(StreamQuery)
     given = call.request.headers.get("last-event-id") or query.last_event_id
-    place = None if given is None else read_feed_place(given, partitions)
-    begin: dict[int, int | None] = dict.fromkeys(partitions)
+    place = None if given is None else read_feed_place(given)
     call.gateway.streams.check(call.caller)  # and counted at once: nothing is awaited in between
     async with AsyncExitStack() as opened:
         opened.enter_context(call.gateway.streams.counted(call.caller))
         live = await call.live()
+        # places of another generation say nothing here: it may even have had another number of partitions
         stale = place is not None and place.generation != live.generation
-        if place is not None and not stale:
-            begin = dict(place.offsets)
+        begin = _begin_of(None if stale else place, partitions)
         feed = await opened.enter_async_context(call.gateway.log().subscribe(Topic.CHANGES, begin, takes))
         events = _events(call, feed, FeedPlace(live.generation, dict(feed.begin)), stale=stale)
         return call.stream(events, opened.pop_all())
