@@ -105,6 +105,9 @@ class KafkaPublisher:
             raise Unavailable(
                 f"producer not started: {self._kafka.server}: {error!r}{hint}", self._kafka.server
             ) from error
+        except BaseException:  # cancelled: its tasks would go on
+            await producer.stop()
+            raise
         self._producer = producer
 
     async def stop(self) -> None:

@@ -111,11 +111,27 @@ class MovingLog:
         self._settings = settings
         self._log: KafkaLog | None = None
         self._lock = asyncio.Lock()
+        self._moves: set[asyncio.Task[None]] = set()
 
     async def move(self, names: TopicNames) -> None:
-        """Use these names from now on; raises `Unavailable`, `Refused`."""
+        """Use these names from now on; raises `Unavailable`, `Refused`.
+
+        The move goes on without a caller that is cancelled: it ends the streams of the log before, and so those who
+        asked for it.
+        """
         if self._log is not None and self._log.names == names:
             return
+        moving = asyncio.create_task(self._move(names))
+        self._moves.add(moving)
+        moving.add_done_callback(self._moved)
+        await asyncio.shield(moving)
+
+    def _moved(self, moving: asyncio.Task[None]) -> None:
+        self._moves.discard(moving)
+        if not moving.cancelled():
+            moving.exception()  # seen, also where nobody waits for it any more
+
+    async def _move(self, names: TopicNames) -> None:
         async with self._lock:
             if self._log is not None and self._log.names == names:
                 return
@@ -134,6 +150,7 @@ class MovingLog:
 
     async def stop(self) -> None:
         """Disconnect."""
+        await asyncio.gather(*self._moves, return_exceptions=True)
         if self._log is not None:
             await self._log.stop()
 

@@ -19,6 +19,9 @@ from eunoe.schemas.replies import Reply
 from eunoe.streams.admin import check_partitions, create_topics
 from eunoe.streams.client import MemoryClient, ReplyFailed
 from eunoe.streams.codec import decode
+from eunoe.streams.gateway import GatewayConnection
+from eunoe.streams.http_client import HttpMemoryClient
+from eunoe.streams.http_feed import remembered_feed
 from eunoe.streams.reader import read_all
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.derive.digest import read_digest
@@ -26,6 +29,7 @@ from eunoe.workers.registry import STAGES
 from tests.broker.test_rebuild import small_talk
 from tests.support.command import running, until
 from tests.support.pipeline import Pipeline, sealed_pipeline, shared_pipeline
+from tests.support.replica import served
 from tests.support.session import SessionServers
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -73,6 +77,28 @@ class Asker:
         await until(there, 90)
 
 
+@dataclass
+class Listener:
+    """Follows over HTTP what is remembered of all conversations."""
+
+    gateway: GatewayConnection
+    heard: list[tuple[str, int] | None] = field(default_factory=list)
+    """(conversation, session); `None` for memory that was derived anew."""
+
+    async def run(self) -> None:
+        async for event in remembered_feed(self.gateway, timeout=90.0):
+            session = event.session
+            self.heard.append(None if session is None else (session.conversation_id, session.session))
+
+    async def hears(self, wanted: tuple[str, int] | None) -> None:
+        """Wait for an event."""
+
+        async def heard() -> bool:
+            return wanted in self.heard
+
+        await until(heard, 60)
+
+
 async def digests(settings: Settings, names: Sequence[str]) -> dict[str, str]:
     """Conversation → hash, the log's times included, in the live generation."""
     async with open_store(await live_settings(settings)) as store:
@@ -80,13 +106,20 @@ async def digests(settings: Settings, names: Sequence[str]) -> dict[str, str]:
     return {each.key: each.sha256 for each in found}
 
 
-async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: Pipeline):
+async def test_the_log_gets_other_partitions_while_clients_go_on(pipeline: Pipeline, tmp_path: Path):
     settings = pipeline.settings
     await create_topics(settings.kafka_settings, settings.names, BEFORE, settings.replication)
-    async with running("worker", "all", cwd=pipeline.cwd, **pipeline.variables):
+    async with (
+        running("worker", "all", cwd=pipeline.cwd, **pipeline.variables),
+        served(settings, tmp_path) as gateway,
+        GatewayConnection(gateway.url, gateway.key()) as connection,
+    ):
+        listener = Listener(connection)
+        listening = asyncio.create_task(listener.run())
         await pipeline.produce(*(line for number in range(len(CROWD)) for line in small_talk(number)))
         for name in CROWD:
             await pipeline.remembered(2, name)
+        await listener.hears((CROWD[0], 2))
         before = await digests(settings, CROWD)
         asker = Asker(settings)
         asking = asyncio.create_task(asker.run())
@@ -97,6 +130,9 @@ async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: Pi
             assert not asking.done(), asking.exception()
             asking.cancel()
             assert await digests(settings, CROWD) == before
+            await _check_listener(listener)
+            assert not listening.done(), listening.exception()
+            listening.cancel()
             await _check_asks(pipeline, asker)
             await _check_followers(settings)
             live = await live_settings(settings)
@@ -107,6 +143,16 @@ async def test_the_log_gets_other_partitions_while_a_client_goes_on(pipeline: Pi
 
 async def _was_refused(asker: Asker) -> bool:
     return bool(asker.refused)
+
+
+async def _check_listener(listener: Listener) -> None:
+    """It was told to read memory again, and hears of what is said in the new log."""
+    await listener.hears(None)
+    async with HttpMemoryClient(listener.gateway, conversation_id=CROWD[0]) as memory:
+        await memory.utter("I work as a teacher now.", speaker="Ann", session_id="new")
+        await memory.end_session(session_id="new")
+    await listener.hears((CROWD[0], 3))
+    assert listener.heard.count(None) == 1
 
 
 async def _check_asks(pipeline: Pipeline, asker: Asker) -> None:

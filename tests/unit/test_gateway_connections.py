@@ -1,14 +1,17 @@
-"""Raw connections to the gateway: slow ones, broken ones, and more streams than it takes."""
+"""Connections to the gateway: slow ones, broken ones, more streams than it takes; and its own to the log."""
 
 import asyncio
 import json
 from contextlib import suppress
+from typing import Any
 
 import httpx
 import pytest
 
+from eunoe.deploy.gateway import kafka
+from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import GatewaySettings
-from eunoe.streams.topics import Topic
+from eunoe.streams.topics import Topic, TopicNames
 from tests.support.gateway import TestGateway, make_gateway, told
 
 pytestmark = pytest.mark.timeout(60)
@@ -138,3 +141,38 @@ async def test_more_streams_than_allowed_are_refused_and_others_go_on(tmp_path):
             await raw.__aexit__()
         while gateway.app.gateway.streams.open:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.01)
+
+
+class StandInLog:
+    """A log that says what it does; it is closed once ``gate`` is open."""
+
+    def __init__(self, _kafka: object, names: TopicNames) -> None:
+        self.names = names
+        self.done: list[str] = []
+        self.closing, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def start(self) -> None:
+        self.done.append("started")
+
+    async def stop(self) -> None:
+        self.closing.set()
+        await self.gate.wait()
+        self.done.append("stopped")
+
+
+async def test_a_log_that_is_replaced_is_closed_also_where_its_stream_asked_for_the_next(monkeypatch):
+    monkeypatch.setattr(kafka, "KafkaLog", StandInLog)
+    moving = kafka.MovingLog(Settings(kafka="127.0.0.1:1"))
+    await moving.move(TopicNames(generation="v1"))
+    before: Any = moving.log
+    asking = asyncio.create_task(moving.move(TopicNames(generation="v2")))
+    await before.closing.wait()
+    asking.cancel()  # the end of the log before ends its streams
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    after: Any = moving.log
+    assert after.names.generation == "v2"
+    for log in (before, after):
+        log.gate.set()
+    await moving.stop()
+    assert (before.done, after.done) == (["started", "stopped"], ["started", "stopped"])
