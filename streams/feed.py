@@ -90,6 +90,8 @@ class Feed:
         self._subscriptions: dict[int, list[Subscription]] = {}
         self._follower = Follower(kafka, self._take, self._lose, self._is_awaited, rests_awaited=True)
         self._interactive = interactive
+        self._ended = asyncio.Event()
+        """Set whenever a subscription ends."""
 
     def notify(self) -> None:
         """Report that there may be new records."""
@@ -99,6 +101,12 @@ class Feed:
         """Disconnect; all feeds are lost."""
         self._lose("the connection was closed")
         await self._follower.stop()
+
+    async def unused(self) -> None:
+        """Wait until nobody subscribes."""
+        while any(self._subscriptions.values()):
+            self._ended.clear()
+            await self._ended.wait()
 
     @asynccontextmanager
     async def subscribe(self, begin: Mapping[int, int | None], takes: Takes) -> AsyncIterator[Subscription]:
@@ -120,6 +128,7 @@ class Feed:
         finally:
             for partition in begin:
                 self._subscriptions[partition].remove(subscription)
+            self._ended.set()
 
     def _is_awaited(self) -> bool:
         return self._interactive and any(self._subscriptions.values())

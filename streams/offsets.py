@@ -25,8 +25,8 @@ async def commit_offsets(kafka: KafkaSettings, names: TopicNames, stage: str, of
     committed = {TopicPartition(names.name(topic), number): offset for (topic, number), offset in offsets.items()}
     with broker_faults(kafka):
         consumer = AIOKafkaConsumer(**client_options(kafka), group_id=names.group(stage), enable_auto_commit=False)
-        await consumer.start()
         try:
+            await consumer.start()
             consumer.assign(list(committed))
             await consumer.commit(committed)
         finally:

@@ -3,12 +3,13 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.events import ConversationEvent
+from eunoe.streams.cancelling import cancelled
 from eunoe.streams.codec import encode
 from eunoe.streams.feed import Feed, Subscription, Takes
 from eunoe.streams.publisher import KafkaPublisher
@@ -47,6 +48,25 @@ class KafkaLog:
         for feed in self._feeds.values():
             await feed.stop()
         await self._publisher.stop()
+
+    async def retire(self, seconds: float) -> None:
+        """Disconnect once no answer is awaited here any more, after ``seconds`` at the latest.
+
+        All generations answer in one topic, so that the answers to what was asked here still come. All other feeds
+        are lost at once.
+        """
+        answers = self._feeds.pop(Topic.REPLIES, None)
+        try:
+            for feed in self._feeds.values():
+                await feed.stop()
+            if answers is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await answers.unused()
+        finally:
+            if answers is not None:
+                await answers.stop()
+            await self.stop()
 
     @property
     def publisher(self) -> Publisher:
@@ -111,27 +131,12 @@ class MovingLog:
         self._settings = settings
         self._log: KafkaLog | None = None
         self._lock = asyncio.Lock()
-        self._moves: set[asyncio.Task[None]] = set()
+        self._retiring: set[asyncio.Task[None]] = set()
 
     async def move(self, names: TopicNames) -> None:
-        """Use these names from now on; raises `Unavailable`, `Refused`.
-
-        The move goes on without a caller that is cancelled: it ends the streams of the log before, and so those who
-        asked for it.
-        """
+        """Use these names from now on; raises `Unavailable`, `Refused`."""
         if self._log is not None and self._log.names == names:
             return
-        moving = asyncio.create_task(self._move(names))
-        self._moves.add(moving)
-        moving.add_done_callback(self._moved)
-        await asyncio.shield(moving)
-
-    def _moved(self, moving: asyncio.Task[None]) -> None:
-        self._moves.discard(moving)
-        if not moving.cancelled():
-            moving.exception()  # seen, also where nobody waits for it any more
-
-    async def _move(self, names: TopicNames) -> None:
         async with self._lock:
             if self._log is not None and self._log.names == names:
                 return
@@ -141,7 +146,10 @@ class MovingLog:
             await log.start()
             before, self._log = self._log, log
         if before is not None:
-            await before.stop()
+            # a task of its own: it ends streams, and with them those who asked for this
+            retiring = asyncio.create_task(before.retire(self._settings.gateway.max_wait_seconds))
+            self._retiring.add(retiring)
+            retiring.add_done_callback(self._retiring.discard)
 
     def notify(self) -> None:
         """Report that there may be new records."""
@@ -150,7 +158,7 @@ class MovingLog:
 
     async def stop(self) -> None:
         """Disconnect."""
-        await asyncio.gather(*self._moves, return_exceptions=True)
+        await cancelled(*self._retiring)
         if self._log is not None:
             await self._log.stop()
 

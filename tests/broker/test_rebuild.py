@@ -1,8 +1,10 @@
 """Memory made again while the old one serves: the same memory, no model asked, no ask unanswered."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +12,12 @@ from eunoe.deploy.demo.bundled import CONVERSATION
 from eunoe.schemas.events import Ask, SessionEnded, Utterance
 from eunoe.streams.codec import decode
 from eunoe.streams.topics import Topic
-from tests.support.asking import asked_all_the_time
+from tests.support.asking import asked_all_the_time, asked_over_http
 from tests.support.command import running
 from tests.support.in_memory import START
 from tests.support.model_server.server import ModelServer, ServerSettings
 from tests.support.pipeline import Pipeline
+from tests.support.replica import replica
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -126,9 +129,12 @@ async def test_until_a_time_it_knows_what_was_known_then(pipeline: Pipeline):
 
 
 @pytest.mark.slow
-async def test_every_ask_is_answered_once_while_another_generation_takes_over(pipeline: Pipeline):
-    async with remembered(pipeline):
-        async with asked_all_the_time(pipeline, NAME, "When is the birthday?", "Jonas") as asking:
+async def test_every_ask_is_answered_once_while_another_generation_takes_over(pipeline: Pipeline, tmp_path: Path):
+    async with remembered(pipeline), replica(pipeline, tmp_path) as client:
+        async with (
+            asked_all_the_time(pipeline, NAME, "When is the birthday?", "Jonas") as asking,
+            asked_over_http(client, [f"c{number}" for number in range(4)], "Where do I work?", "Ann") as over_http,
+        ):
             result = await pipeline.eunoe("rebuild", "--into", "v2", "--set", "link.associative=1", timeout_s=200)
             assert result.code == 0, result.err
             assert asking.answered
@@ -136,13 +142,15 @@ async def test_every_ask_is_answered_once_while_another_generation_takes_over(pi
                 promoted = await pipeline.eunoe("promote", "v2", "--json", timeout_s=200)
                 assert promoted.code == 0, promoted.err
                 assert promoted.json == {"live": "v2", "before": "v1"}
-                await asking.more(5)
+                await asyncio.gather(asking.more(5), over_http.more(5))
+                assert (await client.get("/v1/conversations/c1")).status_code == 200  # the gateway follows
                 back = await pipeline.eunoe("promote", "v1", timeout_s=200)
                 assert back.code == 0, back.err
-                await asking.more(5)
+                assert (await client.get("/v1/conversations/c1")).status_code == 200
+                await asyncio.gather(asking.more(5), over_http.more(5))
         replies = [decode(record.value) for record in await pipeline.records(Topic.REPLIES)]
         requests = [reply.request_id for reply in replies]  # type: ignore[attr-defined]
-        assert len(requests) == len(set(requests)) >= len(asking.answered)
+        assert len(requests) == len(set(requests)) >= len(asking.answered) + len(over_http.answered)
         assert not [reply for reply in replies if reply.error]  # type: ignore[attr-defined]
         gone = await pipeline.eunoe("drop", "v2", "--yes", "--json")
         assert gone.json["dropped"] == "v2"

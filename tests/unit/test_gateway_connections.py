@@ -144,35 +144,42 @@ async def test_more_streams_than_allowed_are_refused_and_others_go_on(tmp_path):
 
 
 class StandInLog:
-    """A log that says what it does; it is closed once ``gate`` is open."""
+    """A log that says what it does; one that retires waits for ``gate``."""
 
     def __init__(self, _kafka: object, names: TopicNames) -> None:
         self.names = names
         self.done: list[str] = []
-        self.closing, self.gate = asyncio.Event(), asyncio.Event()
+        self.retiring, self.gate = asyncio.Event(), asyncio.Event()
 
     async def start(self) -> None:
         self.done.append("started")
 
+    async def retire(self, seconds: float) -> None:
+        assert seconds > 0
+        self.retiring.set()
+        try:
+            await self.gate.wait()
+            self.done.append("retired")
+        finally:
+            await self.stop()
+
     async def stop(self) -> None:
-        self.closing.set()
-        await self.gate.wait()
         self.done.append("stopped")
 
 
-async def test_a_log_that_is_replaced_is_closed_also_where_its_stream_asked_for_the_next(monkeypatch):
+async def test_a_log_that_is_replaced_is_closed_and_nobody_waits_for_that(monkeypatch):
     monkeypatch.setattr(kafka, "KafkaLog", StandInLog)
     moving = kafka.MovingLog(Settings(kafka="127.0.0.1:1"))
-    await moving.move(TopicNames(generation="v1"))
-    before: Any = moving.log
-    asking = asyncio.create_task(moving.move(TopicNames(generation="v2")))
-    await before.closing.wait()
-    asking.cancel()  # the end of the log before ends its streams
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    after: Any = moving.log
-    assert after.names.generation == "v2"
-    for log in (before, after):
-        log.gate.set()
+    logs: list[Any] = []
+    for generation in ("v1", "v2", "v3"):
+        await moving.move(TopicNames(generation=generation))
+        assert moving.log.names.generation == generation
+        logs.append(moving.log)
+    first, second, third = logs
+    for log in (first, second):
+        await log.retiring.wait()
+    first.gate.set()
+    await asyncio.sleep(0)
     await moving.stop()
-    assert (before.done, after.done) == (["started", "stopped"], ["started", "stopped"])
+    assert first.done == ["started", "retired", "stopped"]
+    assert second.done == third.done == ["started", "stopped"], "the end of the process waits for nobody"
