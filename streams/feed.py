@@ -90,8 +90,10 @@ class Feed:
         self._subscriptions: dict[int, list[Subscription]] = {}
         self._follower = Follower(kafka, self._take, self._lose, self._is_awaited, rests_awaited=True)
         self._interactive = interactive
-        self._ended = asyncio.Event()
-        """Set whenever a subscription ends."""
+        self._users = 0
+        """Subscriptions, also those that are being made."""
+        self._freed = asyncio.Event()
+        """Set when the last of them has ended."""
 
     def notify(self) -> None:
         """Report that there may be new records."""
@@ -104,9 +106,9 @@ class Feed:
 
     async def unused(self) -> None:
         """Wait until nobody subscribes."""
-        while any(self._subscriptions.values()):
-            self._ended.clear()
-            await self._ended.wait()
+        while self._users:
+            self._freed.clear()
+            await self._freed.wait()
 
     @asynccontextmanager
     async def subscribe(self, begin: Mapping[int, int | None], takes: Takes) -> AsyncIterator[Subscription]:
@@ -114,6 +116,17 @@ class Feed:
 
         What is sent after the block is entered is not missed. Raises `Unavailable` when no broker answers.
         """
+        self._users += 1
+        try:
+            async with self._subscribed(begin, takes) as subscription:
+                yield subscription
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._freed.set()
+
+    @asynccontextmanager
+    async def _subscribed(self, begin: Mapping[int, int | None], takes: Takes) -> AsyncIterator[Subscription]:
         await self._follower.follow(self._place(partition) for partition in begin)
         now = {partition: self._follower.next[self._place(partition)] for partition in begin}
         wanted = {partition: now[partition] if offset is None else offset for partition, offset in begin.items()}
@@ -128,7 +141,6 @@ class Feed:
         finally:
             for partition in begin:
                 self._subscriptions[partition].remove(subscription)
-            self._ended.set()
 
     def _is_awaited(self) -> bool:
         return self._interactive and any(self._subscriptions.values())
