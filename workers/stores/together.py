@@ -57,13 +57,13 @@ class CommandPipeline:
             replies = await self._ask([words for words, _ in wanted])
         except BaseException as fault:
             for _, reply in wanted:
-                fail_reply(reply, fault)
+                _fail(reply, fault)
             if not isinstance(fault, Exception):
                 raise
             return
         for (_, reply), found in zip(wanted, replies, strict=True):
             if isinstance(found, Exception):
-                fail_reply(reply, found)
+                _fail(reply, found)
             elif not reply.done():
                 reply.set_result(found)
 
@@ -79,8 +79,7 @@ class CommandPipeline:
             return found
 
 
-def fail_reply(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
-    """Hand a fault to who awaits a reply, if anybody does still; a cancellation cancels it."""
+def _fail(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
     if reply.done():
         return
     if isinstance(fault, asyncio.CancelledError):
