@@ -159,6 +159,8 @@ async def test_a_place_from_before_the_log_got_other_partitions_is_reset(gateway
             assert (await events.data("reset"))["generation"] == "v1"
         same = await client.get(path, headers={"Last-Event-ID": "v1:97:5,98:0,99:12"})
         assert same.status_code == 422
+        empty = await client.get(f"{path}?last_event_id=v0:97:5", headers={"Last-Event-ID": ""})
+        assert empty.status_code == 422, "the header goes before the query, also an empty one"
 
 
 async def test_a_client_that_leaves_is_noticed_in_every_phase(gateway):

@@ -87,7 +87,8 @@ def _begin_of(place: FeedPlace | None, partitions: list[int]) -> dict[int, int |
 
 async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | None], bool]) -> EventStream:
     query = call.query(StreamQuery)
-    given = call.request.headers.get("last-event-id") or query.last_event_id
+    header = call.request.headers.get("last-event-id")
+    given = query.last_event_id if header is None else header
     place = None if given is None else read_feed_place(given)
     call.gateway.streams.check(call.caller)  # and counted at once: nothing is awaited in between
     async with AsyncExitStack() as opened:
