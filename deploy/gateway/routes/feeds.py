@@ -87,9 +87,9 @@ def _begin_of(place: FeedPlace | None, partitions: list[int]) -> dict[int, int |
 
 async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | None], bool]) -> EventStream:
     query = call.query(StreamQuery)
-    header = call.request.headers.get("last-event-id")
-    given = query.last_event_id if header is None else header
-    place = None if given is None else read_feed_place(given)
+    given = call.request.headers.get("last-event-id"), query.last_event_id
+    places = [read_feed_place(text) for text in given if text is not None]
+    place = places[0] if places else None
     call.gateway.streams.check(call.caller)  # and counted at once: nothing is awaited in between
     async with AsyncExitStack() as opened:
         opened.enter_context(call.gateway.streams.counted(call.caller))
