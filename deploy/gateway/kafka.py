@@ -158,9 +158,11 @@ class MovingLog:
 
     async def stop(self) -> None:
         """Disconnect."""
-        await cancelled(*self._retiring)
-        if self._log is not None:
-            await self._log.stop()
+        try:
+            await cancelled(*self._retiring)
+        finally:
+            if self._log is not None:
+                await self._log.stop()
 
     @property
     def log(self) -> KafkaLog:
