@@ -16,6 +16,8 @@ from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Stub
 
 _SCAN_COUNT: Final = 1_000
+_TRIES: Final = 5
+"""Intervals of commits for which a conversation is given time to come to rest."""
 NO_STORE: Final = "no cold store is set (EUNOE_COLD__STORE): all conversations stay in Redis"
 
 
@@ -59,9 +61,10 @@ async def cold_status(settings: Settings) -> ColdStatus:
 
 
 async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
-    """Move a conversation to the cold store at once; returns False where it is there already.
+    """Move a conversation to the cold store; returns False where it is there already.
 
-    Raises `Refused` without a cold store, for an unknown conversation and for one that is not at rest.
+    It must rest for an interval of commits, which is waited for a few times. Raises `Refused` without a cold store, for
+    an unknown conversation and for one that does not rest.
     """
     keys = store_keys(settings)
     async with open_redis(settings) as redis:
@@ -71,13 +74,15 @@ async def freeze_now(settings: Settings, key: str, partitions: int) -> bool:
         if cold is None:
             raise Refused(NO_STORE)
         partition = partition_of(key.encode(), partitions)
-        timer = await redis.hget(keys.timer_documents(partition), key)
         tables = {name: spec.tables.all for name, spec in STAGES.items()}
-        freezer = Freezer(redis, keys, cold, tables, after_s=0.0, settle_s=0.0)
+        rest_s = settings.kafka_settings.commit_interval_ms / 1000
+        freezer = Freezer(redis, keys, cold, tables, after_s=0.0, settle_s=0.0, rest_s=rest_s)
         await freezer.mark.ensure()
-        if not await freezer.freeze(key, partition, as_text(timer or "")):
-            raise Refused(f"{key} is not at rest: something of it is being decided, sent or waited for; try again")
-    return True
+        for _ in range(_TRIES):
+            timer = await redis.hget(keys.timer_documents(partition), key)
+            if await freezer.freeze(key, partition, as_text(timer or "")):
+                return True
+    raise Refused(f"{key} is not at rest: something of it is being decided, sent or waited for; try again")
 
 
 async def thaw_now(settings: Settings, key: str) -> bool:

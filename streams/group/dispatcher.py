@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from eunoe.streams.group.ack_rounds import AckRounds
 from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
 from eunoe.streams.group.handlers import Backpressure, BatchHandler, OnRevoked, Urgent
 from eunoe.streams.group.in_work import Batch, InWork, Job, place_of
@@ -50,6 +51,7 @@ class Dispatcher:
         self._urgent = urgent
         self._limits = limits or DispatchLimits()
         self._assignment = Assignment()
+        self._rounds = AckRounds(self._limits.ack_interval_s)
         self._partitions: dict[LogicalPartition, PartitionState] = {}
         self._queues = FairQueues[Job]()
         self._work = InWork()
@@ -165,7 +167,8 @@ class Dispatcher:
     def _state_of(self, partition: LogicalPartition) -> PartitionState:
         state = self._partitions.get(partition)
         if state is None:
-            state = self._partitions[partition] = PartitionState(partition, self._assignment, self._callbacks)
+            state = PartitionState(partition, self._assignment, self._callbacks, self._rounds)
+            self._partitions[partition] = state
         return state
 
     def _has_room(self, state: PartitionState, *, barrier: bool) -> bool:
@@ -276,12 +279,13 @@ class Dispatcher:
         afterwards.
         """
         self._assignment.revoke()
+        self._rounds.hurry()
         self._queues.drop()
         self._changed.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
         await _wait_for(set(self._work.running), grace_s)
-        await _wait_for({state.acking for state in self._partitions.values() if state.acking}, deadline - loop.time())
+        await self._finish_acks(deadline)
         self._assignment.close()
         late = self._work.running
         for task, batch in late.items():
@@ -289,6 +293,14 @@ class Dispatcher:
             task.cancel()
         # a handler that swallows its cancellation is left behind: its assignment is closed, so it can ack nothing
         await _wait_for(set(late), _CANCEL_S)
+
+    async def _finish_acks(self, deadline: float) -> None:
+        """Wait for all acks that are due, until this time of the event loop."""
+        loop = asyncio.get_running_loop()
+        while any(state.any_ack_due for state in self._partitions.values()) and loop.time() < deadline:
+            self._rounds.begin()
+            acking = {state.acking for state in self._partitions.values() if state.acking}
+            await _wait_for(acking, deadline - loop.time())
 
     def forget_acks(self) -> None:
         """Forget all acked offsets, after `revoke`; a caller that commits an earlier offset needs this."""
@@ -298,6 +310,7 @@ class Dispatcher:
         """Begin a new assignment and take records from any offset; a failed dispatcher stays failed."""
         self._assignment.close()
         self._assignment = Assignment()
+        self._rounds = AckRounds(self._limits.ack_interval_s)
         self._partitions.clear()
         self._queues.clear()
         self._changed.set()

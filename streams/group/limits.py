@@ -34,6 +34,8 @@ class DispatchLimits:
     """Records of one partition that are unfinished, or done behind an unfinished one; more fit into ``ahead_bytes``."""
     ahead_bytes: int = 0
     """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
+    ack_interval_s: float = 0.0
+    """Seconds from one round of acks to the next; in between those of one partition are merged."""
 
 
 def size_of(record: Record) -> int:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from eunoe.streams.group.ack_rounds import AckRounds
 from eunoe.streams.group.offset_tracker import OffsetTracker
 from eunoe.streams.record import Lease, Revoked
 
@@ -67,10 +68,12 @@ class AckCallbacks:
 class PartitionState:
     """Acks the records of one partition in log order.
 
-    Acks that fall due while ``before_ack`` is awaited are merged into one.
+    Acks that fall due before the next of ``rounds``, or while ``before_ack`` is awaited, are merged into one.
     """
 
-    def __init__(self, partition: LogicalPartition, assignment: Assignment, callbacks: AckCallbacks) -> None:
+    def __init__(
+        self, partition: LogicalPartition, assignment: Assignment, callbacks: AckCallbacks, rounds: AckRounds
+    ) -> None:
         self.partition = partition
         self.offsets = OffsetTracker()
         self.acked: int | None = None
@@ -78,7 +81,13 @@ class PartitionState:
         self.acking: asyncio.Task[None] | None = None
         self._assignment = assignment
         self._callbacks = callbacks
+        self._rounds = rounds
         self._pending: int | None = None
+
+    @property
+    def any_ack_due(self) -> bool:
+        """Whether an ack waits for its round or for ``before_ack``."""
+        return self._pending is not None or self.acking is not None
 
     def finish(self, offset: int) -> None:
         """Note that the record at ``offset`` is done; ack what is now done without a gap."""
@@ -88,29 +97,36 @@ class PartitionState:
         if self._callbacks.before_ack is None:
             self._ack(newest)
             return
+        joins = not self.any_ack_due
         self._pending = newest
-        if self.acking is None:
-            self.acking = asyncio.create_task(self._ack_after(self._callbacks.before_ack))
+        if joins:
+            self._rounds.join(self._begin)
 
-    async def _ack_after(self, before_ack: BeforeAck) -> None:
+    def _begin(self) -> None:
+        before_ack = self._callbacks.before_ack
+        if before_ack is not None and self._pending is not None and not self._assignment.closed:
+            newest, self._pending = self._pending, None
+            self.acking = asyncio.create_task(self._ack_after(before_ack, newest))
+
+    async def _ack_after(self, before_ack: BeforeAck, newest: int) -> None:
         failure = None
         try:
-            while self._pending is not None:
-                newest, self._pending = self._pending, None
-                await before_ack(*self.partition, newest, self._assignment)
-                if self._assignment.closed:
-                    return
+            await before_ack(*self.partition, newest, self._assignment)
+            if not self._assignment.closed:
                 self._ack(newest)
         except Revoked:
             self._pending = None  # not acked: the next owner of the partition reads these records again
             if not self._assignment.revoked:
                 self._callbacks.returned(self.partition)
         except Exception as error:
+            self._pending = None
             if not self._assignment.closed:
                 log.exception("acks stopped: %s/%d", *self.partition)
                 failure = error
         finally:
             self.acking = None
+            if self._pending is not None:
+                self._rounds.join(self._begin)
             self._callbacks.flushed(failure)
 
     def _ack(self, offset: int) -> None:

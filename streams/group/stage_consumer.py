@@ -37,6 +37,8 @@ Returns an earlier offset to start from, or `None`. It may be awaited again for 
 
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
+_ACK_SHARE = 0.5
+"""Of the interval of commits: a commit takes only what was acked before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class StageConsumer:
                 queued=4 * options.concurrency,
                 queued_bytes=options.queued_bytes,
                 ahead_bytes=options.ahead_bytes,
+                ack_interval_s=kafka.commit_interval_ms / 1000 * _ACK_SHARE,
             ),
         )
         self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive)

@@ -14,6 +14,7 @@ from eunoe.streams.record import Message
 from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.update.reads import all_memories
+from tests.support.bystanders import drained
 from tests.support.command import until
 from tests.support.in_memory import START
 from tests.support.pipeline import PARTITIONS, Pipeline, sealed_pipeline
@@ -89,6 +90,7 @@ async def test_a_conversation_whose_ledger_was_lost_is_held_and_repaired_while_t
         for number in (1, 2, 3):
             await pipeline.produce(*session(name, number), *session(other, number), *session(same, number))
         await asyncio.gather(*(applied(pipeline, one, 3) for one in (name, other, same)))
+        await drained(pipeline)  # a ledger that is gone before its acknowledgement is noticed at once
         async with open_redis(pipeline.settings) as redis:
             assert await redis.delete(store_keys(pipeline.settings).ledger(Scope("update", key)))
         await pipeline.produce(*session(name, 4), *session(other, 4), *session(same, 4))

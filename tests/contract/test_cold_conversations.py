@@ -265,6 +265,24 @@ async def test_a_change_while_the_snapshot_is_written_wins(rig: Rig) -> None:
     assert await rig.store().fetch("update", KEY, "memories", ["m0"]) == ['"new"']
 
 
+async def test_a_decision_soon_after_the_snapshot_wins_where_a_rest_is_asked(rig: Rig) -> None:
+    store, written = await rig.fill(), asyncio.Event()
+
+    @dataclass
+    class Telling(Away):
+        async def put(self, name: str, data: bytes) -> None:
+            await super().put(name, data)
+            written.set()
+
+    rig.cold = Telling()
+    freezing = asyncio.create_task(replace(rig.freezer(), rest_s=1.0).freeze(KEY, PARTITION, ""))
+    await written.wait()
+    assert await store.commit(UPDATE, Commit(expect=1, applied=2))
+    assert not await freezing
+    assert rig.snapshots == {}
+    assert await replace(rig.freezer(), rest_s=0.01).freeze(KEY, PARTITION, "")
+
+
 async def test_a_decision_on_state_that_left_is_not_committed(rig: Rig) -> None:
     sleeper = await rig.fill()
     assert (await sleeper.ledger(UPDATE)).applied == 1

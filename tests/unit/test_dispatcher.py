@@ -125,10 +125,17 @@ def test_order_bounds_and_acks(
     grace=st.sampled_from([0.0, 1.0]),
     hooked=st.booleans(),
     batch=st.integers(1, 3),
+    interval=st.sampled_from([0.0, 0.02]),
 )
 @settings(max_examples=150, deadline=None)
 def test_a_rebalance_at_any_moment(
-    drawn: list[tuple[bytes | None, int, int]], cut: int, spin: int, grace: float, hooked: bool, batch: int
+    drawn: list[tuple[bytes | None, int, int]],
+    cut: int,
+    spin: int,
+    grace: float,
+    hooked: bool,
+    batch: int,
+    interval: float,
 ) -> None:
     async def run() -> None:
         world = World()
@@ -139,7 +146,7 @@ def test_a_rebalance_at_any_moment(
             await asyncio.sleep(0)
             before.append((partition, offset))
 
-        limits = DispatchLimits(concurrency=3, batch=batch, queued=4)
+        limits = DispatchLimits(concurrency=3, batch=batch, queued=4, ack_interval_s=interval)
         dispatcher = Dispatcher(
             one_by_one(world.handle), world.ack, before_ack=before_ack if hooked else None, limits=limits
         )
@@ -573,6 +580,51 @@ async def test_acks_due_during_before_ack_are_merged() -> None:
     gate.set()
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 19})
     assert calls == [0, 19]
+
+
+async def test_acks_between_two_rounds_are_merged_and_those_of_a_round_begin_together() -> None:
+    calls: list[tuple[int, int]] = []
+
+    async def handle(taken: Record, lease: Lease) -> None: ...
+
+    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+        calls.append((partition, offset))
+
+    limits = DispatchLimits(ack_interval_s=3600)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack, limits=limits)
+    await dispatcher.submit(record(0))
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 0})
+    for offset in range(1, 20):
+        await dispatcher.submit(record(offset, b"%d" % offset, partition=offset % 2))
+    await settle(lambda: not any(dispatcher.outstanding(TOPIC, number) for number in (0, 1)))
+    assert calls == [(0, 0)], "the first waits for nothing, all others for the next round"
+    await dispatcher.revoke(grace_s=30)
+    assert dispatcher.acked() == {(TOPIC, 0): 18, (TOPIC, 1): 19}
+    assert sorted(calls[1:]) == [(0, 18), (1, 19)]
+
+
+async def test_records_that_finish_during_a_revocation_are_acked_without_a_round() -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def handle(taken: Record, lease: Lease) -> None:
+        if taken.offset:
+            begun.set()
+            await gate.wait()
+
+    async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
+        await asyncio.sleep(0)
+
+    limits = DispatchLimits(ack_interval_s=3600)
+    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack, limits=limits)
+    await dispatcher.submit(record(0))
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 0})
+    await dispatcher.submit(record(1))
+    await begun.wait()
+    revoking = asyncio.create_task(dispatcher.revoke(grace_s=30))
+    await asyncio.sleep(0)
+    gate.set()
+    await revoking
+    assert dispatcher.acked() == {(TOPIC, 0): 1}
 
 
 async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> None:

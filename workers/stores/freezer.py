@@ -59,6 +59,9 @@ class Freezer:
     """Stage → its tables."""
     after_s: float
     settle_s: float
+    rest_s: float = 0.0
+    """Seconds for which no stage may decide anything while `freeze` is at work, for callers that do not wait
+    ``settle_s``: until a stage has acknowledged its last decision, it looks for that in Redis."""
     meter: ColdMeter = field(default_factory=ColdMeter)
     _watched: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
     _cursors: dict[int, int] = field(default_factory=dict)
@@ -148,6 +151,7 @@ class Freezer:
         stub, announced = Stub.of(packed), self.keys.freezing(key)
         await self._redis.command("SET", announced, str(stub), "PX", ANNOUNCED_MS)
         await self.store.put(object_name(self.keys, key, stub), packed)
+        await asyncio.sleep(self.rest_s)
         fences = [hashes[stage].get(part, b"") for stage in ledgers for part in _LEDGER_FIELDS]
         places = [
             place for stage, name in ledgers.items() for place in (name, self.keys.parked_numbers(Scope(stage, key)))

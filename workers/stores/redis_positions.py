@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
@@ -12,10 +12,11 @@ from redis.crc import key_slot
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored, Witness
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_text
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
+from eunoe.workers.stores.position_script import PositionScript, PositionWrite
+from eunoe.workers.stores.together import Words
 
-_REMEMBER = Script.load("remember")
 _TAKE = Script.load("take")
 
 _PLACES = 256
@@ -43,6 +44,7 @@ class RedisHandledPositions:
         self._client = client
         self._redis = RedisConnection(client)
         self._keys = keys
+        self._script = PositionScript(self._redis, keys)
         self._wait = wait or ReplicaWait()
         # the slot depends on the tag alone, not on the stage
         self._slots = [key_slot(keys.positions("intake", number).encode()) for number in range(_PLACES)]
@@ -77,9 +79,14 @@ class RedisHandledPositions:
         numbers = await self._servers()
         clustered = isinstance(self._client, RedisCluster)
         beside = () if clustered else witnesses
+        field = _field(reader)
         found = await asyncio.gather(
             *(
-                self._store(reader, number, (owner, position, expected.get(str(number), Handled())), beside)
+                self._store(
+                    self._keys.positions(reader.stage, number),
+                    str(number),
+                    PositionWrite(field, owner, position, expected.get(str(number), Handled()), beside),
+                )
                 for number in numbers
             )
         )
@@ -89,55 +96,40 @@ class RedisHandledPositions:
         before = {server: at for one in found for server, at in one.before.items()}
         return Stored(before, all(one.owned for one in found), tuple(missing))
 
-    async def _store(
-        self, reader: ReadPartition, number: int, words: tuple[str, int, Handled], witnesses: Sequence[Witness]
-    ) -> Stored:
-        owner, position, least = words
-        key, given = (
-            self._keys.positions(reader.stage, number),
-            (_field(reader), owner, position, least.position, least.writes),
-        )
-        at, writes, owned, *places = await self._remember(key, given, witnesses)
-        before = Handled(int(at), int(writes))
-        stored = Stored({str(number): before}, owned == "1", tuple(witnesses[int(place) - 1] for place in places))
+    async def _store(self, key: str, server: str, write: PositionWrite) -> Stored:
+        found = await self._script.run(key, write)
+        before, least = found.before, write.expected
         is_written = before.position >= least.position and before.writes >= least.writes
-        if self._wait.replicas and stored.owned and not stored.missing and is_written:
-            await self._wait_for_replicas(key, given)
-        return stored
+        if self._wait.replicas and found.owned and not found.missing and is_written:
+            await self._wait_for_replicas(key, write)
+        return Stored({server: before}, found.owned, found.missing)
 
     async def _missing(self, witnesses: Sequence[Witness]) -> list[Witness]:
         """The witnesses of which the store shows less; one request per conversation."""
         groups: defaultdict[str, list[Witness]] = defaultdict(list)
         for witness in witnesses:
             groups[witness.scope.key].append(witness)
-        found = await asyncio.gather(*map(self._missing_together, groups.values()))
-        return [witness for missing in found for witness in missing]
-
-    async def _missing_together(self, witnesses: Sequence[Witness]) -> list[Witness]:
-        unused = self._keys.ledger(witnesses[0].scope)
-        _, _, _, *places = await self._remember(unused, ("", "", "0", "0", "0"), witnesses)
-        return [witnesses[int(place) - 1] for place in places]
-
-    async def _remember(self, key: str, words: Sequence[str | int], witnesses: Sequence[Witness]) -> list[str]:
-        keys, given = [key], [*words]
-        for witness in witnesses:
-            keys += [self._keys.ledger(witness.scope), self._keys.parked(witness.scope, witness.number)]
-            given += [witness.applied, witness.lates, witness.number, witness.slot or ""]
-        return [as_text(word) for word in await self._redis.run(_REMEMBER, keys, given)]
+        found = await asyncio.gather(
+            *(
+                self._script.run(self._keys.ledger(group[0].scope), PositionWrite(witnesses=group))
+                for group in groups.values()
+            )
+        )
+        return [witness for one in found for witness in one.missing]
 
     async def _position(self, reader: ReadPartition, number: int) -> Handled:
         key, field = self._keys.positions(reader.stage, number), _field(reader)
         at, writes = await self._redis.command("HMGET", key, field, f"{field}#")
         return Handled(int(at or 0), int(writes or 0))
 
-    async def _wait_for_replicas(self, key: str, words: Sequence[str | int]) -> None:
+    async def _wait_for_replicas(self, key: str, write: PositionWrite) -> None:
         """Wait until enough replicas have all writes so far; raises `Unavailable` after the timeout.
 
         WAIT concerns the writes of its own connection, so the position is written once more there.
         """
-        write = ("EVAL", _REMEMBER.source, 1, key, *words)
+        again = self._script.command(key, replace(write, witnesses=()))
         with self._redis.translating_faults():
-            found = await self._on_one_connection(key, write, ("WAIT", self._wait.replicas, self._wait.timeout_ms))
+            found = await self._on_one_connection(key, again, ("WAIT", self._wait.replicas, self._wait.timeout_ms))
         if int(found) < self._wait.replicas:
             server = f"replicas of Redis at {self._redis.host}"
             raise Unavailable(
@@ -146,7 +138,7 @@ class RedisHandledPositions:
                 server,
             )
 
-    async def _on_one_connection(self, key: str, *commands: Sequence[str | int]) -> Any:  # noqa: ANN401 - any reply
+    async def _on_one_connection(self, key: str, *commands: Words) -> Any:  # noqa: ANN401 - any reply
         """The reply to the last command."""
         if isinstance(self._client, Redis):
             async with self._client.pipeline(transaction=False) as pipeline:

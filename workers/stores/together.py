@@ -57,13 +57,13 @@ class CommandPipeline:
             replies = await self._ask([words for words, _ in wanted])
         except BaseException as fault:
             for _, reply in wanted:
-                _fail(reply, fault)
+                fail_reply(reply, fault)
             if not isinstance(fault, Exception):
                 raise
             return
         for (_, reply), found in zip(wanted, replies, strict=True):
             if isinstance(found, Exception):
-                _fail(reply, found)
+                fail_reply(reply, found)
             elif not reply.done():
                 reply.set_result(found)
 
@@ -79,7 +79,8 @@ class CommandPipeline:
             return found
 
 
-def _fail(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
+def fail_reply(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
+    """Hand a fault to who awaits a reply, if anybody does still; a cancellation cancels it."""
     if reply.done():
         return
     if isinstance(fault, asyncio.CancelledError):
