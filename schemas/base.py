@@ -119,7 +119,6 @@ class Value(BaseModel):
         ser_json_bytes="base64",
         val_json_bytes="base64",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
     )
 
     def to_json(self) -> bytes:

@@ -1,17 +1,14 @@
 """The contracts as JSON Schema (2020-12), with what their docstrings say."""
 
-import ast
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from itertools import pairwise
-from textwrap import dedent
 from typing import Any, Final, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from eunoe.deploy.contracts.docstrings import attribute_docs
 from eunoe.schemas.base import Contract, Identifier, Text, Value
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -88,32 +85,11 @@ class DocumentedSchemas(GenerateJsonSchema):
 
 
 def _docs_of(cls: type[Any]) -> Iterator[tuple[str, str]]:
-    """(name, docstring) of each attribute of ours that a string literal follows."""
-    if not (issubclass(cls, Enum | Value) and cls.__module__.startswith("eunoe.")):
-        return
-    body = ast.parse(dedent(inspect.getsource(cls))).body[0]
-    for before, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
-        name, text = _assigned(before), _literal(after)
-        if name and text:
-            yield name, _in_json_terms(inspect.cleandoc(text))
+    """(name, docstring) of each attribute of a class of ours."""
+    if issubclass(cls, Enum | Value) and cls.__module__.startswith("eunoe."):
+        yield from ((name, _in_json_terms(text)) for name, text in attribute_docs(cls).items())
 
 
 def _in_json_terms(text: str) -> str:
     named = re.sub(r"\b(None|True|False)\b", lambda match: _JSON_NAMES[match[0]], text)
     return named.replace("``", "`")
-
-
-def _assigned(statement: ast.stmt) -> str | None:
-    match statement:
-        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
-            return name
-        case _:
-            return None
-
-
-def _literal(statement: ast.stmt) -> str | None:
-    match statement:
-        case ast.Expr(value=ast.Constant(value=str() as text)):
-            return text
-        case _:
-            return None

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
 
 from eunoe.deploy.contracts.blocks import markdown_marks, with_block
+from eunoe.deploy.contracts.docstrings import attribute_docs
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Tier
 
@@ -23,6 +25,7 @@ class SettingRow(NamedTuple):
 
 def settings_rows(form: type[BaseModel] = Settings, prefix: str = "EUNOE_") -> Iterator[SettingRow]:
     """Every setting: servers and process first, then those of the broker's clients and of the stages."""
+    docs = _docs_of(form)
     own_first = sorted(form.model_fields, key=lambda name: name not in form.__annotations__)
     for name in own_first:
         field = form.model_fields[name]
@@ -30,8 +33,16 @@ def settings_rows(form: type[BaseModel] = Settings, prefix: str = "EUNOE_") -> I
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from settings_rows(inner, f"{prefix}{name.upper()}__")
         else:
-            meaning = " ".join((field.description or "").split())
+            meaning = " ".join((field.description or docs.get(name, "")).split())
             yield SettingRow(f"{prefix}{name.upper()}", _default(field), meaning, _tier(field))
+
+
+def _docs_of(form: type[BaseModel]) -> dict[str, str]:
+    """Name → docstring of the fields of a section; other fields have their descriptions beside them."""
+    if issubclass(form, BaseSettings):
+        return {}
+    sections = [base for base in reversed(form.__mro__) if issubclass(base, BaseModel) and base is not BaseModel]
+    return {name: text for section in sections for name, text in attribute_docs(section).items()}
 
 
 def settings_table(tier: Tier) -> str:

@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.cancelling import cancelled
-from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.workers.models.dialect import Formatting
 from eunoe.workers.models.embedding_endpoint import EndpointEmbedder
 from eunoe.workers.models.metering import ItemCounts, StageCalls
@@ -23,6 +22,9 @@ from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.runner.metrics import LoopMeter, StageMeter
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.cold import ColdMeter
+
+if TYPE_CHECKING:  # commands that read counters do without Faust, which takes a tenth of a second to import
+    from eunoe.streams.group.stage_consumer import StageConsumer
 
 EVERY_S = 1.0
 
@@ -34,7 +36,7 @@ class WorkerMeter:
     language: LanguageModel | None = None
     loop: LoopMeter = field(default_factory=LoopMeter)
     stages: dict[str, StageMeter] = field(default_factory=dict)
-    consumers: dict[str, StageConsumer] = field(default_factory=dict)
+    consumers: "dict[str, StageConsumer]" = field(default_factory=dict)
     cold: ColdMeter = field(default_factory=ColdMeter)
 
     def __post_init__(self) -> None:

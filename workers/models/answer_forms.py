@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ConfigDict
 
 from eunoe.schemas.base import Value
 
@@ -78,20 +78,26 @@ _WORDS: Final = {
 }
 
 
-class StartRow(Value):
+class AnswerForm(Value):
+    """A part of an answer; models read the docstrings of fields as their descriptions."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class StartRow(AnswerForm):
     """The first row of a topic segment."""
 
     row: Number
     topic: Words = ""
 
 
-class StartsForm(Value):
+class StartsForm(AnswerForm):
     """The first rows of all segments."""
 
     starts: tuple[StartRow, ...]
 
 
-class MemoryRow(Value):
+class MemoryRow(AnswerForm):
     """A sentence to remember."""
 
     speaker: Number = 0
@@ -107,13 +113,13 @@ class MemoryRow(Value):
     """The numbers of all lines that it rests on."""
 
 
-class MemoriesForm(Value):
+class MemoriesForm(AnswerForm):
     """The sentences to remember."""
 
     memories: tuple[MemoryRow, ...]
 
 
-class OperationRow(Value):
+class OperationRow(AnswerForm):
     """The operation of a numbered pair."""
 
     n: Number
@@ -123,13 +129,13 @@ class OperationRow(Value):
     """The one sentence, for FUSE only."""
 
 
-class OperationsForm(Value):
+class OperationsForm(AnswerForm):
     """The operations of all pairs."""
 
     pairs: tuple[OperationRow, ...]
 
 
-class RelationRow(Value):
+class RelationRow(AnswerForm):
     """The relation of a numbered pair."""
 
     n: Number
@@ -137,32 +143,32 @@ class RelationRow(Value):
     relation: RelationWord
 
 
-class RelationsForm(Value):
+class RelationsForm(AnswerForm):
     """The relations of all pairs."""
 
     pairs: tuple[RelationRow, ...]
 
 
-class SummaryRow(Value):
+class SummaryRow(AnswerForm):
     """The summary of a numbered node."""
 
     n: Number
     text: Words
 
 
-class SummariesForm(Value):
+class SummariesForm(AnswerForm):
     """The summaries of all nodes."""
 
     nodes: tuple[SummaryRow, ...]
 
 
-class QuestionForm(Value):
+class QuestionForm(AnswerForm):
     """A question to memory."""
 
     question: Words
 
 
-class InsightRow(Value):
+class InsightRow(AnswerForm):
     """An insight about one speaker."""
 
     kind: KindWord
@@ -175,13 +181,13 @@ class InsightRow(Value):
     """The numbers of the memories that it stands for."""
 
 
-class InsightsForm(Value):
+class InsightsForm(AnswerForm):
     """The insights of a turn."""
 
     insights: tuple[InsightRow, ...]
 
 
-class NoteRow(Value):
+class NoteRow(AnswerForm):
     """A note that a reply can use."""
 
     text: Words
@@ -189,7 +195,7 @@ class NoteRow(Value):
     """The numbers of the rows that it rests on."""
 
 
-class ReplyForm(Value):
+class ReplyForm(AnswerForm):
     """Notes, and the reply that rests on the cited rows."""
 
     notes: tuple[NoteRow, ...] = ()
@@ -197,7 +203,7 @@ class ReplyForm(Value):
     text: Words = ""
 
 
-class VerdictForm(Value):
+class VerdictForm(AnswerForm):
     """The verdict of a judge of evaluations, after its reasons."""
 
     why: Words = ""
