@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, Field
 
 from eunoe.schemas.base import Value
 
@@ -78,64 +78,52 @@ _WORDS: Final = {
 }
 
 
-class AnswerForm(Value):
-    """A part of an answer; models read the docstrings of fields as their descriptions."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class StartRow(AnswerForm):
+class StartRow(Value):
     """The first row of a topic segment."""
 
     row: Number
     topic: Words = ""
 
 
-class StartsForm(AnswerForm):
+class StartsForm(Value):
     """The first rows of all segments."""
 
     starts: tuple[StartRow, ...]
 
 
-class MemoryRow(AnswerForm):
+class MemoryRow(Value):
     """A sentence to remember."""
 
-    speaker: Number = 0
-    """The number of the participant who told it."""
-    kind: MemoryKindWord = ""
-    """The kind of what it tells."""
+    speaker: Number = Field(default=0, description="The number of the participant who told it.")
+    kind: MemoryKindWord = Field(default="", description="The kind of what it tells.")
     text: Words
-    until: Words = ""
-    """The last day on which it holds, where the lines name one."""
-    own: Number = 0
-    """The number of a line that this participant said."""
-    lines: Numbers = ()
-    """The numbers of all lines that it rests on."""
+    until: Words = Field(default="", description="The last day on which it holds, where the lines name one.")
+    own: Number = Field(default=0, description="The number of a line that this participant said.")
+    lines: Numbers = Field(default=(), description="The numbers of all lines that it rests on.")
 
 
-class MemoriesForm(AnswerForm):
+class MemoriesForm(Value):
     """The sentences to remember."""
 
     memories: tuple[MemoryRow, ...]
 
 
-class OperationRow(AnswerForm):
+class OperationRow(Value):
     """The operation of a numbered pair."""
 
     n: Number
     why: Words = ""
     op: OperationWord
-    merged: Words = ""
-    """The one sentence, for FUSE only."""
+    merged: Words = Field(default="", description="The one sentence, for FUSE only.")
 
 
-class OperationsForm(AnswerForm):
+class OperationsForm(Value):
     """The operations of all pairs."""
 
     pairs: tuple[OperationRow, ...]
 
 
-class RelationRow(AnswerForm):
+class RelationRow(Value):
     """The relation of a numbered pair."""
 
     n: Number
@@ -143,59 +131,55 @@ class RelationRow(AnswerForm):
     relation: RelationWord
 
 
-class RelationsForm(AnswerForm):
+class RelationsForm(Value):
     """The relations of all pairs."""
 
     pairs: tuple[RelationRow, ...]
 
 
-class SummaryRow(AnswerForm):
+class SummaryRow(Value):
     """The summary of a numbered node."""
 
     n: Number
     text: Words
 
 
-class SummariesForm(AnswerForm):
+class SummariesForm(Value):
     """The summaries of all nodes."""
 
     nodes: tuple[SummaryRow, ...]
 
 
-class QuestionForm(AnswerForm):
+class QuestionForm(Value):
     """A question to memory."""
 
     question: Words
 
 
-class InsightRow(AnswerForm):
+class InsightRow(Value):
     """An insight about one speaker."""
 
     kind: KindWord
-    speaker: Number = 0
-    """The number of the speaker that it is about."""
+    speaker: Number = Field(default=0, description="The number of the speaker that it is about.")
     text: Words
-    lines: Numbers = ()
-    """The numbers of the lines that it rests on."""
-    replaces: Numbers = ()
-    """The numbers of the memories that it stands for."""
+    lines: Numbers = Field(default=(), description="The numbers of the lines that it rests on.")
+    replaces: Numbers = Field(default=(), description="The numbers of the memories that it stands for.")
 
 
-class InsightsForm(AnswerForm):
+class InsightsForm(Value):
     """The insights of a turn."""
 
     insights: tuple[InsightRow, ...]
 
 
-class NoteRow(AnswerForm):
+class NoteRow(Value):
     """A note that a reply can use."""
 
     text: Words
-    cited: Numbers = ()
-    """The numbers of the rows that it rests on."""
+    cited: Numbers = Field(default=(), description="The numbers of the rows that it rests on.")
 
 
-class ReplyForm(AnswerForm):
+class ReplyForm(Value):
     """Notes, and the reply that rests on the cited rows."""
 
     notes: tuple[NoteRow, ...] = ()
@@ -203,7 +187,7 @@ class ReplyForm(AnswerForm):
     text: Words = ""
 
 
-class VerdictForm(AnswerForm):
+class VerdictForm(Value):
     """The verdict of a judge of evaluations, after its reasons."""
 
     why: Words = ""
