@@ -291,8 +291,9 @@ class Commit:
     """Number of a late session: it must be among the skipped ones, is removed from them, and ``lates`` grows by one."""
     server: str = ""
     """``Ledger.server`` at the time of reading; '' for a commit that names nothing it was read from."""
-    reads_others: bool = True
-    """Whether the decision has read state of other stages, which another process of the server may have lost."""
+    checks_server: bool = True
+    """Whether ``server`` must still be there: the decision has read documents that ``after`` says nothing of, and that
+    another process of the server may have lost."""
     key: str = ""
     """``Ledger.key`` at the time of reading: state that was sealed anew meanwhile refuses the commit."""
     after: str | None = None

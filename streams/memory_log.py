@@ -41,6 +41,11 @@ class MemoryLog:
         self.partitions = partitions
         self._clock = clock
         self._logs: dict[Topic, list[list[Record]]] = {topic: [[] for _ in range(partitions)] for topic in TOPICS}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """All records of all topics."""
+        return self._count
 
     async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
         """Append all messages, in their order; returns their places.
@@ -66,6 +71,7 @@ class MemoryLog:
             headers=dict(message.headers),
         )
         log.append(record)
+        self._count += 1
         return record
 
     def records(self, topic: str) -> list[Record]:

@@ -106,7 +106,7 @@ async def test_a_decision_on_own_state_alone_may_be_begun_on_another_process_of_
     process, *rest = (await store.ledger(SCOPE)).server.partition("/")
     other = "".join(("0" * len(process), *rest))
     assert not await store.commit(SCOPE, Commit(expect=0, applied=1, server=other))
-    assert await store.commit(SCOPE, Commit(expect=0, applied=1, server=other, reads_others=False))
+    assert await store.commit(SCOPE, Commit(expect=0, applied=1, server=other, checks_server=False))
 
 
 async def test_a_ledger_has_the_token_of_its_last_commit(store: StateStore) -> None:

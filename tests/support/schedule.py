@@ -14,7 +14,6 @@ from typing import Any
 
 from eunoe.deploy.process.positions import PartitionStart
 from eunoe.schemas.model_ports import LanguageModel
-from eunoe.schemas.ports import StateStore
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import position
 from eunoe.streams.record import Message, Record, Revoked
@@ -61,8 +60,10 @@ class Process:
     last: dict[bytes | None, asyncio.Task[None]] = field(default_factory=dict)
     acking: dict[tuple[str, int], asyncio.Lock] = field(default_factory=dict)
     continuity: Continuity | None = None
-    state: StateStore | None = None
-    """The state store as the process sees it, with what it knows of its own state."""
+    runner: Runner | None = None
+    """What handles its records; made with the first of them."""
+    looked: tuple[int, int] = (0, 0)
+    """Records in the log, and partitions that it reads, when it looked for records last."""
     fenced: bool = False
     """True: it must read again, because another process was first, or because the store went back."""
 
@@ -160,9 +161,9 @@ class Plant:
 
     def _runner(self, process: Process) -> Runner:
         stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
-        if process.continuity is not None and process.state is None:
-            process.state = StateAtHand(stores.state, process.stage, state_cache())
-        state: Any = process.state or stores.state
+        state: Any = stores.state
+        if process.continuity is not None:
+            state = StateAtHand(stores.state, process.stage, state_cache())
         seen = replace(stores, state=state)
         dependencies: Dependencies = make_dependencies(seen, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
@@ -173,6 +174,10 @@ class Plant:
         return Runner(STAGES[process.stage], stage, sender, stores.state, place, around)
 
     def _take(self, process: Process) -> None:
+        now = (len(self.log), len(process.taken))
+        if process.looked == now:
+            return
+        process.looked = now
         for (topic, partition), offset in process.taken.items():
             end = offset
             runs: dict[bytes | None, list[Record]] = {}
@@ -199,7 +204,8 @@ class Plant:
             return
         await self.gate(process)
         try:
-            await self._runner(process).handle_batch(run, _Lease(self.gate, process))
+            process.runner = process.runner or self._runner(process)
+            await process.runner.handle_batch(run, _Lease(self.gate, process))
             for record in run:
                 process.done.add((record.topic, record.partition, record.offset))
             await self._ack(process, run[0].topic, run[0].partition)

@@ -1,7 +1,10 @@
 """A stage's own state at hand: what is not read again, and when it is."""
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -143,6 +146,48 @@ async def test_a_commit_on_a_ledger_that_was_read_for_it_is_refused_as_by_the_st
     assert await kept.commit(SCOPE, commit(1))
     assert not await state.commit(SCOPE, commit(1))
     assert (await state.ledger(SCOPE)).applied == 1
+
+
+def state_of(kept: Counting) -> list[dict[Any, Any]]:
+    return [kept._ledgers, kept._tables]
+
+
+def go_back(kept: Counting, before: list[dict[Any, Any]]) -> None:
+    """Let the server be started again with an earlier state."""
+    for now, then in zip(state_of(kept), before, strict=True):
+        now.clear()
+        now.update(then)
+    kept.server = "started again"
+
+
+@pytest.mark.parametrize("how", ["fetched", "scanned", "read past what was at hand"])
+async def test_documents_that_a_lost_commit_wrote_are_not_decided_on(
+    state: StateAtHand, kept: Counting, clock: Clock, how: str
+) -> None:
+    await with_two_documents(kept)
+    mine = await state.ledger(SCOPE)
+    before = copy.deepcopy(state_of(kept))
+    assert await kept.commit(SCOPE, commit(2, Put("nodes", "a", "lost")))  # another process takes over
+    if how == "scanned":
+        assert (await state.scan("tree", KEY, "nodes"))["a"] == "lost"
+    else:
+        clock.now += AT_HAND_S if how == "read past what was at hand" else 0.0
+        assert await state.fetch("tree", KEY, "nodes", ["a"]) == ["lost"]
+    go_back(kept, before)
+    decided = replace(commit(2, Put("nodes", "b", "B")), server=mine.server, after=mine.token, checks_server=False)
+    assert not await state.commit(SCOPE, decided)
+    assert (await kept.ledger(SCOPE)).token == mine.token
+
+
+async def test_a_decision_on_what_was_at_hand_outlives_a_new_start_of_the_server(
+    state: StateAtHand, kept: Counting
+) -> None:
+    mine = await state.ledger(SCOPE)
+    token = await state.commit(SCOPE, commit(1, Put("nodes", "a", "A")))
+    go_back(kept, copy.deepcopy(state_of(kept)))
+    assert await state.fetch("tree", KEY, "nodes", ["a", "none"]) == ["A", None]
+    decided = replace(commit(2, Put("nodes", "b", "B")), server=mine.server, after=token, checks_server=False)
+    assert await state.commit(SCOPE, decided)
 
 
 async def test_skipped_and_late_sessions_show_in_the_ledger_at_hand(state: StateAtHand, kept: Counting) -> None:

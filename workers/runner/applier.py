@@ -233,7 +233,7 @@ class EventApplier:
             # the events of a failed decision stay parked, for a retry
             unpark=number if self._spec.gathers and not result.failed else None,
             server=ledger.server,
-            reads_others=bool(self._spec.reads),
+            checks_server=bool(self._spec.reads),
             key=ledger.key,
             after=ledger.token,
         )

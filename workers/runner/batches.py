@@ -158,7 +158,7 @@ class BatchApplier:
             writes=fold_writes(decision for *_, decision in decided),
             outbox=None if outbox.empty else outbox,
             server=ledger.server,
-            reads_others=bool(self._spec.reads),
+            checks_server=bool(self._spec.reads),
             key=ledger.key,
             after=ledger.token,
         )

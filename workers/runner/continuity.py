@@ -12,8 +12,8 @@ the process wrote before. Four looks rest on that:
 
 A decision that was being made meanwhile may have read what is lost. The state store commits none whose ledger no longer
 has the commit that was read (`eunoe.schemas.decisions.Commit.after`): the stage's own tables went back with it. A
-server that goes back is another process, so that no decision is committed that has read other stages' state from
-another one (`eunoe.schemas.decisions.Commit.server`).
+server that goes back is another process, so that no decision is committed that has read other stages' state, or own
+documents later than their ledger, from another one (`eunoe.schemas.decisions.Commit.server`).
 
 Only the process that began to read a partition last writes its position.
 """

@@ -49,6 +49,8 @@ class Known:
     whole: set[str] = field(default_factory=set)
     """Tables that have no other documents than those known."""
     size: int = 0
+    read_since: bool = False
+    """Whether documents were read since the ledger was read or committed."""
 
     def has_all(self, table: str) -> bool:
         """Whether a table has no other documents than those known."""
@@ -138,6 +140,14 @@ class StateAtHand:
         known = self._known(key)
         return known if known is not None and self._clock() - known.at < AT_HAND_S else None
 
+    def _own(self, stage: str, key: str) -> Known | None:
+        """The same for a read of documents; where they are not taken from it, it counts them as read."""
+        if stage != self._stage:
+            return None
+        if (known := self._current(key)) is None and (old := self._known(key)) is not None:
+            old.read_since = True
+        return known
+
     def _keep(self, key: str, known: Known) -> None:
         while known.size > MAX_CONVERSATION_BYTES:
             known.forget_older()
@@ -160,7 +170,7 @@ class StateAtHand:
         known = self._known(scope.key)
         if known is None or not _is_same(known.ledger, ledger):
             known = Known(ledger, self._epoch, self._clock(), is_whole=ledger == Ledger())
-        known.ledger, known.at, known.served = ledger, self._clock(), False
+        known.ledger, known.at, known.served, known.read_since = ledger, self._clock(), False, False
         self._keep(scope.key, known)
         return ledger
 
@@ -172,16 +182,18 @@ class StateAtHand:
         """Run the transaction; raises `StaleState` where it was refused, and the ledger came from memory."""
         known = self._known(scope.key) if self._is_own(scope) else None
         if known is None:
-            return await self._store.commit(scope, commit)
+            return await self._store.commit(scope, replace(commit, checks_server=True))
         self._cache.drop((self._stage, scope.key))
-        token = await self._store.commit(scope, commit)
+        checks_server = commit.checks_server or known.read_since
+        token = await self._store.commit(scope, replace(commit, checks_server=checks_server))
         if token is None:
             if known.served:
                 raise StaleState(f"{scope.stage}: {scope.key} was changed by another process")
             return None
         if (known.ledger.applied, known.ledger.lates) == (commit.expect, commit.lates):
             known.write(commit.writes)
-            known.ledger, known.at, known.served = _after(known.ledger, commit, token), self._clock(), False
+            known.ledger, known.at = _after(known.ledger, commit, token), self._clock()
+            known.served, known.read_since = False, False
             self._keep(scope.key, known)
         return token
 
@@ -196,7 +208,7 @@ class StateAtHand:
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
         """The documents of a table by id, in the order asked; own ones from memory where they are known."""
-        known = self._current(key) if stage == self._stage else None
+        known = self._own(stage, key)
         if known is None:
             return await self._store.fetch(stage, key, table, ids)
         rows = known.rows.get(table, {})
@@ -204,7 +216,7 @@ class StateAtHand:
         known.use(table, ids)
         if not missing:
             return [rows.get(id_) for id_ in ids]
-        ledger = known.ledger
+        ledger, known.read_since = known.ledger, True
         found = dict(zip(missing, await self._store.fetch(stage, key, table, missing), strict=True))
         if self._is_still(key, known, ledger):
             known.note(table, found.items())
@@ -213,12 +225,12 @@ class StateAtHand:
 
     async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
         """A whole table: id → document; an own one from memory where it is known."""
-        known = self._current(key) if stage == self._stage else None
+        known = self._own(stage, key)
         if known is None:
             return await self._store.scan(stage, key, table)
         if known.has_all(table):
             return {id_: text for id_, text in known.rows.get(table, {}).items() if text is not None}
-        ledger = known.ledger
+        ledger, known.read_since = known.ledger, True
         found = await self._store.scan(stage, key, table)
         if self._is_still(key, known, ledger):
             known.note(table, found.items())

@@ -77,7 +77,9 @@ class MemoryStore:
             return None
         if commit.late is not None and commit.late not in stored.skipped:
             return None
-        if commit.after not in (None, stored.token) or (commit.reads_others and commit.server not in ("", self.server)):
+        if commit.after not in (None, stored.token) or (
+            commit.checks_server and commit.server not in ("", self.server)
+        ):
             return None
         self._write(scope, commit)
         stored.applied, stored.token = commit.applied, next(self._tokens)

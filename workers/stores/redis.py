@@ -295,7 +295,7 @@ def _fence_words(commit: Commit, sealed: str) -> list[str | int]:
     return [
         commit.lates,
         "" if commit.late is None else commit.late,
-        server if commit.reads_others else "",
+        server if commit.checks_server else "",
         sealed,
         thawed,
         ANY if commit.after is None else commit.after,
