@@ -58,7 +58,8 @@ class Process:
     began: dict[tuple[str, int], int] = field(default_factory=dict)
     done: set[tuple[str, int, int]] = field(default_factory=set)
     last: dict[bytes | None, asyncio.Task[None]] = field(default_factory=dict)
-    acking: dict[tuple[str, int], asyncio.Lock] = field(default_factory=dict)
+    acking: set[tuple[str, int]] = field(default_factory=set)
+    """Partitions with an ack that waits for its round, or for the store."""
     continuity: Continuity | None = None
     runner: Runner | None = None
     """What handles its records; made with the first of them."""
@@ -206,25 +207,38 @@ class Plant:
         try:
             process.runner = process.runner or self._runner(process)
             await process.runner.handle_batch(run, _Lease(self.gate, process))
-            for record in run:
-                process.done.add((record.topic, record.partition, record.offset))
-            await self._ack(process, run[0].topic, run[0].partition)
         except (Fenced, Revoked):
             process.fenced = True
+            return
+        for record in run:
+            process.done.add((record.topic, record.partition, record.offset))
+        self._ack_later(process, run[0].topic, run[0].partition)
+
+    def _ack_later(self, process: Process, topic: str, partition: int) -> None:
+        """Ack in the next round, while later records are handled; one ack of a partition at a time."""
+        where = (topic, partition)
+        if where not in process.acking:
+            process.acking.add(where)
+            process.tasks.add(asyncio.ensure_future(self._ack(process, topic, partition)))
 
     async def _ack(self, process: Process, topic: str, partition: int) -> None:
         """Commit what is done without a gap, after the store has its position."""
-        async with process.acking.setdefault((topic, partition), asyncio.Lock()):
-            offset = process.began[topic, partition]
-            while (topic, partition, offset) in process.done:
-                offset += 1
-            where = (process.stage, topic, partition)
-            if offset == process.began[topic, partition] or process.fenced:
-                return
-            if process.continuity is not None:
+        await self.gate(process)
+        offset = acked = process.began[topic, partition]
+        while (topic, partition, offset) in process.done:
+            offset += 1
+        try:
+            if offset > acked and process.continuity is not None and not process.fenced:
                 await process.continuity.advance(topic, partition, position(0, offset - 1))
-            if process.alive:
-                self.committed[where] = offset
+        except Revoked:
+            process.fenced = True
+        process.acking.discard((topic, partition))
+        if process.fenced or offset == acked:
+            return
+        if process.alive:
+            self.committed[process.stage, topic, partition] = offset
+        if (topic, partition, offset) in process.done:
+            self._ack_later(process, topic, partition)
 
     async def run(self, *, faults: float, until: int, rollbacks: float = 0.0) -> None:
         """Step until nothing is left; before step ``until`` each step is a fault with probability ``faults``.
