@@ -38,6 +38,8 @@ class Witness:
     """Number of a session with a parked event; once it is applied, the event may be gone."""
     slot: str | None = None
     """Slot of that event; `None` means that no event is expected."""
+    sent: bool = False
+    """Whether the outbox of the decision at ``applied`` and ``lates`` must be sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """`HandledPositions`: what each server shows, and what a server shows that lost writes."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from eunoe.deploy.clients.redis import open_redis_url
-from eunoe.schemas.decisions import Commit, Scope
+from eunoe.schemas.decisions import Commit, Outbox, OutMessage, Scope
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
@@ -120,6 +121,29 @@ async def test_witnesses_of_which_the_store_shows_less_are_missing(
     assert await missing(Witness(scopes[0], 99), Witness(Scope("link", scopes[0].key))) == set()
     lost = {Witness(scopes[1], BIG + 1), Witness(scopes[3], BIG, 2), Witness(Scope("link", scopes[0].key), 1)}
     assert await missing(*lost, Witness(scopes[2], BIG, 1), Witness(scopes[4], 1)) == lost
+
+
+async def test_a_decision_that_is_unsent_again_is_missing(
+    handled_positions: HandledPositions, store: StateStore
+) -> None:
+    async def missing(*witnesses: Witness) -> set[Witness]:
+        return set((await handled_positions.store(INTAKE, A, 1, {}, witnesses)).missing)
+
+    def outbox(number: int) -> Outbox:
+        return Outbox(number=number, messages=(OutMessage(topic="changes", key="acme/a", text="1"),))
+
+    there = Scope("update", conversation_key("acme", "a"))
+    sent, unsent = Witness(there, BIG, sent=True), Witness(there, BIG)
+    assert await store.commit(there, Commit(expect=0, applied=BIG, outbox=outbox(BIG), skip=True))
+    assert await missing(sent, unsent) == {sent}
+    await store.mark_sent(there, BIG)
+    assert await missing(sent, unsent) == set()
+    late = replace(sent, lates=1)
+    assert await store.commit(there, Commit(expect=BIG, applied=BIG, late=BIG, outbox=outbox(-1)))
+    assert await missing(sent, late) == {late}
+    await store.mark_sent(there, -1)
+    assert await store.commit(there, Commit(expect=BIG, applied=BIG + 1, lates=1, outbox=outbox(BIG + 1)))
+    assert await missing(sent, late) == set(), "what is unsent is a later decision"
 
 
 async def test_partitions_that_are_stored_at_once_have_findings_of_their_own(

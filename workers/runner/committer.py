@@ -95,11 +95,14 @@ class Committer:
             self.sender.meter.fenced += 1
             raise Fenced(f"{scope.stage}: another process has applied a later event of {scope.key}")
         self.sender.meter.commits += 1
-        if self.continuity is not None:
-            lates = commit.lates + (commit.late is not None)
-            self.continuity.note(scope, commit.applied, lates)
+        self._note(scope, commit, sent=commit.outbox is None)
         if commit.outbox is not None:
             await self.sender.send(scope, commit.outbox)
+            self._note(scope, commit, sent=True)
+
+    def _note(self, scope: Scope, commit: Commit, *, sent: bool) -> None:
+        if self.continuity is not None:
+            self.continuity.note(scope, commit.applied, commit.lates + (commit.late is not None), sent=sent)
 
     async def _pinned(self, scope: Scope, commit: Commit) -> Commit:
         """The transaction with the data key of the state that the decision rests on, for its messages, too.

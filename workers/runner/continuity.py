@@ -6,8 +6,8 @@ the process wrote before. Four looks rest on that:
 - A ledger must not show less than this process has seen of it.
 - Intake's numbers have gaps. Before it decides on a ledger that it has not seen yet, its position must stand beside.
 - Before an acknowledgement the handled position is written to every server, each of which must show the last write, and
-  the ledgers must show what is acknowledged. What is lost later is lost together with that write; a position that did
-  not move is written all the same, and counted.
+  the ledgers must show what is acknowledged, and that it was sent. What is lost later is lost together with that
+  write; a position that did not move is written all the same, and counted.
 - A partition that is assigned is read again from the lowest position of all servers.
 
 A decision that was being made meanwhile may have read what is lost. The state store commits none whose ledger no longer
@@ -151,19 +151,19 @@ class Continuity:
             raise self._went_back(partition, _in_words(Witness(scope, known.applied, known.lates)))
         if known is None and self._has_gaps:
             await self._look_beside(scope)
-        self.note(scope, ledger.applied, ledger.lates)
+        self.note(scope, ledger.applied, ledger.lates, sent=ledger.outbox is None)
 
-    def note(self, scope: Scope, applied: int, lates: int) -> None:
-        """Note the progress of a ledger: the next acknowledgement of its partition needs it."""
+    def note(self, scope: Scope, applied: int, lates: int, *, sent: bool) -> None:
+        """Note the progress of a ledger, and whether its outbox is sent: the next acknowledgement needs it."""
         state = self._states[partition_of(scope.key.encode(), self._partitions)]
-        seen = _Seen(applied, lates)
-        if state.known.get(scope) == seen and (scope, 0, None) in state.witnesses:
+        seen, witness = _Seen(applied, lates), Witness(scope, applied, lates, sent=sent)
+        if state.known.get(scope) == seen and state.witnesses.get((scope, 0, None)) == witness:
             return
         state.known[scope] = seen
         state.known.move_to_end(scope)
         if len(state.known) > MAX_KNOWN:
             state.known.popitem(last=False)
-        state.witnesses[scope, 0, None] = Witness(scope, applied, lates)
+        state.witnesses[scope, 0, None] = witness
 
     def note_parked(self, scope: Scope, number: int, slot: str) -> None:
         """Note a parked event: the next acknowledgement of its partition needs it."""
@@ -208,4 +208,5 @@ def _most(known: Handled | None, before: Handled, position: int) -> Handled:
 def _in_words(witness: Witness) -> str:
     if witness.slot is not None:
         return f"{witness.scope.key}: the parked {witness.slot} of session {witness.number} is gone"
-    return f"{witness.scope.key}: applied is below {witness.applied} (late: {witness.lates})"
+    unsent = ", or its decision is unsent again" if witness.sent else ""
+    return f"{witness.scope.key}: applied is below {witness.applied} (late: {witness.lates}){unsent}"

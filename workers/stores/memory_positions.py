@@ -47,6 +47,9 @@ class MemoryHandledPositions:
         ledger = await self._store.ledger(witness.scope)
         if ledger.applied < witness.applied or ledger.lates < witness.lates:
             return False
+        is_unsent = ledger.outbox is not None and (ledger.applied, ledger.lates) == (witness.applied, witness.lates)
+        if witness.sent and is_unsent:
+            return False
         if witness.slot is None or ledger.applied >= witness.number:
             return True
         return witness.slot in await self._store.parked(witness.scope, witness.number)

@@ -89,7 +89,7 @@ class PositionScript:
             words.append(len(write.witnesses))
             for witness in write.witnesses:
                 keys += [self._keys.ledger(witness.scope), self._keys.parked(witness.scope, witness.number)]
-                words += [witness.applied, witness.lates, witness.number, witness.slot or ""]
+                words += [witness.applied, witness.lates, int(witness.sent), witness.number, witness.slot or ""]
         return keys, words
 
 

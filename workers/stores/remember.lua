@@ -2,7 +2,7 @@
 -- KEYS: 1 positions or a key that is not used, then for each witness a ledger and the parked events of a session
 -- ARGV: for each partition: 1 its field or '' to look at witnesses only, 2 owner, 3 position, 4 expected position or '0',
 --       5 expected number of writes or '0', 6 number of its witnesses, then for each of these the least 'applied', the
---       least 'lates', the number of that session, a slot or ''
+--       least 'lates', '1' where the outbox of these must be sent, the number of the parked session, a slot or ''
 -- Returns for each partition the position stored before or '0', the number of writes before, '1' where the owner is
 -- right, then the places of its witnesses of which less is stored, from 1 on. A smaller position than the stored one is
 -- a write of that.
@@ -10,10 +10,13 @@
 local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
-local function shows(ledger, parked, least, lates, number, slot)
-  local now = redis.call('HMGET', ledger, 'applied', 'lates')
+local function shows(ledger, parked, least, lates, sent, number, slot)
+  local now = redis.call('HMGET', ledger, 'applied', 'lates', 'outbox/' .. least, 'outbox/-' .. lates)
   local applied = now[1] or '0'
   if less(applied, least) or less(now[2] or '0', lates) then
+    return false
+  end
+  if sent == '1' and (now[3] or now[4]) then
     return false
   end
   return slot == '' or not less(applied, number) or redis.call('HEXISTS', parked, slot) == 1
@@ -28,10 +31,10 @@ while at <= #ARGV do
   local found, witnesses = {'0', '0', '1'}, tonumber(ARGV[at + 5])
   at = at + 6
   for witness = 1, witnesses do
-    if not shows(KEYS[key], KEYS[key + 1], unpack(ARGV, at, at + 3)) then
+    if not shows(KEYS[key], KEYS[key + 1], unpack(ARGV, at, at + 4)) then
       found[#found + 1] = tostring(witness)
     end
-    at, key = at + 4, key + 2
+    at, key = at + 5, key + 2
   end
   if place ~= '' then
     local stored = redis.call('HMGET', KEYS[1], place, place .. '#', place .. '@')
