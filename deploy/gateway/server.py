@@ -32,7 +32,7 @@ from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
-from eunoe.deploy.observability.metrics import CONTENT_TYPE
+from eunoe.deploy.observability.exposition import CONTENT_TYPE
 from eunoe.deploy.observability.server import listen, parse_address
 from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.settings import Settings

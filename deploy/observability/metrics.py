@@ -1,13 +1,9 @@
-"""Metrics of a worker in the text format of Prometheus: views of its counters."""
+"""Metrics of a worker: views of its counters."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from eunoe.deploy.observability.counters import (
     WorkerMeter,
@@ -24,8 +20,6 @@ from eunoe.workers.models.metering import DecidedBy
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.standing import StandingKind
 from eunoe.workers.text.caches import cache_sizes
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _AHEAD: Final = "records taken"
 """The kind of cache by which records count that were read from topics and are not handled yet."""
@@ -329,33 +323,3 @@ HISTOGRAMS: Final = (
     Histogram("eunoe_model_seconds", ("stage",), "Questions to the model, with their retries", _model_seconds),
 )
 """Histograms, of seconds. All their counts are there from the start, as zeros."""
-
-
-class WorkerCollector(Collector):
-    """Reads all counters at each scrape."""
-
-    def __init__(self, sources: MetricSources) -> None:
-        self.sources = sources
-
-    def collect(self) -> Iterator[Metric]:
-        """Give one family per definition."""
-        for definition in METRICS:
-            counts = definition.name.endswith("_total")
-            family = (CounterMetricFamily if counts else GaugeMetricFamily)(
-                definition.name, definition.help, labels=definition.labels
-            )
-            for labels, value in definition.read(self.sources):
-                family.add_metric(labels, value)
-            yield family
-        for histogram in HISTOGRAMS:
-            shown = HistogramMetricFamily(histogram.name, histogram.help, labels=histogram.labels)
-            for labels, durations in histogram.read(self.sources):
-                shown.add_metric(labels, durations.cumulative(), durations.sum_s)
-            yield shown
-
-
-def metrics_text(sources: MetricSources) -> bytes:
-    """The current values of all metrics."""
-    registry = CollectorRegistry()
-    registry.register(WorkerCollector(sources))
-    return generate_latest(registry)

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 import orjson
 from aiohttp import web
 
+from eunoe.deploy.observability.exposition import CONTENT_TYPE, metrics_text
 from eunoe.deploy.observability.health import HealthReport
-from eunoe.deploy.observability.metrics import CONTENT_TYPE, MetricSources, metrics_text
+from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.schemas.errors import Refused
 
 SETTING = "EUNOE_HEALTH"

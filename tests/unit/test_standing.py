@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from eunoe.deploy.observability.counters import WorkerMeter, model_servers
+from eunoe.deploy.observability.exposition import metrics_text
 from eunoe.deploy.observability.health import HealthState
-from eunoe.deploy.observability.metrics import MetricSources, metrics_text
+from eunoe.deploy.observability.metrics import MetricSources
 from eunoe.schemas.decisions import Commit, Decision, Outbox, OutMessage, Scope
 from eunoe.schemas.memory import MemoriesFormed
 from eunoe.schemas.records import DeadLetterReason
