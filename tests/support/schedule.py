@@ -8,7 +8,7 @@ nothing, its writes must not either.
 import asyncio
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,9 @@ EVERY_TURN = PATIENT.model_copy(update={"intake": IntakeSettings(blend_unasked=T
 SHARE_OF_ENDS = 0.4
 """How often a record is the last of the run that its handler is given."""
 
+SHARE_OF_REREADS = 0.5
+"""How often an owner that was fenced goes on in the same process."""
+
 RELENTLESS = RunnerSettings(attempts=1, failures=FailureLimit(share=1.0))
 """One try for each event, and no end of failing."""
 
@@ -63,10 +66,19 @@ class Process:
     continuity: Continuity | None = None
     runner: Runner | None = None
     """What handles its records; made with the first of them."""
+    at_hand: StateAtHand | None = None
+    """What it knows of its own state."""
     looked: tuple[int, int] = (0, 0)
     """Records in the log, and partitions that it reads, when it looked for records last."""
     fenced: bool = False
     """True: it must read again, because another process was first, or because the store went back."""
+
+    def read_again(self, beginning: Coroutine[Any, Any, None]) -> None:
+        """Forget what it has read; it goes on with what it is made of."""
+        for read in (self.taken, self.began, self.done, self.last, self.acking):
+            read.clear()
+        self.looked, self.fenced = (0, 0), False
+        self.tasks = {asyncio.ensure_future(beginning)}
 
 
 class Gate:
@@ -151,6 +163,8 @@ class Plant:
 
     async def _begin(self, process: Process) -> None:
         continuity = process.continuity
+        if process.at_hand is not None:
+            process.at_hand.forget_all()
         for topic in STAGES[process.stage].inputs:
             for partition in range(self.log.partitions):
                 at = self.committed.get((process.stage, topic, partition), 0)
@@ -164,7 +178,7 @@ class Plant:
         stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
         state: Any = stores.state
         if process.continuity is not None:
-            state = StateAtHand(stores.state, process.stage, state_cache())
+            state = process.at_hand = StateAtHand(stores.state, process.stage, state_cache())
         seen = replace(stores, state=state)
         dependencies: Dependencies = make_dependencies(seen, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
@@ -331,14 +345,17 @@ class Plant:
         self.owners[stage] = self._start(stage)
 
     async def _replace_fenced(self) -> None:
-        """A process that was fenced stops where it is; an owner starts afresh."""
+        """A process that was fenced stops where it is; an owner reads again, or another one starts afresh."""
         for process in (*self.zombies, *self.owners.values()):
             if process.fenced:
-                process.alive = False
                 await _kill(process)
         self.zombies = [zombie for zombie in self.zombies if not zombie.fenced]
-        fenced = [stage for stage, owner in self.owners.items() if owner.fenced]
-        self.owners.update({stage: self._start(stage) for stage in fenced})
+        for stage, owner in self.owners.items():
+            if owner.fenced and self.random.random() < SHARE_OF_REREADS:
+                owner.read_again(self._begin(owner))
+            elif owner.fenced:
+                owner.alive = False
+                self.owners[stage] = self._start(stage)
 
 
 class _Publisher:
