@@ -43,11 +43,19 @@ finally:
         assert all(name in ran.stdout + ran.stderr for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["worker", "show", "produce"])
-def test_a_process_does_not_load_clients_that_it_does_not_use(command: str):
-    script = (
-        f"import sys, eunoe.deploy.cli.{command}; print([n for n in ('qdrant_client', 'openai') if n in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("command", "unused"),
+    [
+        ("worker", ()),
+        ("gateway", ("faust",)),
+        ("erase", ("faust", "prometheus_client")),
+        ("show", ("faust", "prometheus_client", "aiohttp")),
+        ("produce", ("faust", "prometheus_client", "aiohttp")),
+    ],
+)
+def test_a_process_does_not_load_clients_that_it_does_not_use(command: str, unused: tuple[str, ...]):
+    unused = ("qdrant_client", "openai", *unused)
+    script = f"import sys, eunoe.deploy.cli.{command}; print([n for n in {unused!r} if n in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.strip() == "[]"
 
