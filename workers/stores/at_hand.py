@@ -184,8 +184,9 @@ class StateAtHand:
         if known is None:
             return await self._store.commit(scope, replace(commit, checks_server=True))
         self._cache.drop((self._stage, scope.key))
-        checks_server = commit.checks_server or known.read_since
-        token = await self._store.commit(scope, replace(commit, checks_server=checks_server))
+        if known.read_since:
+            commit = replace(commit, checks_server=True)
+        token = await self._store.commit(scope, commit)
         if token is None:
             if known.served:
                 raise StaleState(f"{scope.stage}: {scope.key} was changed by another process")
