@@ -8,10 +8,12 @@ import pytest
 
 from eunoe.deploy.exits import HOPELESS, code_of
 from eunoe.deploy.process.positions import PartitionStart, remember_position
+from eunoe.schemas.decisions import Commit, Scope
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored
 from eunoe.streams.position import position
 from eunoe.streams.record import Revoked
+from eunoe.streams.settings import partition_of
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.continuity import Continuity, WentBack
@@ -121,6 +123,24 @@ async def test_a_partition_whose_positions_went_back_is_not_acknowledged_but_rea
     await hook(*HERE, 4, Brief(0))
     assert await continuity.holds([HERE])
     assert meter.went_back == 1
+
+
+async def test_the_watch_notices_the_loss_of_what_waits_for_its_acknowledgement() -> None:
+    store = MemoryStore()
+    continuity = continuity_of(MemoryHandledPositions(store))
+    assert await PartitionStart(continuity, 1).start(*HERE, 0) is None
+    key = next(key for key in map("default/{}".format, range(1000)) if partition_of(key.encode(), 12) == HERE[1])
+    scope = Scope("intake", key)
+    assert await store.commit(scope, Commit(expect=0, applied=5))
+    continuity.note(scope, 5, 0, sent=True)
+    for _ in range(3):
+        assert await continuity.holds([HERE])
+    store._ledgers.clear()
+    assert not await continuity.holds([HERE])
+    await PartitionStart(continuity, 1).start(*HERE, 0)
+    continuity.note(scope, 5, 0, sent=True)
+    assert await continuity.holds([HERE]), "its acknowledgement may be under way"
+    assert not await continuity.holds([HERE])
 
 
 async def test_a_lost_write_of_an_unchanged_position_is_noticed() -> None:

@@ -56,6 +56,8 @@ class _State:
     known: OrderedDict[Scope, _Seen] = field(default_factory=OrderedDict)
     witnesses: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
     """Progress to be shown before the next acknowledgement; by scope, session and slot of a parked event."""
+    looked_at: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
+    """Progress that waited for its acknowledgement at the last look of the watch."""
     reported: bool = False
 
 
@@ -129,7 +131,11 @@ class Continuity:
         }
 
     async def holds(self, partitions: Iterable[tuple[str, int]]) -> bool:
-        """Whether the store shows the positions of these partitions (topic and number) still."""
+        """Whether the store shows the positions of these partitions (topic and number) still.
+
+        It must also show what waited for its acknowledgement at the last call: a decision behind it may wait in vain
+        for what another stage would do only if nothing were lost. Raises `Unavailable`.
+        """
         for topic, partition in partitions:
             reader = ReadPartition(self._stage, topic, partition)
             expected = self._expected.get(reader)
@@ -137,9 +143,19 @@ class Continuity:
                 continue
             try:
                 self._compare(reader, expected, await self._positions.stored(reader))
+                await self._look_for_overdue(reader)
             except WentBack:
                 return False
+            except Revoked:
+                continue  # a rebalance is about to tell the consumer, too
         return True
+
+    async def _look_for_overdue(self, reader: ReadPartition) -> None:
+        state = self._states[reader.partition]
+        overdue = {place: one for place, one in state.witnesses.items() if state.looked_at.get(place) is one}
+        state.looked_at = dict(state.witnesses)
+        if overdue:
+            await self._store(reader, 0, overdue)
 
     # ---- ledgers
 
