@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from eunoe.schemas.position_ports import Handled, Witness
 from eunoe.workers.stores.connection import RedisConnection, Script, as_text
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.together import Words, fail_reply
+from eunoe.workers.stores.together import Words, handing_on_faults
 
 _REMEMBER = Script.load("remember")
 _NOTHING = Handled()
@@ -68,17 +68,11 @@ class PositionScript:
         task.add_done_callback(self._running.discard)
 
     async def _run(self, key: str, together: list[tuple[PositionWrite, "asyncio.Future[PositionFound]"]]) -> None:
-        try:
+        with handing_on_faults(found for _, found in together):
             answers = await self._redis.run(_REMEMBER, *self._words(key, [write for write, _ in together]))
-        except BaseException as fault:
-            for _, found in together:
-                fail_reply(found, fault)
-            if not isinstance(fault, Exception):
-                raise
-            return
-        for (write, found), answer in zip(together, answers, strict=True):
-            if not found.done():
-                found.set_result(_read(write, [as_text(word) for word in answer]))
+            for (write, found), answer in zip(together, answers, strict=True):
+                if not found.done():
+                    found.set_result(_read(write, [as_text(word) for word in answer]))
 
     def _words(self, key: str, writes: Sequence[PositionWrite]) -> tuple[list[str], list[str | int | bytes]]:
         keys: list[str] = [key]

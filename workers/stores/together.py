@@ -1,6 +1,8 @@
 """Pipelines commands of many callers: those that arrive while the server is busy share a round trip."""
 
 import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,19 +55,13 @@ class CommandPipeline:
 
     async def _send(self, batch: list[tuple[Words, "asyncio.Future[Any]"]]) -> None:
         wanted = [(words, reply) for words, reply in batch if not reply.done()]
-        try:
+        with handing_on_faults(reply for _, reply in wanted):
             replies = await self._ask([words for words, _ in wanted])
-        except BaseException as fault:
-            for _, reply in wanted:
-                fail_reply(reply, fault)
-            if not isinstance(fault, Exception):
-                raise
-            return
-        for (_, reply), found in zip(wanted, replies, strict=True):
-            if isinstance(found, Exception):
-                fail_reply(reply, found)
-            elif not reply.done():
-                reply.set_result(found)
+            for (_, reply), found in zip(wanted, replies, strict=True):
+                if isinstance(found, Exception):
+                    _fail(reply, found)
+                elif not reply.done():
+                    reply.set_result(found)
 
     async def _ask(self, commands: list[Words]) -> list[Any]:
         if not commands:
@@ -79,8 +75,19 @@ class CommandPipeline:
             return found
 
 
-def fail_reply(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
-    """Hand a fault to who awaits a reply, if anybody does still; a cancellation cancels it."""
+@contextmanager
+def handing_on_faults(replies: Iterable["asyncio.Future[Any]"]) -> Iterator[None]:
+    """Hand a fault of the body to all who await these replies still; a cancellation cancels them, and is raised."""
+    try:
+        yield
+    except BaseException as fault:
+        for reply in replies:
+            _fail(reply, fault)
+        if not isinstance(fault, Exception):
+            raise
+
+
+def _fail(reply: "asyncio.Future[Any]", fault: BaseException) -> None:
     if reply.done():
         return
     if isinstance(fault, asyncio.CancelledError):
