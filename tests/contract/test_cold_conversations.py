@@ -283,6 +283,25 @@ async def test_a_decision_soon_after_the_snapshot_wins_where_a_rest_is_asked(rig
     assert await replace(rig.freezer(), rest_s=0.01).freeze(KEY, PARTITION, "")
 
 
+async def test_a_decision_between_two_reads_of_the_snapshot_wins(rig: Rig) -> None:
+    store, freezer = await rig.fill(), rig.freezer()
+    command = freezer._redis.command
+    waiting = [Commit(expect=1, applied=2, writes=(Put("memories", "m0", '"new"'),))]
+
+    async def late_ledgers(*words: Any) -> Any:
+        of_ledger = words[:2] == ("HGETALL", rig.keys.ledger(UPDATE))
+        if of_ledger:
+            await asyncio.sleep(0.1)  # on a cluster, reads that are asked for together come in any order
+        found = await command(*words)
+        if words[0] == "HGETALL" and not of_ledger and "/" in words[1].rpartition("}")[2] and waiting:
+            assert await store.commit(UPDATE, waiting.pop())
+        return found
+
+    freezer._redis.command = late_ledgers
+    assert not await freezer.freeze(KEY, PARTITION, "")
+    assert await rig.store().fetch("update", KEY, "memories", ["m0"]) == ['"new"']
+
+
 async def test_a_decision_on_state_that_left_is_not_committed(rig: Rig) -> None:
     sleeper = await rig.fill()
     assert (await sleeper.ledger(UPDATE)).applied == 1

@@ -137,15 +137,15 @@ class Freezer:
             for stage, listed in self.tables.items()
             for table in listed
         }
-        names = {**ledgers, **tables}
-        found = await asyncio.gather(*(self._redis.command("HGETALL", name) for name in names.values()))
-        hashes = {name: _hash(rows) for name, rows in zip(names, found, strict=True)}
+        # in this order: with the ledgers of before, what is committed between the tables is noticed
+        hashes = await self._read(ledgers) | await self._read(tables)
         unsent = any(field.startswith(b"outbox") for stage in ledgers for field in hashes[stage])
         if unsent or b"applied" not in hashes["intake"]:
             return False
         if applied is not None and hashes["intake"][b"applied"] != applied:
             return False
         prefix = self.keys.stub(key).removesuffix("cold")
+        names = {**ledgers, **tables}
         kept = {names[name].removeprefix(prefix): rows for name, rows in hashes.items() if rows}
         packed = await asyncio.to_thread(Snapshot(key, kept, partition, timer).pack)
         stub, announced = Stub.of(packed), self.keys.freezing(key)
@@ -164,6 +164,11 @@ class Freezer:
         await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, timer])
         await self._cold.clean(key)
         return True
+
+    async def _read(self, names: Mapping[str, str]) -> dict[str, dict[bytes, bytes]]:
+        """The hashes of these keys, by what the keys stand for."""
+        found = await asyncio.gather(*(self._redis.command("HGETALL", name) for name in names.values()))
+        return {name: _hash(rows) for name, rows in zip(names, found, strict=True)}
 
 
 def _idle_since(document: str) -> datetime:
