@@ -130,10 +130,25 @@ async def test_an_idle_conversation_leaves_a_stub_and_comes_back_as_it_was(rig: 
     assert (await store.ledger(UPDATE)).applied == 1
     assert store.cold.meter.thawed == 1
     assert await rig.contents() == before
-    assert rig.snapshots == {}
     assert await store.scan("update", KEY, "memories") == ROWS
     assert len(await rig.client.hgetall(rig.keys.timer_documents(PARTITION))) == 1
-    assert await rig.freeze() == 1  # and again
+
+
+async def test_a_snapshot_is_kept_until_the_next_one(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    assert await rig.freeze() == 1
+    (first,), stub = rig.snapshots, await rig.client.get(rig.keys.stub(KEY))
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    assert list(rig.snapshots) == [first]
+    # the server loses its last writes: the conversation is cold again
+    await rig.client.delete(*await rig.names())
+    await rig.client.set(rig.keys.stub(KEY), stub)
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    assert await rig.contents() == before
+    assert await rig.freeze() == 1
+    (second,) = rig.snapshots
+    assert second != first
 
 
 async def test_readers_read_it_where_it_is(rig: Rig) -> None:
@@ -222,7 +237,6 @@ async def test_many_processes_at_once_bring_it_back_once(rig: Rig) -> None:
     assert {ledger.applied for ledger in ledgers} == {1}
     assert sum(store.cold.meter.thawed for store in stores) == 1
     assert await rig.contents() == before
-    assert rig.snapshots == {}
 
 
 @pytest.mark.parametrize("obstacle", ["recent", "open", "unsent", "parked", "asked", "committed"])

@@ -149,7 +149,10 @@ class ColdConversations:
         )
 
     async def _thaw(self, stub: str, snapshot: Snapshot) -> None:
-        """Write the state to staged keys, then move them all to their places at once; delete the snapshot last."""
+        """Write the state to staged keys, then move them all to their places at once.
+
+        The snapshot stays until the conversation is frozen again: a server that loses its last writes names it again.
+        """
         key, token = snapshot.key, secrets.token_hex(8)
         places = {name: self.name(key, name) for name in snapshot.hashes}
         staged = {name: self._keys.staged(final, token) for name, final in places.items()}
@@ -166,15 +169,13 @@ class ColdConversations:
         self.meter.thawed += 1
         if snapshot.timer:
             await self._redis.command("HSETNX", self._keys.timer_documents(snapshot.partition), key, snapshot.timer)
-        if self._store is not None:
-            await self._store.remove([object_name(self._keys, key, Stub.parse(stub))])
 
     async def give_up(self, key: str) -> None:
         """Forget a conversation's state whose snapshot is lost: it is to be derived again. Raises `Unavailable`."""
         await self._redis.command("DEL", self._keys.stub(key))
 
     async def clean(self, key: str) -> None:
-        """Delete the snapshots of a conversation that processes which were killed have left. Raises `Unavailable`."""
+        """Delete the snapshots of a conversation but for the one that its stub names. Raises `Unavailable`."""
         if self._store is None:
             return
         found = await self._store.names(folder_of(self._keys, key))
