@@ -22,9 +22,9 @@ from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.runner import Runner
-from tests.faults.test_protocol import dead_letters, memory, proposals, requests
 from tests.support.in_memory import START, Clock, Stores, ended, make_dependencies, utterance
 from tests.support.schedule import PATIENT
+from tests.support.schedule_runs import dead_letters, memory, proposals, requests
 
 STEPS: Mapping[str, tuple[str, ...]] = {
     "intake": ("decide", "commit", "publish", "mark_sent", "ack"),
@@ -137,8 +137,8 @@ class Plant:
         return handle
 
     def known(self) -> tuple[object, ...]:
-        assert dead_letters(self) == 0
-        return memory(self), requests(self), proposals(self)
+        assert dead_letters(self.log) == 0
+        return memory(self.stores), requests(self.log), proposals(self.log)
 
 
 def conversation() -> list[ConversationEvent]:

@@ -6,19 +6,22 @@ nothing, its writes must not either.
 """
 
 import asyncio
-import copy
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eunoe.deploy.process.positions import PartitionStart
+from eunoe.schemas.events import ConversationEvent
 from eunoe.schemas.model_ports import LanguageModel
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.position import position
 from eunoe.streams.record import Message, Record, Revoked
+from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.blend.settings import BlendSettings
+from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.continuity import Continuity
@@ -32,8 +35,8 @@ from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
 from eunoe.workers.stores.at_hand import StateAtHand, state_cache
-from eunoe.workers.stores.memory_positions import MemoryHandledPositions
-from tests.support.in_memory import Clock, Stores, make_dependencies
+from tests.support.in_memory import START, Clock, make_dependencies
+from tests.support.schedule_stores import Gate, StoreServers, TwinServers
 
 PATIENT = StageSettings(blend=BlendSettings(wait_s=None, wait_unasked_s=None))
 """No turn goes on without memory because the clock says so: what timing decides is not the same twice."""
@@ -42,6 +45,9 @@ EVERY_TURN = PATIENT.model_copy(update={"intake": IntakeSettings(blend_unasked=T
 
 SHARE_OF_ENDS = 0.4
 """How often a record is the last of the run that its handler is given."""
+
+SHARE_OF_RESTS = 0.85
+"""How often a conversation is frozen rather than gone on with, where nothing is left to do."""
 
 SHARE_OF_REREADS = 0.5
 """How often an owner that was fenced goes on in the same process."""
@@ -81,34 +87,6 @@ class Process:
         self.tasks = {asyncio.ensure_future(beginning)}
 
 
-class Gate:
-    """Where everything waits for the scheduler."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Process, asyncio.Future[None]]] = []
-
-    async def __call__(self, process: Process) -> None:
-        future = asyncio.get_running_loop().create_future()
-        self.waiting.append((process, future))
-        await future
-
-
-class Gated:
-    """A port whose every method waits at the gate first."""
-
-    def __init__(self, port: Any, gate: Gate, process: Process) -> None:
-        self._port, self._gate, self._process = port, gate, process
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._port, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            await self._gate(self._process)
-            return await method(*args, **kwargs)
-
-        return call
-
-
 @dataclass(frozen=True)
 class _Lease:
     gate: Gate
@@ -119,10 +97,25 @@ class _Lease:
         await self.gate(self.process)
 
 
+@dataclass(frozen=True)
+class Faults:
+    """What befalls a run; each is the probability of a step, before the step ``until``."""
+
+    crashes: float = 0.0
+    """A process dies, or becomes a zombie."""
+    rollbacks: float = 0.0
+    """A server of the store goes back to what it was like at a step before."""
+    freezes: float = 0.0
+    """The freezing of a conversation begins."""
+    flow: float = 1.0
+    """The next event comes; 1: all come at once. Where nothing else is left to do, it comes anyway."""
+    until: int = 1500
+
+
 WATCHED_EVERY = 500
 """Steps between two looks of the watch at the end of a run, where a stage may wait for one that must read again."""
 MAX_STEPS = 20_000
-"""More than any run takes that ends."""
+"""More than any run takes that ends, once nothing befalls it."""
 
 
 class Plant:
@@ -134,11 +127,14 @@ class Plant:
         settings: StageSettings | None = None,
         language: LanguageModel | None = None,
         wrap: Callable[[str, Stage], Stage] = lambda name, stage: stage,
+        servers: StoreServers | None = None,
     ) -> None:
         self.random = random.Random(seed)
-        self.log = MemoryLog(partitions=2, clock=Clock())
-        self.stores = Stores()
-        self.handled = MemoryHandledPositions(self.stores.state)
+        self._clock = Clock()
+        self.log = MemoryLog(partitions=2, clock=self._clock)
+        self._unsaid: deque[Message] = deque()
+        self._said = START
+        self.servers = servers or TwinServers()
         self.gate = Gate()
         self.committed: dict[tuple[str, str, int], int] = {}
         self._settings = settings or PATIENT
@@ -147,16 +143,28 @@ class Plant:
         self.owners = {name: self._start(name) for name in STAGES}
         self.zombies: list[Process] = []
         self.crashes = 0
-        self.copies: list[list[Any]] = []
-        """What the store was like before: one of them comes back."""
         self.rollbacks = 0
+        self.freezers: list[Process] = []
+
+    def say(self, events: Iterable[ConversationEvent]) -> None:
+        """Have events come into the log in this order, each at a log time of its own in every run."""
+        self._unsaid += map(as_message, events)
+
+    def _hear(self, probability: float) -> bool:
+        """Append the next event with this probability; True where one came."""
+        if not self._unsaid or (probability < 1 and self.random.random() >= probability):
+            return False
+        self._clock.now = self._said
+        self.log.append(self._unsaid.popleft())
+        self._said = self._clock.now
+        return True
 
     def _start(self, stage: str) -> Process:
         """An owner that reads from what is committed, and from what the store shows handled where that is less."""
         process = Process(stage)
         spec = STAGES[stage]
         if spec.order is not ApplyOrder.REQUEST:
-            positions = Gated(self.handled, self.gate, process)
+            positions = self.servers.positions(self.gate, process)
             process.continuity = Continuity(spec, positions, self.log.partitions, StageMeter())
         process.tasks.add(asyncio.ensure_future(self._begin(process)))
         return process
@@ -175,7 +183,7 @@ class Plant:
                 process.began[topic, partition] = at
 
     def _runner(self, process: Process) -> Runner:
-        stores = Stores(*(Gated(port, self.gate, process) for port in _ports(self.stores)))
+        stores = self.servers.stores(self.gate, process)
         state: Any = stores.state
         if process.continuity is not None:
             state = process.at_hand = StateAtHand(stores.state, process.stage, state_cache())
@@ -254,28 +262,39 @@ class Plant:
         if (topic, partition, offset) in process.done:
             self._ack_later(process, topic, partition)
 
-    async def run(self, *, faults: float, until: int, rollbacks: float = 0.0) -> None:
-        """Step until nothing is left; before step ``until`` each step is a fault with probability ``faults``.
-
-        With probability ``rollbacks`` the store goes back to what it was like at a step before.
-        """
-        step = 0
-        while True:
+    async def run(self, faults: Faults) -> None:
+        """Step until nothing is left."""
+        step, left = 0, True
+        while left or not (self._finished() and await self._holds()):
+            while self._hear(faults.flow):
+                pass
             for process in (*self.owners.values(), *self.zombies):
                 if not process.fenced:
                     self._take(process)
-            await _settle()
+            await self.gate.settle()
             await self._replace_fenced()
             step += 1
-            if rollbacks and step < until:
-                self._turn_back(rollbacks)
-            assert step < MAX_STEPS, f"the run does not end: {[one.stage for one, _ in self.gate.waiting]} still wait"
-            if step > until and step % WATCHED_EVERY == 0:
+            assert step < faults.until + MAX_STEPS, f"the run does not end: {self._at_work()} still work"
+            if step < faults.until:
+                left = await self._befall(faults) or self.gate.open_one(self.random) or self._go_on(faults)
+                continue
+            if step % WATCHED_EVERY == 1:
                 await self._holds()
-            if step < until and self.random.random() < faults:
-                await self._disturb()
-            elif not self._open_one() and self._finished() and await self._holds():
-                return
+            left = self.gate.open_one(self.random) or self._hear(1.0)
+
+    async def _befall(self, faults: Faults) -> bool:
+        """What may happen at a step; True where it is the step."""
+        self._turn_back(faults.rollbacks)
+        self._freeze(faults.freezes)
+        if self.random.random() >= faults.crashes:
+            return False
+        await self._disturb()
+        return True
+
+    def _go_on(self, faults: Faults) -> bool:
+        """Where nothing is left to do, freeze a conversation, or let the next event come; False where none is left."""
+        rests = faults.freezes > 0 and self.random.random() < SHARE_OF_RESTS
+        return (rests and self._freeze(1.0)) or self._hear(1.0)
 
     async def _holds(self) -> bool:
         """The look of the watch: False where an owner must read again."""
@@ -283,45 +302,39 @@ class Plant:
             if owner.continuity is not None:
                 looking = asyncio.ensure_future(owner.continuity.holds(list(owner.began)))
                 while not looking.done():
-                    await _settle()
-                    self._open_one()
+                    await self.gate.settle()
+                    self.gate.open_one(self.random)
                 owner.fenced |= not looking.result()
         return not any(owner.fenced for owner in self.owners.values())
 
     def _turn_back(self, probability: float) -> None:
-        """Copy the store now and then; now and then put one of the last copies in its place."""
+        """Copy a server now and then; now and then put one of the last copies in its place."""
+        if not probability:
+            return
         chance = self.random.random()
         if chance < 4 * probability:
-            self.copies.append(self._copy())
-        elif chance < 5 * probability and self.copies:
-            place = self.random.randrange(max(0, len(self.copies) - 3), len(self.copies))
-            del self.copies[place + 1 :]  # they are of a time that has not been
-            for there, copied in zip(self._parts(), copy.deepcopy(self.copies[place]), strict=True):
-                there.clear()
-                there.update(copied)
-            self.rollbacks += 1
-            self.stores.state.server = f"memory {self.rollbacks}"
+            self.servers.keep_copy(self.random)
+        elif chance < 5 * probability:
+            self.rollbacks += self.servers.turn_back(self.random)
 
-    def _copy(self) -> list[Any]:
-        return copy.deepcopy(self._parts())
-
-    def _parts(self) -> list[Any]:
-        """All that the store server holds."""
-        state, log_positions, handled = self.stores.state, self.stores.log_positions, self.handled
-        tables = (state._ledgers, state._expiry, state._tables, state._parked)
-        return [*tables, log_positions._timers, log_positions._promotions, handled._positions, handled._owners]
-
-    def _open_one(self) -> bool:
-        waiting = [(process, future) for process, future in self.gate.waiting if not future.done()]
-        self.gate.waiting = waiting
-        if not waiting:
+    def _freeze(self, probability: float) -> bool:
+        """Begin to freeze a conversation with this probability, whatever is under way in it; True where it begins."""
+        if not probability or not len(self.log) or self.random.random() >= probability:
             return False
-        self.random.choice(waiting)[1].set_result(None)
+        process = Process("freezer")
+        key = self.random.choice(self.conversations())
+        partition = partition_of(key.encode(), self.log.partitions)
+        process.tasks.add(asyncio.ensure_future(self.servers.freeze(self.gate, process, key, partition)))
+        self.freezers.append(process)
         return True
+
+    def conversations(self) -> list[str]:
+        """The keys of the conversations, sorted."""
+        return sorted({record.key.decode() for record in self.log.records(Topic.CONVERSATIONS) if record.key})
 
     def _finished(self) -> bool:
         """True: all is committed, and nobody reads again."""
-        return all(task.done() for owner in self.owners.values() for task in owner.tasks) and all(
+        return not self._at_work() and all(
             self.committed.get((stage, topic, partition), 0)
             == self.owners[stage].taken.get((topic, partition))
             == len(self._partition(topic, partition))
@@ -330,11 +343,19 @@ class Plant:
             for partition in range(self.log.partitions)
         )
 
+    def _at_work(self) -> list[str]:
+        """The processes that have not finished what they began."""
+        working = (*self.owners.values(), *self.freezers)
+        return [process.stage for process in working if not all(task.done() for task in process.tasks)]
+
     def _partition(self, topic: Topic, partition: int) -> list[Record]:
         return [record for record in self.log.records(topic) if record.partition == partition]
 
     async def _disturb(self) -> None:
         self.crashes += 1
+        if self.freezers and self.random.random() < 0.2:
+            await _kill(self.freezers.pop())
+            return
         stage = self.random.choice(list(self.owners))
         owner = self.owners[stage]
         owner.alive = False
@@ -368,19 +389,6 @@ class _Publisher:
         for message in messages:
             await self._gate(self._process)
             self._log.append(message)
-
-
-def _ports(stores: Stores) -> tuple[Any, Any, Any]:
-    return stores.state, stores.index, stores.log_positions
-
-
-async def _settle() -> None:
-    """Let every task run until it waits at the gate, for eight turns of the event loop at most."""
-    ready = getattr(asyncio.get_running_loop(), "_ready", (None,))  # most of the time of a run was empty turns
-    for _ in range(8):
-        await asyncio.sleep(0)
-        if not ready:
-            return
 
 
 async def _kill(process: Process) -> None:
