@@ -74,6 +74,14 @@ class HandledPositions(Protocol):
     it. All methods raise `Unavailable`.
     """
 
+    @property
+    def looks_apart(self) -> bool:
+        """Whether `store` looks for witnesses after it has recorded the position, because they lie on other servers.
+
+        Then they are to be looked for before, in a call that records no position.
+        """
+        ...
+
     async def stored(self, reader: ReadPartition) -> Positions:
         """The position handled last, by server."""
         ...

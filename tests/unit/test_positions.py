@@ -143,6 +143,33 @@ async def test_the_watch_notices_the_loss_of_what_waits_for_its_acknowledgement(
     assert not await continuity.holds([HERE])
 
 
+async def test_a_process_that_dies_at_an_acknowledgement_leaves_no_position_above_what_is_there() -> None:
+    class Dies(BaseException):
+        pass
+
+    class Apart(Shaky):
+        """Positions and ledgers lie on several servers; the process dies between them."""
+
+        looks_apart = True
+
+        async def store(
+            self, reader: ReadPartition, owner: str, position: int, expected: Any, witnesses: Any
+        ) -> Stored:
+            found = await super().store(reader, owner, position, expected)
+            if witnesses:
+                raise Dies
+            return found
+
+    positions = Apart(away=0)
+    continuity = continuity_of(positions)
+    await PartitionStart(continuity, 1).start(*HERE, 0)
+    key = next(key for key in (f"acme/{number}" for number in range(100)) if partition_of(key.encode(), 12) == HERE[1])
+    continuity.note(Scope("intake", key), 1, 0, sent=True)  # and the server of this ledger lost it
+    with pytest.raises(Dies):
+        await continuity.advance(*HERE, position(1, 7))
+    assert await positions.now() == 0
+
+
 async def test_a_lost_write_of_an_unchanged_position_is_noticed() -> None:
     positions = Shaky(away=0)
     continuity = continuity_of(positions)

@@ -7,7 +7,8 @@ the process wrote before. Five looks rest on that:
 - Intake's numbers have gaps. Before it decides on a ledger that it has not seen yet, its position must stand beside.
 - Before an acknowledgement the handled position is written to every server, each of which must show the last write, and
   the ledgers must show what is acknowledged, and that it was sent. What is lost later is lost together with that
-  write; a position that did not move is written all the same, and counted.
+  write; a position that did not move is written all the same, and counted. Where positions and ledgers lie on several
+  servers, the position moves only with a second write, once the ledgers were looked at.
 - The watch of a process compares the positions every few seconds, and looks for what has waited for its acknowledgement
   since it looked last.
 - A partition that is assigned is read again from the lowest position of all servers.
@@ -102,9 +103,14 @@ class Continuity:
         Raises `WentBack` where the store lost writes, `Revoked` where another process has begun to read the partition,
         `Unavailable`.
         """
-        state = self._states[partition]
+        state, reader = self._states[partition], ReadPartition(self._stage, topic, partition)
         witnesses = dict(state.witnesses)
-        await self._store(ReadPartition(self._stage, topic, partition), position, witnesses)
+        if witnesses and self._positions.looks_apart:
+            # a process that died between the two would leave a position above what is there
+            await self._store(reader, 0, witnesses)
+            await self._store(reader, position, {})
+        else:
+            await self._store(reader, position, witnesses)
         for place, witness in witnesses.items():
             if state.witnesses.get(place) is witness:
                 del state.witnesses[place]

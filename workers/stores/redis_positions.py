@@ -42,6 +42,7 @@ class RedisHandledPositions:
 
     def __init__(self, client: RedisClient, keys: Keys, wait: ReplicaWait | None = None) -> None:
         self._client = client
+        self.looks_apart = isinstance(client, RedisCluster)
         self._redis = RedisConnection(client)
         self._keys = keys
         self._script = PositionScript(self._redis, keys)
@@ -74,11 +75,10 @@ class RedisHandledPositions:
         """Record a handled position on each server, and wait for its replicas; see `HandledPositions.store`.
 
         One server compares and writes at once. In a cluster the witnesses come after the writes: what is lost after
-        both is lost together with the position.
+        both is lost together with the writes.
         """
         numbers = await self._servers()
-        clustered = isinstance(self._client, RedisCluster)
-        beside = () if clustered else witnesses
+        beside = () if self.looks_apart else witnesses
         field = _field(reader)
         found = await asyncio.gather(
             *(
@@ -91,7 +91,7 @@ class RedisHandledPositions:
             )
         )
         missing = [witness for one in found for witness in one.missing]
-        if clustered:
+        if self.looks_apart:
             missing = await self._missing(witnesses)
         before = {server: at for one in found for server, at in one.before.items()}
         return Stored(before, all(one.owned for one in found), tuple(missing))
