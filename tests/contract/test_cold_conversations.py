@@ -279,6 +279,21 @@ async def test_a_change_while_the_snapshot_is_written_wins(rig: Rig) -> None:
     assert await rig.store().fetch("update", KEY, "memories", ["m0"]) == ['"new"']
 
 
+async def test_an_answer_while_the_snapshot_is_written_wins(rig: Rig) -> None:
+    store = await rig.fill()
+    asked = Scope("update", KEY, "r1")
+
+    @dataclass
+    class Slow(Away):
+        async def put(self, name: str, data: bytes) -> None:
+            assert await store.commit(asked, Commit(expect=0, applied=1, writes=(Put("stats", "cited", '"m1"'),)))
+            await super().put(name, data)
+
+    rig.cold = Slow()
+    assert not await rig.freezer().freeze(KEY, PARTITION, "")
+    assert await rig.store().fetch("update", KEY, "stats", ["cited"]) == ['"m1"']
+
+
 async def test_a_decision_soon_after_the_snapshot_wins_where_a_rest_is_asked(rig: Rig) -> None:
     store, written = await rig.fill(), asyncio.Event()
 

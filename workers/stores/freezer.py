@@ -156,7 +156,8 @@ class Freezer:
         places = [
             place for stage, name in ledgers.items() for place in (name, self.keys.parked_numbers(Scope(stage, key)))
         ]
-        words: list[str | int | bytes] = [str(stub), len(ledgers), *fences]
+        counts = [len(hashes[name]) for name in tables]
+        words: list[str | int | bytes] = [str(stub), len(ledgers), *fences, *counts]
         if not await self._redis.run(_FREEZE, [self.keys.stub(key), announced, *places, *tables.values()], words):
             await self.store.remove([object_name(self.keys, key, stub)])
             return False
