@@ -67,7 +67,7 @@ async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeli
         await until(all_cold)
     for name in names:
         assert (await own.eunoe("cold", "thaw", name)).out == f"{name}: in Redis\n"
-    assert snapshots(own.cwd / "cold") == []
+    assert len(snapshots(own.cwd / "cold")) == len(names), "each stays until the next one of its conversation"
     built = await own.eunoe("rebuild", "--into", "v2")
     assert built.code == 0, built.err
     assert await digests(own, "v2", *names) == await digests(own, "v1", *names)
