@@ -86,7 +86,8 @@ class Listener:
     """(conversation, session); `None` for memory that was derived anew."""
 
     async def run(self) -> None:
-        async for event in remembered_feed(self.gateway, timeout=90.0):
+        begin = "v1:" + ",".join(f"{partition}:0" for partition in range(BEFORE))  # however late it connects
+        async for event in remembered_feed(self.gateway, after=begin, timeout=90.0):
             session = event.session
             self.heard.append(None if session is None else (session.conversation_id, session.session))
 
