@@ -455,6 +455,20 @@ async def test_what_killed_processes_left_is_cleaned_up(rig: Rig) -> None:
     assert len(rig.snapshots) == 1
 
 
+async def test_snapshots_in_a_store_that_is_not_this_one_are_not_taken_for_deleted(rig: Rig) -> None:
+    await rig.fill()
+    await RedisStore(rig.client, rig.keys).cold.clean(KEY)  # nothing has gone to a cold store yet
+    assert await rig.freeze() == 1
+    await rig.store().ledger(UPDATE)
+    with pytest.raises(Unavailable, match="set EUNOE_COLD__STORE as it was"):
+        await RedisStore(rig.client, rig.keys).cold.clean(KEY)
+    other = RedisStore(rig.client, rig.keys, cold=ColdAccess(MemoryColdStore(), thaws=True))
+    with pytest.raises(Unavailable, match="not the one"):
+        await other.cold.clean(KEY)
+    await rig.store().cold.clean(KEY)
+    assert rig.snapshots == {}
+
+
 async def test_a_snapshot_tells_nothing_without_its_key(rig: Rig) -> None:
     await rig.fill()
     assert await rig.freeze() == 1

@@ -175,9 +175,15 @@ class ColdConversations:
         await self._redis.command("DEL", self._keys.stub(key))
 
     async def clean(self, key: str) -> None:
-        """Delete the snapshots of a conversation but for the one that its stub names. Raises `Unavailable`."""
-        if self._store is None:
+        """Delete the snapshots of a conversation but for the one that its stub names.
+
+        Raises `Unavailable`, also where this is not the cold store that they went to: they would stay there unnoticed.
+        """
+        if await self._redis.command("EXISTS", self._keys.cold_mark()) == 0:
             return
+        if self._store is None:
+            raise Unavailable(f"snapshots of {key} may lie in a cold store: set EUNOE_COLD__STORE as it was", COLD)
+        await ColdMark(self._redis, self._keys, self._store).check()
         found = await self._store.names(folder_of(self._keys, key))
         # in this order: a snapshot is announced before it is written
         stubs = await self._redis.command("MGET", self._keys.stub(key), self._keys.freezing(key))
