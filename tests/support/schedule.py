@@ -281,6 +281,8 @@ class Plant:
             if step % WATCHED_EVERY == 1:
                 await self._holds()
             left = self.gate.open_one(self.random) or self._hear(1.0)
+        for task in (task for freezer in self.freezers for task in freezer.tasks):
+            task.result()  # a fault of it is one of the run
 
     async def _befall(self, faults: Faults) -> bool:
         """What may happen at a step; True where it is the step."""

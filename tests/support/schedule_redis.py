@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Any, Self
 
 from redis.asyncio import Redis, RedisCluster
@@ -20,7 +20,6 @@ from redis.exceptions import ResponseError
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.position_ports import HandledPositions
-from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.cold import ColdAccess
 from eunoe.workers.stores.cold_stores import MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient
@@ -32,11 +31,8 @@ from eunoe.workers.stores.redis_log_positions import RedisLogPositions
 from eunoe.workers.stores.redis_positions import RedisHandledPositions
 from eunoe.workers.stores.redis_transplants import RedisTransplants
 from tests.support.in_memory import Stores
-from tests.support.schedule_stores import MAX_COPIES, Gate, Gated
+from tests.support.schedule_stores import MAX_COPIES, TABLES, Gate, Gated
 from tests.support.valkeys import SLOTS, Valkey
-
-TABLES = {name: spec.tables.all for name, spec in STAGES.items()}
-"""Stage → its tables."""
 
 Ask = Callable[[tuple[Any, ...]], Awaitable[Any]]
 """Sends the words of a command to the server that holds its key."""
@@ -116,7 +112,7 @@ class RedisServers:
             server.valkey.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self._servers:
             server.valkey.kill()
 

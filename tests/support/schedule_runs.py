@@ -13,17 +13,14 @@ from eunoe.schemas.replies import Reply
 from eunoe.streams.codec import decode
 from eunoe.streams.memory_log import MemoryLog
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import STAGES
 from eunoe.workers.stage import Stage
 from eunoe.workers.stores.memory_index import MemoryIndex
 from tests.support.blend import ByPrompt
 from tests.support.in_memory import START, Stores, ended, utterance
 from tests.support.schedule import EVERY_TURN, PATIENT, Faults, Plant
-from tests.support.schedule_stores import StoreServers, TwinServers
+from tests.support.schedule_stores import TABLES, StoreServers, TwinServers
 
 NONE = Faults()
-TABLES = {name: spec.tables.all for name, spec in STAGES.items()}
-"""Stage → its tables."""
 TALK = ["the dog ran off again", "I moved to Lyon in May", "my knee still hurts", "we baked bread", "the exam is over"]
 
 

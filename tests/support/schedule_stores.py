@@ -12,10 +12,13 @@ from typing import Any, Protocol
 
 from eunoe.schemas.ports import Transplants
 from eunoe.schemas.position_ports import HandledPositions
+from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.memory_index import MemoryIndex
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
 from tests.support.in_memory import Stores
 
+TABLES = {name: spec.tables.all for name, spec in STAGES.items()}
+"""Stage → its tables."""
 MAX_COPIES = 3
 """The copies of a server, from the last on, that may come back."""
 
