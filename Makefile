@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without bytecode on disk every process would compile 400 modules again when it starts: nearly a second.
+export PYTHONDONTWRITEBYTECODE :=
 
 # The installation links the files that are there; a file that comes or goes changes this number and is linked anew.
 LINKED := $(VENV)/.linked-$(shell find schemas streams workers deploy -type f \
