@@ -184,6 +184,21 @@ async def test_a_lost_write_of_an_unchanged_position_is_noticed() -> None:
     assert await positions.now() == position(1, 3)
 
 
+async def test_a_position_that_another_process_lowered_is_not_taken_for_a_loss() -> None:
+    positions, meter, begun = Shaky(away=0), StageMeter(), position(1, 2)
+    paused, other = continuity_of(positions, meter), continuity_of(positions)
+    await paused.begin(*HERE, await paused.stored(*HERE), begun)
+    await paused.advance(*HERE, position(1, 7))
+    await other.begin(*HERE, await other.stored(*HERE), begun)  # the group had committed no more
+    with pytest.raises(Revoked) as told:
+        await paused.advance(*HERE, position(1, 8))
+    assert not isinstance(told.value, WentBack)
+    assert await paused.holds([HERE])
+    assert meter.went_back == 0
+    await other.advance(*HERE, position(1, 3))
+    assert await positions.now() == position(1, 3)
+
+
 async def test_a_partition_that_lost_what_was_not_handled_is_refused() -> None:
     async def begin_of(topic: str, partition: int) -> int:
         assert (topic, partition) == HERE

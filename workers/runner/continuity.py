@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eunoe.schemas.decisions import Ledger, Scope
-from eunoe.schemas.position_ports import Handled, HandledPositions, Positions, ReadPartition, Witness
+from eunoe.schemas.position_ports import Handled, HandledPositions, Positions, ReadPartition, Stored, Witness
 from eunoe.streams.record import Revoked
 from eunoe.streams.settings import partition_of
 from eunoe.workers.runner.metrics import StageMeter
@@ -128,7 +128,7 @@ class Continuity:
         expected: Positions = self._expected.get(reader, {})
         looked_for = list(witnesses.values())
         stored = await self._positions.store(reader, self._owner, position, expected, looked_for)
-        self._compare(reader, expected, stored.before)
+        self._compare(reader, expected, stored)
         if stored.missing:
             raise self._went_back(reader.partition, _in_words(stored.missing[0]))
         if not stored.owned:
@@ -150,7 +150,7 @@ class Continuity:
             if expected is None:
                 continue
             try:
-                self._compare(reader, expected, await self._positions.stored(reader))
+                await self._look_at(reader, expected, await self._positions.stored(reader))
                 await self._look_for_overdue(reader)
             except WentBack:
                 return False
@@ -200,14 +200,20 @@ class Continuity:
         expected = self._expected.get(reader)
         if expected is not None:
             server, at = await self._positions.beside(reader, scope.key)
-            self._compare(reader, expected, {server: at})
+            await self._look_at(reader, expected, {server: at})
+
+    async def _look_at(self, reader: ReadPartition, expected: Positions, shown: Positions) -> None:
+        """Ask who owns the partition where less is shown than expected. Raises as `advance`."""
+        if any(_is_less(now, expected.get(server, Handled())) for server, now in shown.items()):
+            await self._store(reader, 0, {})
 
     # ---- findings
 
-    def _compare(self, reader: ReadPartition, expected: Positions, shown: Positions) -> None:
-        for server, now in shown.items():
+    def _compare(self, reader: ReadPartition, expected: Positions, stored: Stored) -> None:
+        for server, now in stored.before.items():
             least = expected.get(server, Handled())
-            if now.position < least.position or now.writes < least.writes:
+            # a process that takes a partition may lower its position, which is a write; only a loss lowers their number
+            if now.writes < least.writes or (stored.owned and now.position < least.position):
                 raise self._went_back(
                     reader.partition,
                     f"server {server} shows position {now.position} of {reader.topic}/{reader.partition} after"
@@ -221,6 +227,10 @@ class Continuity:
             self._meter.went_back += 1
             log.error("STATE STORE WENT BACK: %s: %s: it lost acknowledged writes; reading again", self._stage, found)
         return WentBack(f"{self._stage}: the state store went back: {found}")
+
+
+def _is_less(now: Handled, least: Handled) -> bool:
+    return now.position < least.position or now.writes < least.writes
 
 
 def _most(known: Handled | None, before: Handled, position: int) -> Handled:
