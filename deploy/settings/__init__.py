@@ -1,11 +1,13 @@
 """All settings, read once from the environment (``EUNOE_*``) and passed on."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from eunoe.deploy.settings.names import misspelt
 from eunoe.deploy.settings.sections import (
     BrokerSettings,
     ColdSettings,
@@ -177,7 +179,8 @@ class Settings(StageSettings, BaseSettings):
         default=0.25,
         ge=0,
         le=1,
-        description="A stage that fails at more than this share of its last 200 events stops (exit code 78); 1: never",
+        description="A stage that fails at more than this share of the conversations among its last 200 events stops"
+        " (exit code 78); 1: never",
     )
 
     stalled_seconds: Annotated[float, Tier.TUNE] = Field(
@@ -275,7 +278,10 @@ def reveal(secret: SecretStr | None) -> str | None:
 
 
 def read_settings() -> Settings:
-    """The settings of the environment; raises `Refused` with the wrong ones named, without their values."""
+    """The settings of the environment; raises `Refused` with wrong and misspelt ones named, without their values."""
+    if found := misspelt(map(str.upper, os.environ), Settings):
+        meant = ", ".join(f"{name} (did you mean {likely}?)" for name, likely in found.items())
+        raise Refused(f"settings: there is no {meant}")
     try:
         return Settings()
     except ValidationError as error:
