@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 import uvicorn
-from aiohttp import web
 
 from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.connect import wakeups_url
@@ -23,6 +22,7 @@ from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
 from eunoe.deploy.gateway.calls import Gateway, StreamCounter
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
+from eunoe.deploy.gateway.health import GatewayHealth
 from eunoe.deploy.gateway.http_protocol import timed_headers
 from eunoe.deploy.gateway.kafka import MovingLog
 from eunoe.deploy.gateway.keys import KeyFile
@@ -32,8 +32,7 @@ from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.local.wakeups import receive_wakeups
-from eunoe.deploy.observability.exposition import CONTENT_TYPE
-from eunoe.deploy.observability.server import listen, parse_address
+from eunoe.deploy.observability.server import parse_address
 from eunoe.deploy.observability.traces import traced
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Misconfigured, Refused, Unavailable
@@ -64,16 +63,36 @@ async def run_gateway(settings: Settings, ready: Callable[[str], None] = lambda 
     server stays away.
     """
     _allow_many_files()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    health, stop = GatewayHealth(), asyncio.Event()
+    with _stopped_by_signals(stop, while_starting=lambda: health.app is None):
+        async with traced(settings, "gateway"), health.served(settings.health), open_gateway(settings) as app:
+            health.app = app
+            keep_for_good()
+            async with serving(app, settings.gateway.address) as url:
+                ready(url)
+                await stop.wait()
+                log.info("stopping: %d streams are open", app.gateway.streams.open)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: asyncio.Event, while_starting: Callable[[], bool]) -> Iterator[None]:
+    """Set ``stop`` at SIGTERM and SIGINT; a block that is still starting is cancelled, and ends without an error."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def end() -> None:
+        stop.set()
+        if task is not None and while_starting():
+            task.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with traced(settings, "gateway"), open_gateway(settings) as app, _health(app, settings.health):
-        keep_for_good()
-        async with serving(app, settings.gateway.address) as url:
-            ready(url)
-            await stop.wait()
-            log.info("stopping: %d streams are open", app.gateway.streams.open)
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if task is None or not stop.is_set():
+            raise
+        task.uncancel()
+        log.info("stopped before it had started")
 
 
 @asynccontextmanager
@@ -173,48 +192,6 @@ async def serving(app: GatewayApp, address: str) -> AsyncIterator[str]:
         app.gateway.closing.set()
         server.should_exit = True
         await task
-
-
-@asynccontextmanager
-async def _health(app: GatewayApp, address: str | None) -> AsyncIterator[None]:
-    """Serve /live, /ready and /metrics during the block, where an address is set."""
-    if address is None:
-        yield
-        return
-    runner = web.AppRunner(_health_app(app), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        url = await listen(runner, *parse_address(address))
-        log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
-        yield
-    finally:
-        await runner.cleanup()
-
-
-def _health_app(app: GatewayApp) -> web.Application:
-    async def live(_: web.Request) -> web.Response:
-        return web.json_response({"live": True})
-
-    async def ready(_: web.Request) -> web.Response:
-        why = await _not_ready(app)
-        return web.json_response({"ready": not why, "why": why}, status=503 if why else 200)
-
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=app.meter.text(), headers={"Content-Type": CONTENT_TYPE})
-
-    made = web.Application()
-    made.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])
-    return made
-
-
-async def _not_ready(app: GatewayApp) -> list[str]:
-    why = ["closing"] if app.gateway.closing.is_set() else []
-    try:
-        if not app.gateway.log().healthy:
-            why.append("Kafka did not answer the last request")
-    except Unavailable as fault:
-        why.append(str(fault))
-    return why
 
 
 def _allow_many_files() -> None:

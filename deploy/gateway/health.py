@@ -1,0 +1,67 @@
+"""Health of a gateway's process: /live, /ready and /metrics, from its start on."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from eunoe.deploy.gateway.app import GatewayApp
+from eunoe.deploy.observability.exposition import CONTENT_TYPE
+from eunoe.deploy.observability.server import listen, parse_address
+from eunoe.schemas.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class GatewayHealth:
+    """The state of a gateway's process."""
+
+    app: GatewayApp | None = None
+    """The application; `None` while it waits for its servers."""
+
+    def why_not_ready(self) -> list[str]:
+        """The reasons why no requests should be sent to it, in words."""
+        if self.app is None:
+            return ["starting: it waits for its servers"]
+        why = ["closing"] if self.app.gateway.closing.is_set() else []
+        try:
+            if not self.app.gateway.log().healthy:
+                why.append("Kafka did not answer the last request")
+        except Unavailable as fault:
+            why.append(str(fault))
+        return why
+
+    @asynccontextmanager
+    async def served(self, address: str | None) -> AsyncIterator[None]:
+        """Serve it during the block, where an address is set; raises `Refused` for one that is invalid or in use."""
+        if address is None:
+            yield
+            return
+        runner = web.AppRunner(_pages(self), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            url = await listen(runner, *parse_address(address))
+            log.info("health: %s/live, %s/ready, %s/metrics", url, url, url)
+            yield
+        finally:
+            await runner.cleanup()
+
+
+def _pages(health: GatewayHealth) -> web.Application:
+    async def live(_: web.Request) -> web.Response:
+        return web.json_response({"live": True})
+
+    async def ready(_: web.Request) -> web.Response:
+        why = health.why_not_ready()
+        return web.json_response({"ready": not why, "why": why}, status=503 if why else 200)
+
+    async def metrics(_: web.Request) -> web.Response:
+        body = b"" if health.app is None else health.app.meter.text()
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    made = web.Application()
+    made.add_routes([web.get("/live", live), web.get("/ready", ready), web.get("/metrics", metrics)])
+    return made
