@@ -26,7 +26,7 @@ class Exit(IntEnum):
     AGAIN = 75
     """Another process took over; start this one again."""
     FAILING = 78
-    """A stage failed at too many of its events; it stopped before it dead-lettered the whole topic."""
+    """A stage failed in too many of its conversations; it stopped before it dead-lettered the whole topic."""
     OVERDUE = 124
     """Not stopped by the deadline; the next process takes over the unfinished work."""
     INTERRUPTED = 130

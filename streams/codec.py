@@ -22,11 +22,6 @@ def encode(event: Contract) -> bytes:
         ) from None
 
 
-def encode_text(event: Contract) -> str:
-    """`encode`, as text."""
-    return encode(event).decode()
-
-
 def decode(value: bytes) -> Contract:
     """The contract in a record's value, migrated to its latest version.
 

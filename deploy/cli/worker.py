@@ -47,7 +47,7 @@ def worker(
     - 70: crashed
     - 72: a part of the installation is missing
     - 75: another process took over; start this one again
-    - 78: too many events failed
+    - 78: events of too many conversations failed
     - 124: not stopped in time
     - 130: stopped at once by a second signal
     """

@@ -17,7 +17,6 @@ from eunoe.workers.tree.outline import label, walk
 from eunoe.workers.update.reads import HistoryEntry
 
 LABEL_CHARS = 32
-NO_DOT = "`dot` is not installed (Debian: apt-get install graphviz); --dot writes the graph without it"
 Label = Callable[[Memory], str]
 
 

@@ -191,7 +191,10 @@ def test_an_end_lies_after_the_utterance(text: str, at: datetime, kind: MemoryKi
 
 @given(st.text(max_size=300), TIMES)
 def test_any_text_has_a_kind(text: str, at: datetime):
-    expiry_of(text, at, kind_of(text))
+    kind = kind_of(text)
+    ends = expiry_of(text, at, kind)
+    assert isinstance(kind, MemoryKind)
+    assert ends is None or ends > at
 
 
 @given(WORDS, TIMES)

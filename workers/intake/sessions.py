@@ -322,5 +322,5 @@ def _close(
 
 
 def on_erase(event: Erase) -> Decision:
-    """Record the request; stage `erase` acts on it."""
+    """Record the request; nothing acts on it, for a record does not prove who sent it (`deploy/docs/erasure.md`)."""
     return Decision(writes=(Put.of(ERASURES, event.request_id, event),))

@@ -91,7 +91,6 @@ KIN = frozenset(
     dog dogs puppy cat cats kitten pet pets bird parrot hamster rabbit fish turtle horse
     """.split()  # noqa: SIM905 - a table of words
 )
-EXISTENCE = frozenset(["has", "have", "having", "had", "got", "gets", "owns", "own", "keeps", "raises"])
 
 LIGHT = frozenset(
     stem
