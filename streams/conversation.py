@@ -121,8 +121,8 @@ class ConversationClient(ABC):
     async def erase(self, utterance_ids: Iterable[str] = (), *, at: datetime | None = None) -> Erase:
         """Request to erase these utterances, or without any the whole conversation; returns the event of the log.
 
-        Over HTTP an eraser carries the request out. In Kafka it is only recorded, for a record does not prove who sent it:
-        use ``eunoe erase`` there.
+        Over HTTP an eraser carries the request out. In Kafka it is only recorded, for a record does not prove who
+        sent it: use ``eunoe erase`` there.
         """
         erase = checked(
             Erase, **self._conversation, request_id=new_id(), at=at or _now(), utterance_ids=tuple(utterance_ids)

@@ -60,3 +60,4 @@ def ask(
     if reply.made_by.fallback:
         console.print("the offline rules replied: the model gave no valid answer", style="yellow")
     console.print(f"cites: {', '.join(reply.cited) or 'nothing'}", style="dim", highlight=False)
+    console.print(f"why: eunoe explain {reply.reply_id}", style="dim", highlight=False, soft_wrap=True)

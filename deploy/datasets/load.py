@@ -39,18 +39,21 @@ def read_events(path: Path) -> tuple[ClientEvent, ...]:
     return tuple(event for _, event in read_numbered_events(read_bytes(path), path))
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, without a byte order mark; raises `Refused` where it cannot be read or is empty."""
+def read_bytes(path: Path, expected: str = "one JSON event on each line") -> bytes:
+    """The bytes of a file, without a byte order mark; raises `Refused` where it cannot be read or is empty.
+
+    ``expected``: the content that the message asks for.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise Refused(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise Refused(f"{path}: is a folder, not a file of JSON lines") from None
+        raise Refused(f"{path}: is a folder; expected a file of {expected}") from None
     except OSError as error:
         raise Refused(f"{path}: cannot be read: {error.strerror}") from None
     if not data.strip():
-        raise Refused(f"{path}: is empty; expected one JSON event on each line")
+        raise Refused(f"{path}: is empty; expected {expected}")
     return data.removeprefix(b"\xef\xbb\xbf")
 
 

@@ -96,6 +96,7 @@ def test_the_same_file_gives_the_same_events(tmp_path, format_):
     ("format_", "document", "said"),
     [
         ("chatgpt", "{", "line 1: not JSON"),
+        ("chatgpt", " ", "is empty; expected a JSON document, as it was exported"),
         ("chatgpt", {"a": 1}, "not a list of chats"),
         ("chatgpt", [chatgpt_chat(), {"title": "x"}], "chat 2: has no 'mapping'"),
         ("chatgpt", [{**chatgpt_chat(), "current_node": "gone"}], "chat 1: message 'gone' is missing"),
@@ -176,3 +177,10 @@ async def test_an_import_that_was_broken_off_goes_on_and_a_second_one_changes_no
     assert (again.sessions, again.events, again.present) == (0, 0, 2)
     digests = [(await read_digest(one.store, "default/chatgpt", STAGES)).sha256 for one in (whole, broken)]
     assert digests[0] == digests[1]
+
+
+def test_a_broken_archive_is_named_as_one(tmp_path):
+    path = tmp_path / "export.zip"
+    path.write_bytes(b"PK cut short")
+    with pytest.raises(Refused, match="is not a ZIP file, or a damaged one"):
+        read_import(path, ImportFormat.CHATGPT, HERE)

@@ -51,7 +51,7 @@ def read_import(path: Path, format_: ImportFormat, target: ImportTarget) -> Impo
 
 
 def _document(path: Path) -> object:
-    return _parsed(read_bytes(path), str(path))
+    return _parsed(read_bytes(path, "a JSON document, as it was exported"), str(path))
 
 
 def _parsed(data: bytes, where: str) -> object:
@@ -63,6 +63,8 @@ def _parsed(data: bytes, where: str) -> object:
 
 def _chatgpt(path: Path, target: ImportTarget) -> ImportFile:
     if not (path.is_file() and zipfile.is_zipfile(path)):
+        if path.suffix.lower() == ".zip" and path.is_file():
+            raise Refused(f"{path}: is not a ZIP file, or a damaged one; fetch the export again")
         return chatgpt.read_chats(_document(path), path, target)
     chats: list[object] = []
     for name, data in _members(path):
