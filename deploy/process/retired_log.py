@@ -16,7 +16,8 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.admin import list_topics
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.group.handlers import one_by_one
-from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
+from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
+from eunoe.streams.group.stage_options import StageOptions
 from eunoe.streams.offsets import commit_offsets
 from eunoe.streams.record import Lease, Publisher, Record
 from eunoe.streams.topics import Topic, TopicNames

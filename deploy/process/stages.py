@@ -16,7 +16,8 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
 from eunoe.schemas.ports import ColdStore, StateStore
 from eunoe.streams.group.limits import QUEUED_BYTES
-from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, StartPosition
+from eunoe.streams.group.stage_consumer import StageConsumer
+from eunoe.streams.group.stage_options import StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH

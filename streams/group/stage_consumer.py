@@ -7,8 +7,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from aiokafka import ConsumerRecord
@@ -18,52 +17,21 @@ from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
-from eunoe.streams.group.handlers import Backpressure, BatchHandler, Urgent
-from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
+from eunoe.streams.group.handlers import BatchHandler
+from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.log_throttle import quiet_libraries
-from eunoe.streams.group.partition import BeforeAck, LogicalPartition
+from eunoe.streams.group.partition import LogicalPartition
+from eunoe.streams.group.stage_options import StageOptions
 from eunoe.streams.plain_consumer import as_record
-from eunoe.streams.record import Record
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import TopicNames
 
 log = logging.getLogger(__name__)
 
-StartPosition = Callable[[str, int, int], Awaitable[int | None]]
-"""Awaited before the first record of each partition, with topic, partition and next offset.
-
-Returns an earlier offset to start from, or `None`. It may be awaited again for the same assignment.
-"""
-
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
 _ACK_SHARE = 0.5
 """Of the interval of commits: a commit takes only what was acked before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageOptions:
-    """The behaviour of a stage's consumer."""
-
-    before_ack: BeforeAck | None = None
-    start_position: StartPosition | None = None
-    barrier: Callable[[Record], bool] = lambda _record: False
-    """Whether a record waits for all earlier ones of its partition, and holds back the later ones."""
-    concurrency: int = 256
-    """Keys in work at once; fewer under ``backpressure``."""
-    batch: int = 1
-    """Records of one key in one call of the handler; a rebalance waits for all of them."""
-    backpressure: Backpressure = lambda: None
-    urgent: Urgent = lambda _record: False
-    """Whether somebody waits for a record, by its looks: its key goes before others."""
-    queued_bytes: int = QUEUED_BYTES
-    """Bytes of records that wait or are in work."""
-    ahead_bytes: int = 0
-    """Bytes of records that are read ahead of the handler, to find urgent ones."""
-    loop_lag_s: Callable[[], float] = lambda: 0.0
-    """Current lag of the event loop, in seconds. The adapter of the broker may pace fetches by it."""
-    interactive: bool = True
-    """Whether somebody waits for the outcome of the records."""
 
 
 _PLAIN = StageOptions()

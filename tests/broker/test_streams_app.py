@@ -20,7 +20,8 @@ from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, list_topics
 from eunoe.streams.group.handlers import one_by_one
-from eunoe.streams.group.stage_consumer import StageConsumer, StageOptions, stop_all
+from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
+from eunoe.streams.group.stage_options import StageOptions
 from eunoe.streams.lag import lag
 from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.reader import read_all

@@ -1,16 +1,17 @@
-"""Notices that the state store went back: after a failover, or over an older copy, it shows less than it acknowledged.
+"""Detects that the state store lost acknowledged writes, after a failover or a restore of an older copy.
 
-A server of the store loses writes from its end only. So whoever finds there what a process wrote last finds all that
-the process wrote before. Five looks rest on that:
+A server loses its newest writes first: where the last write of a process survives, all its earlier ones do. Five checks
+rely on that:
 
 - A ledger must not show less than this process has seen of it.
-- Intake's numbers have gaps. Before it decides on a ledger that it has not seen yet, its position must stand beside.
+- Intake's numbers have gaps. Before it decides on a ledger that it has not seen yet, the handled position on the same
+  server must be there.
 - Before an acknowledgement the handled position is written to every server, each of which must show the last write, and
   the ledgers must show what is acknowledged, and that it was sent. What is lost later is lost together with that
   write; a position that did not move is written all the same, and counted. Where positions and ledgers lie on several
-  servers, the position moves only with a second write, once the ledgers were looked at.
-- The watch of a process compares the positions every few seconds, and looks for what has waited for its acknowledgement
-  since it looked last.
+  servers, the position moves only with a second write, after the ledgers were read.
+- A background task compares the positions every few seconds, and reads the ledgers of what has waited for its
+  acknowledgement since the last time.
 - A partition that is assigned is read again from the lowest position of all servers.
 
 A decision that was being made meanwhile may have read what is lost. The state store commits none whose ledger no longer
