@@ -1,1 +1,1 @@
-"""The Kafka plane: topics, records, publisher, readers, client, group consumers. Knows no store and no model."""
+"""The log and its clients: topics, records, publisher, readers, consumers, the HTTP client. No store, no model."""

@@ -32,8 +32,8 @@ class Follower:
     ) -> None:
         """``take`` gets each record; ``fail`` gets the reason why reading failed, which then goes on.
 
-        ``is_awaited`` says whether somebody waits for a record now. If nobody does, the broker may be asked less often,
-        and ever more seldom while no records come; with ``rests_awaited``, where `notify` reports them, in any case.
+        ``is_awaited`` says whether somebody waits for a record now. While nobody does, polls become rarer until one
+        comes. With ``rests_awaited`` they do so even while somebody waits; then `notify` must report new records.
         """
         self._kafka = kafka
         self._take = take

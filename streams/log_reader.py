@@ -1,4 +1,4 @@
-"""Readers of the log: the sealed topic `log`, where there is one, then `conversations`, its door."""
+"""Readers of the log: the sealed topic `log`, where there is a key store, then `conversations`, its inbox."""
 
 from collections.abc import AsyncIterator, Mapping
 
@@ -14,7 +14,7 @@ from eunoe.streams.topics import Topic, TopicNames
 async def read_both(
     kafka: KafkaSettings, names: TopicNames, begin: Mapping[tuple[str, int], int] | None = None
 ) -> AsyncIterator[Record]:
-    """All records of both topics as they are stored; `log` first, or a record could leave the door unseen.
+    """All records of both topics as they are stored; `log` first: else a record could expire before it is read.
 
     ``begin`` gives the first offset to read, by topic and partition; the default is the first one there is. Raises as
     `read_all` does.

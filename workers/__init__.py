@@ -1,1 +1,1 @@
-"""The runner, one room per stage, and beside them the models and stores."""
+"""The runner, one package per stage, and the models and stores that they share."""

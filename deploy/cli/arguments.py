@@ -1,4 +1,4 @@
-"""Checks of the words of a command line, before a command runs: each fault is one line that names the word."""
+"""Checks of the values on a command line, before a command runs; each error is one line that names the option."""
 
 import functools
 import inspect

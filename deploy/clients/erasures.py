@@ -43,7 +43,7 @@ async def is_pending(ledger: ErasureLedger) -> bool:
 
 
 async def check_store_has_seen_erasures(settings: Settings) -> None:
-    """Raise `Refused` where the state store lacks finished erasures: it was restored from a backup. `Unavailable`."""
+    """Raise `Refused` where the state store lacks finished erasures (it was restored), and `Unavailable`."""
     if settings.erasures is None:
         return
     async with open_erasures(settings) as ledger:

@@ -73,7 +73,7 @@ def _settings(form: type[BaseModel], prefix: str) -> Iterator[tuple[str, bool]]:
 
 
 def copy_of(name: str) -> Callable[[str], str]:
-    """Gives, whatever the chart has, the file of ``deploy`` that it copies: a chart reads no file outside of it."""
+    """Make a writer that copies a file of ``deploy``: a chart cannot read files outside its folder."""
 
     def content(_: str) -> str:
         return (DEPLOY / name).read_text()

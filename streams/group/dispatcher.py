@@ -80,7 +80,7 @@ class Dispatcher:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all records taken, and of what is noted of those that are done behind an unfinished one."""
+        """The bytes of all records taken, and of the bookkeeping for finished ones behind an unfinished one."""
         tracked = sum(state.offsets.outstanding for state in self._partitions.values())
         return self._taken_bytes + TRACKED_BYTES * tracked
 

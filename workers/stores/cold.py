@@ -76,7 +76,7 @@ class ColdConversations:
         self.meter = ColdMeter()
 
     def note_hot(self, key: str) -> None:
-        """Note that a conversation was just seen to be hot: what a worker misses in it soon after is not there.
+        """Note that a conversation is hot: for a short time a missing hash means "no data" and not "frozen".
 
         Should it be frozen all the same, a commit on what was read is refused.
         """

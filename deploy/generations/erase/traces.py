@@ -67,7 +67,7 @@ async def _drop_cited(clients: Clients, key: str, ids: Sequence[str], kept: Mapp
 async def close_letters(clients: Clients, settings: Settings, part: ErasedPart, *, dry_run: bool = False) -> int:
     """Mark the open dead letters that tell of erased utterances, so that nobody sends them back; returns their number.
 
-    Those of derived events all do: what they were to lead to has been derived again.
+    All letters of derived events are closed: their results have been derived again.
     """
     found = await read_letters(settings, LetterFilter(conversation=part.key))
     naming = Naming(part)
