@@ -3,28 +3,25 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
-    KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
-    UnknownError,
     UnknownTopicOrPartitionError,
 )
 
 from eunoe.schemas.errors import EunoeError, Refused, Unavailable
 from eunoe.schemas.keys import KeyStore
-from eunoe.streams.access import why_unavailable
 from eunoe.streams.admin import settled_topics
+from eunoe.streams.producer import KafkaProducer, ReplacedProducer
 from eunoe.streams.record import Message, RecordPlace
 from eunoe.streams.sealed_messages import sealed
-from eunoe.streams.settings import KafkaSettings, client_options, partition_of
+from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import TOPICS, Topic, TopicNames
 from eunoe.streams.tracing import TRACE_HEADER, SpanKind, span
 
@@ -33,9 +30,6 @@ _REFUSALS = (
     ClusterAuthorizationFailedError,
     AuthenticationFailedError,
 )
-_IDEMPOTENCE_HINT = "; a broker without idempotent producers needs EUNOE_BROKER__IDEMPOTENT=false"
-BATCH_BYTES: Final = 131_072
-"""Of a batch of one partition: aiokafka's 16 kB hold three records of a session, and each batch is a round trip."""
 _BATCH_OVERHEAD = 61
 _RECORD_OVERHEAD = 21
 _HEADER_OVERHEAD = 10
@@ -82,47 +76,24 @@ class KafkaPublisher:
         self._kafka = kafka
         self._data_keys = data_keys
         self._names = names
-        self._producer: AIOKafkaProducer | None = None
+        self._producer = ReplacedProducer(kafka)
         self._wakeups: dict[str, list[Callable[[], None]]] = {}
 
     async def start(self) -> None:
-        """Connect; raises `Unavailable` when no broker answers."""
-        producer = AIOKafkaProducer(
-            **client_options(self._kafka),
-            acks="all",
-            enable_idempotence=self._kafka.idempotent,
-            linger_ms=self._kafka.linger_ms,
-            max_batch_size=BATCH_BYTES,
-            max_request_size=self._kafka.max_request_bytes,
-        )
-        try:
-            await producer.start()
-        except (KafkaError, OSError) as error:
-            await producer.stop()
-            if isinstance(error, KafkaConnectionError):
-                raise await why_unavailable(self._kafka, error) from error
-            hint = _IDEMPOTENCE_HINT if self._kafka.idempotent and isinstance(error, UnknownError) else ""
-            raise Unavailable(
-                f"producer not started: {self._kafka.server}: {error!r}{hint}", self._kafka.server
-            ) from error
-        except BaseException:  # cancelled: its tasks would go on
-            await producer.stop()
-            raise
-        self._producer = producer
+        """Connect; raises `Unavailable` when no broker answers, or none gives a producer id."""
+        await self._producer.start()
 
     async def stop(self) -> None:
-        """Send buffered messages and disconnect."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.stop()
+        """Send buffered messages and disconnect; those that no broker takes within the request timeout are dropped."""
+        await self._producer.stop()
 
     async def publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
         """Send all messages; returns their places in the log when the brokers have them.
 
         One that was to be sealed with a key that is destroyed is not sent: it was erased meanwhile.
 
-        Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived),
-        `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
+        Raises `Unavailable` when no answer comes within the request timeout (some messages may have arrived, or still
+        arrive), `Refused` for a missing or forbidden topic, `MessageTooLarge` before anything is sent.
         """
         if self._data_keys is not None:
             found = [await sealed(message, self._data_keys) for message in messages]
@@ -139,7 +110,8 @@ class KafkaPublisher:
     async def _publish(self, messages: Sequence[Message]) -> list[RecordPlace]:
         try:
             async with asyncio.timeout(self._kafka.request_timeout_ms / 1000):
-                sent = [await self._send(message) for message in messages]
+                producer = await self._producer.current()
+                sent = [await self._send(producer, message) for message in messages]
                 found = await _all(sent)
             self._notify({message.topic for message in messages})
             return [
@@ -180,24 +152,19 @@ class KafkaPublisher:
         found = await settled_topics(self._kafka, self._names, wanted)
         return [status.name for status in found if status.topic in wanted and not status.partitions]
 
-    async def _send(self, message: Message) -> "asyncio.Future[Any]":
-        producer = self._producer
-        if producer is None:
-            raise Unavailable("publisher not started")
+    async def _send(self, producer: KafkaProducer, message: Message) -> "asyncio.Future[Any]":
         topic = self._names.name(message.topic)
         partition = message.partition
         if partition is None:
             partition = partition_of(message.key or b"", len(await producer.partitions_for(topic)))
-        future: asyncio.Future[Any] = await producer.send(
-            topic, message.value, key=message.key, partition=partition, headers=list(message.headers)
+        headers = list(message.headers)
+        return await self._producer.send(
+            producer, topic, value=message.value, key=message.key, partition=partition, headers=headers
         )
-        return future
 
 
 async def _all(sent: "Sequence[asyncio.Future[Any]]") -> list[Any]:
-    """The results of all; every exception is retrieved, and the first one raised."""
-    results = await asyncio.gather(*sent, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
+    """The results of all; raises the first exception. Cancelled, it lets them go on: a failure is to be noticed."""
+    if sent:
+        await asyncio.wait(sent)
+    return [future.result() for future in sent]

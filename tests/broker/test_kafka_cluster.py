@@ -1,5 +1,6 @@
 """Apache Kafka as our tests and developers run it, and what eunoe's producers make of it."""
 
+import asyncio
 import os
 import signal
 import struct
@@ -13,12 +14,12 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.records import RecordedAnswer
 from eunoe.streams.admin import create_topics
 from eunoe.streams.codec import encode
 from eunoe.streams.groups import delete_groups, groups_with_members
-from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.reader import read_all
 from eunoe.streams.record import Message
 from eunoe.streams.settings import KafkaSettings
@@ -79,15 +80,66 @@ async def test_what_the_publisher_sends_is_numbered_so_that_a_repetition_is_know
     assert expected == 300
 
 
-async def compact_soon(kafka: KafkaSettings, topic: str) -> None:
-    """Let a compacted topic be compacted while one looks on: only what stands in its last segment is left alone."""
+async def configure(kafka: KafkaSettings, topic: str, **options: str) -> None:
+    """Set options of a topic, their dots written as underscores."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.servers)
     await admin.start()
     try:
-        soon = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.001"}
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, soon)])
+        wanted = {name.replace("_", "."): value for name, value in options.items()}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, wanted)])
     finally:
         await admin.close()
+
+
+async def compact_soon(kafka: KafkaSettings, topic: str) -> None:
+    """Let a compacted topic be compacted while one looks on: only what stands in its last segment is left alone."""
+    await configure(kafka, topic, cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.001")
+
+
+@pytest.mark.needs("idempotence", "broker-files")
+async def test_what_a_broker_refuses_does_not_close_its_partition_to_the_publisher(servers: SessionServers):
+    kafka, names = settings(servers.kafka), TopicNames(prefix=given.own_prefix())
+    await create_topics(kafka, names, 1)
+    publisher = KafkaPublisher(kafka, names)
+    await publisher.start()
+    try:
+        await publisher.publish(numbered(10))
+        await configure(kafka, names.name(Topic.SESSIONS), max_message_bytes="2000")
+        with pytest.raises(MessageTooLarge, match=r"raise the topic's max\.message\.bytes"):
+            await until(lambda: _is_taken(publisher, Message(Topic.SESSIONS, b"k", b"99", (("x", b"x" * 9_000),))))
+        await publisher.publish(numbered(10, 10))
+    finally:
+        await publisher.stop()
+    taken = [number for number in await numbers(kafka, names) if number < 20]
+    assert taken == list(range(20))
+
+
+async def _is_taken(publisher: KafkaPublisher, message: Message) -> bool:
+    """False: asked again, because a broker takes up the options of a topic with a delay."""
+    await publisher.publish([message])
+    return False
+
+
+@pytest.mark.needs("three-brokers")
+async def test_without_a_quorum_a_publisher_neither_starts_nor_stops_for_ever():
+    async with KafkaCluster(3) as cluster:
+        kafka = KafkaSettings(bootstrap=cluster.bootstrap, request_timeout_ms=3_000)
+        names = TopicNames(prefix=given.own_prefix())
+        await create_topics(kafka, names, 1, replication=3)
+        await cluster.kill(2)
+        await cluster.kill(3)
+        publisher = KafkaPublisher(kafka, names)
+        async with asyncio.timeout(30):
+            with pytest.raises(Unavailable, match="not started within 12 s"):
+                await publisher.start()
+        await cluster.restart(2)
+        await publisher.start()
+        for pid in cluster.pids.values():
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(Unavailable):
+            await publisher.publish(numbered(1))
+        async with asyncio.timeout(20):
+            await publisher.stop()
 
 
 @pytest.mark.needs("compaction")
