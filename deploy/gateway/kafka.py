@@ -5,6 +5,8 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from time import monotonic
+from typing import Final
 
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import EunoeError, Unavailable
@@ -12,11 +14,14 @@ from eunoe.schemas.events import ConversationEvent
 from eunoe.streams.cancelling import cancelled
 from eunoe.streams.codec import encode
 from eunoe.streams.feed import Feed, Subscription, Takes
-from eunoe.streams.publisher import KafkaPublisher
+from eunoe.streams.publisher import KafkaPublisher, MessageTooLarge
 from eunoe.streams.reader import offset_at, partitions_of, read_all, read_one, read_range
 from eunoe.streams.record import Message, Publisher, Record, RecordPlace
 from eunoe.streams.settings import KafkaSettings, partition_of
 from eunoe.streams.topics import Topic, TopicNames
+
+AWAY_S: Final = 30.0
+"""Time for which a failed append counts: only requests show that it is over, and none come to who is not ready."""
 
 
 class KafkaLog:
@@ -28,7 +33,7 @@ class KafkaLog:
         self._publisher = KafkaPublisher(kafka, names)
         self._feeds: dict[Topic, Feed] = {}
         self._partitions: dict[Topic, int] = {}
-        self.healthy = False
+        self._is_away_until = float("inf")
 
     async def start(self) -> None:
         """Connect; raises `Unavailable` when no broker answers, `Refused` where the topics do not exist."""
@@ -36,7 +41,12 @@ class KafkaLog:
         found = await partitions_of(self._kafka, self.names, topics)
         self._partitions = dict(zip(topics, found, strict=True))
         await self._publisher.start()
-        self.healthy = True
+        self._is_away_until = float("-inf")
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it is connected and no append has failed since the last one that succeeded, for `AWAY_S` seconds."""
+        return monotonic() >= self._is_away_until
 
     def notify(self) -> None:
         """Report that there may be new records."""
@@ -83,10 +93,12 @@ class KafkaLog:
         ]
         try:
             places = await self._publisher.publish(messages)
+        except MessageTooLarge:
+            raise  # Kafka has answered
         except EunoeError:
-            self.healthy = False
+            self._is_away_until = monotonic() + AWAY_S
             raise
-        self.healthy = True
+        self._is_away_until = float("-inf")
         return places
 
     async def partitions(self, topic: Topic) -> int:

@@ -42,7 +42,7 @@ class GatewayLog(Protocol):
 
     @property
     def healthy(self) -> bool:
-        """Whether the broker answered the last request."""
+        """Whether the broker answered the last request, or another one may find out whether it does."""
         ...
 
     async def append(self, events: Sequence[ConversationEvent]) -> list[RecordPlace]:

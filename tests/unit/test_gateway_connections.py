@@ -11,6 +11,9 @@ import pytest
 from eunoe.deploy.gateway import kafka
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import GatewaySettings
+from eunoe.schemas.errors import EunoeError, Unavailable
+from eunoe.streams.publisher import MessageTooLarge
+from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from tests.support.gateway import TestGateway, make_gateway, told
 
@@ -183,3 +186,44 @@ async def test_a_log_that_is_replaced_is_closed_and_nobody_waits_for_that(monkey
     await moving.stop()
     assert first.done == ["started", "retired", "stopped"]
     assert second.done == third.done == ["started", "stopped"], "the end of the process waits for nobody"
+
+
+class StandInPublisher:
+    """Raises what it is given."""
+
+    def __init__(self, *_: object) -> None:
+        self.fault: EunoeError | None = None
+
+    async def start(self) -> None:
+        pass
+
+    async def publish(self, _messages: object) -> list[object]:
+        if self.fault is not None:
+            raise self.fault
+        return []
+
+
+async def test_a_log_is_unhealthy_after_a_failed_append_until_the_next_one_or_for_a_while(monkeypatch):
+    async def partitions(_kafka: object, _names: object, topics: list[Topic]) -> list[int]:
+        return [1] * len(topics)
+
+    now = 100.0
+    monkeypatch.setattr(kafka, "KafkaPublisher", StandInPublisher)
+    monkeypatch.setattr(kafka, "partitions_of", partitions)
+    monkeypatch.setattr(kafka, "monotonic", lambda: now)
+    log: Any = kafka.KafkaLog(KafkaSettings(), TopicNames())
+    assert not log.healthy
+    await log.start()
+
+    async def append(fault: EunoeError | None) -> bool:
+        log.publisher.fault = fault
+        with suppress(EunoeError):
+            await log.append([])
+        return bool(log.healthy)
+
+    assert await append(MessageTooLarge("2 MB")), "the broker has answered"
+    assert not await append(Unavailable("away"))
+    assert await append(None)
+    assert not await append(Unavailable("away"))
+    now += kafka.AWAY_S
+    assert log.healthy, "only a request can find out whether the broker is back, and none comes to who is not ready"
