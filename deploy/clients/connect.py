@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from eunoe.deploy.clients.redis_url import RedisKind, parse_redis_url
 from eunoe.deploy.local.notice import StackUrls, find_stack
 from eunoe.deploy.settings import Settings, read_settings, reveal
 from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.errors import Refused
+from eunoe.schemas.versions import describe
 
 DATA = Path(".eunoe")
 """Default data directory of `eunoe up`."""
@@ -33,7 +34,29 @@ def connected_settings(data: Path = DATA) -> Settings:
             f"{named} set, but not EUNOE_KAFKA, and `eunoe up` runs in {data}: set EUNOE_KAFKA for servers of your own,"
             " or unset the others for those of `eunoe up`"
         )
-    return on_stack(settings, found)
+    return on_stack(as_set_for_stack(settings, found.settings), found)
+
+
+def as_set_for_stack(settings: Settings, decided: Mapping[str, Any]) -> Settings:
+    """The settings of the environment, and for what it leaves unset those that a stack was started with.
+
+    A command that derives memory again must decide as the workers did. ``decided``: `StackUrls.settings`. Raises
+    `Refused` for values that this version does not take.
+    """
+    if not decided:
+        return settings
+    try:
+        return Settings.model_validate(_merged(decided, settings.model_dump(exclude_unset=True)))
+    except ValidationError as error:
+        raise Refused(f"settings of the running `eunoe up`: {describe(error)}; start it again") from None
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """``above`` over ``below``, field by field also within sections."""
+    both = {
+        name for name in below.keys() & above.keys() if isinstance(below[name], dict) and isinstance(above[name], dict)
+    }
+    return {**below, **above, **{name: _merged(below[name], above[name]) for name in both}}
 
 
 def servers_named(settings: Settings) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The notice that a running stack leaves in its data directory, by which other commands find its servers."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -36,6 +37,8 @@ class StackUrls(Value):
     """Folder of conversations that are idle; `None` where all stay in Redis."""
     gateway: str | None = None
     """URL of the HTTP gateway; `None` where none runs."""
+    settings: dict[str, Any] = Field(default={})
+    """What was set for the stack of the settings that decide what is remembered, as `Settings` writes it."""
 
 
 def find_stack(directory: Path) -> StackUrls | None:

@@ -4,13 +4,13 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from eunoe.deploy.local.children import sweeps
 from eunoe.deploy.local.kept import KeptData, Secrets, make_kek
@@ -192,13 +192,17 @@ class LocalStack:
         if self._wakeups is not None:
             self._wakeups.send()
 
-    def announce(self, gateway: str | None = None, *, own_keys: bool = True) -> None:
+    def announce(
+        self, gateway: str | None = None, *, own_keys: bool = True, settings: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the notice by which other commands find the stack: clients are admitted from now on.
 
-        ``gateway`` is the URL of the HTTP gateway; ``own_keys``: whether the stack uses the key store of its directory.
+        ``gateway`` is the URL of the HTTP gateway; ``own_keys``: whether the stack uses the key store of its directory;
+        ``settings``: see `StackUrls.settings`.
         """
         keys = {} if own_keys else {"keys": None, "kek_file": None}
-        write_notice(self._directory, self.urls.model_copy(update={"gateway": gateway, **keys}))
+        more = {"gateway": gateway, "settings": dict(settings or {}), **keys}
+        write_notice(self._directory, self.urls.model_copy(update=more))
 
     async def _open_directory(self) -> int:
         """Lock the directory and count the start; returns the epoch."""

@@ -15,7 +15,7 @@ from eunoe.deploy.clients.connect import environment, on_stack
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures, read_erased
 from eunoe.deploy.clients.key_checks import destroy_again
-from eunoe.deploy.clients.live_settings import live_settings
+from eunoe.deploy.clients.live_settings import CHANGEABLE, live_settings
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
@@ -119,7 +119,8 @@ async def open_standalone(
         if workers and options.http_port is not None:
             gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
         own_keys = reveal(settings.keys.store) == stack.urls.keys
-        stack.announce(None if gateway is None else gateway.url, own_keys=own_keys)
+        decided = unpinned.model_dump(mode="json", include=set(CHANGEABLE), exclude_unset=True)
+        stack.announce(None if gateway is None else gateway.url, own_keys=own_keys, settings=decided)
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
             closing.callback(watch.cancel)
