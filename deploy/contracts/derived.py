@@ -6,10 +6,11 @@ from pathlib import Path
 
 from eunoe.deploy.contracts.chart import CHART_FILES
 from eunoe.deploy.contracts.settings_page import with_tables
-from eunoe.deploy.contracts.stages import with_compose_services, with_stage_tables
+from eunoe.deploy.contracts.stages import with_absent_alert, with_compose_services, with_stage_tables
 
 DERIVED: Mapping[str, Callable[[str], str]] = {
     "deploy/compose.yaml": with_compose_services,
+    "deploy/observability/alerts.yaml": with_absent_alert,
     "deploy/docs/architecture.md": with_stage_tables,
     "deploy/docs/settings.md": with_tables,
     **CHART_FILES,

@@ -1,4 +1,4 @@
-"""Text derived from the specs of the stages: tables of the documents, and the services of ``compose.yaml``."""
+"""Text derived from the specs of the stages: tables of the documents, services of ``compose.yaml``, an alert."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +10,7 @@ from eunoe.workers.stage import StageSpec
 
 STAGES_BLOCK = "stages"
 TOPICS_BLOCK = "topics"
+ABSENT_BLOCK = "absent"
 
 GATEWAY_SERVICE = """\
   gateway:
@@ -20,6 +21,17 @@ GATEWAY_SERVICE = """\
     # a key: docker compose --file deploy/compose.yaml run --rm gateway keys create
     volumes:
       - keys:/keys"""
+
+ABSENT_ALERT = """\
+      - alert: EunoeStageAbsent
+        expr: >-
+          {}
+        for: 5m
+        labels: {{severity: critical}}
+        annotations:
+          summary: "no process of {{{{ $labels.stage }}}} answers: its records wait, and all that comes after it"
+          action: "read the log and the exit code of its processes; mend what they name, start one"
+          runbook_url: deploy/docs/runbook.md#eunoestageabsent"""
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -94,6 +106,21 @@ def with_compose_services(text: str, stages: Stages = STAGES) -> str:
     """``compose.yaml`` with the services of these stages and the gateway; raises ``ValueError`` for a missing mark."""
     services = f"{compose_services(stages)}\n\n{GATEWAY_SERVICE}"
     return with_block(text, yaml_marks(STAGES_BLOCK), services)
+
+
+def absent_alert(stages: Stages = STAGES) -> str:
+    """The rule that fires for each stage of which nothing is scraped.
+
+    A counter of the stage is there from the start of a process; ``eunoe_lag`` only once it has partitions.
+    """
+    return ABSENT_ALERT.format(
+        "\n          or ".join(f'absent(eunoe_events_total{{stage="{name}"}})' for name in stages)
+    )
+
+
+def with_absent_alert(text: str, stages: Stages = STAGES) -> str:
+    """``alerts.yaml`` with the rule about absent stages; raises ``ValueError`` for a missing mark."""
+    return with_block(text, yaml_marks(ABSENT_BLOCK, 6), absent_alert(stages))
 
 
 def _names(contracts: Iterable[type[Contract]]) -> str:

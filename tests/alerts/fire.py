@@ -27,7 +27,7 @@ from eunoe.streams.topics import Topic
 from tests.support.model_server.faults import Fault
 from tests.support.model_server.server import PLAUSIBLE, ModelServer, ServerSettings
 from tests.support.prometheus import Prometheus, prometheus
-from tests.support.workers import House, house
+from tests.support.workers import House, Worker, house
 
 EVERY_S = 15.0
 """Seconds between two scrapes, and between two evaluations."""
@@ -35,6 +35,8 @@ BEFORE_S = 90.0
 """Seconds of healthy traffic before the fault."""
 SESSION_EVERY_S = 2.0
 KEY = "right"
+NO_GATEWAY = "EunoeGatewayAbsent"
+"""An alert that is right here: there is no gateway."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Broken:
 
     house: House
     model: ModelServer
+    worker: Worker
     prometheus: Prometheus
     seen: dict[tuple[str, str], float] = field(default_factory=dict)
     """(alert with its labels, state) → seconds from the fault."""
@@ -51,12 +54,17 @@ class Broken:
         """Note all alerts until the expected one fires, at most ``limit_s`` seconds."""
         begun = monotonic()
         while monotonic() - begun < limit_s and not self._fires(expected):
-            for alert, state, labels in await asyncio.to_thread(self.prometheus.alerts):
+            for alert, state, labels in await asyncio.to_thread(alerts, self.prometheus):
                 self.seen.setdefault((_named(alert, labels), state), monotonic() - begun)
             await asyncio.sleep(1)
 
     def _fires(self, expected: str) -> bool:
         return any(alert.startswith(expected) and state == "firing" for alert, state in self.seen)
+
+
+def alerts(server: Prometheus) -> list[tuple[str, str, Mapping[str, str]]]:
+    """(alert, state, labels) of all that are not silent, but for the missing gateway."""
+    return [found for found in server.alerts() if found[0] != NO_GATEWAY]
 
 
 def _named(alert: str, labels: Mapping[str, str]) -> str:
@@ -67,6 +75,11 @@ def _named(alert: str, labels: Mapping[str, str]) -> str:
 async def stop_qdrant(broken: Broken) -> None:
     """Kill Qdrant, for good."""
     broken.house.qdrant.kill()
+
+
+async def kill_worker(broken: Broken) -> None:
+    """Kill the one worker of all stages, for good."""
+    broken.worker.kill()
 
 
 async def lose_points(broken: Broken) -> None:
@@ -104,6 +117,7 @@ async def poison(broken: Broken) -> None:
 
 FAULTS: Mapping[str, tuple[Callable[[Broken], Awaitable[None]], str, float]] = {
     "qdrant": (stop_qdrant, "EunoeWaitsForServer", 900.0),
+    "worker": (kill_worker, "EunoeStageAbsent", 600.0),
     "points": (lose_points, "EunoeIndexIncomplete", 600.0),
     "key": (change_key, "EunoeWaitsForServer", 900.0),
     "poison": (poison, "EunoeDeadLetters", 300.0),
@@ -144,8 +158,8 @@ async def fire(fault: str, directory: Path) -> dict[tuple[str, str], float]:
         with prometheus(directory / "prometheus", [f"127.0.0.1:{worker.port}"], EVERY_S) as server:
             talking = asyncio.create_task(traffic(made))
             await asyncio.sleep(BEFORE_S)
-            assert not server.alerts(), server.alerts()
-            broken = Broken(made, model, server)
+            assert not alerts(server), alerts(server)
+            broken = Broken(made, model, worker, server)
             await work(broken)
             await broken.watch(expected, limit_s)
             talking.cancel()

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from eunoe.deploy.observability.dashboard import expressions
+from eunoe.workers.registry import STAGES
 from tests.support.prometheus import RULES, program
 
 PROMTOOL = program("promtool")
@@ -52,7 +53,31 @@ def letters(reason: str, values: str) -> Series:
 
 IGNORED, EVENTS = 'eunoe_ignored_total{stage="tree"}', 'eunoe_events_total{stage="tree"}'
 LAG = 'eunoe_lag{stage="segment",topic="sessions",partition="0"}'
+ALL_UP = {f'eunoe_events_total{{stage="{stage}"}}': "0+5x30" for stage in STAGES}
+LINK_EVENTS = 'eunoe_events_total{stage="link"}'
+UP = 'up{job="memory-eunoe-metrics",instance="w:1"}'
+
+
+def requests(failed: str, well: str) -> Series:
+    """Requests to the gateway."""
+    name = 'eunoe_http_seconds_count{{route="/v1/events",method="POST",status="{}"}}'
+    return {name.format("5xx"): failed, name.format("2xx"): well}
+
+
 CASES = (
+    Case(
+        "EunoeStageAbsent", "20m", {"stage": "link"},
+        (
+            {**ALL_UP, LINK_EVENTS: "0+5x10 stale"},  # its processes ended
+            {name: values for name, values in ALL_UP.items() if name != LINK_EVENTS},  # it never ran
+        ),
+        (ALL_UP, {**ALL_UP, LINK_EVENTS: "0+5x10 stale 0 5 10 15 20 25 30 35 40"}),  # started again
+    ),
+    Case(
+        "EunoeProcessDown", "20m", {"job": "memory-eunoe-metrics", "instance": "w:1"},
+        ({UP: "1x5 0x20"}, {UP: "1x5 0 0 0 1 0 0 0 1 0 0 0 1 0 0 0 1"}),  # down; it ends again and again
+        ({UP: "1x20"}, {UP: "1x10 0 0 1x10"}, {'up{job="other",instance="w:1"}': "0x20"}),
+    ),
     Case(
         "EunoeHeldConversations", "5m", {"stage": "intake"},
         (letters("held", "0 0 0 1 1 1"), {'eunoe_held{stage="intake"}': "0 0 0 2 2 2"}),
@@ -112,6 +137,15 @@ CASES = (
         ({'eunoe_lag_seconds{stage="intake"}': "0 21700x9"},), ({'eunoe_lag_seconds{stage="segment"}': "0 21700x9"},),
     ),
     Case("EunoeModelFallsBack", "45m", {"stage": "update"}, (items("0+3x45", "0+7x45"),), (items("0+1x45", "0+9x45"),)),
+    Case(
+        "EunoeGatewayAbsent", "20m", {},
+        ({"eunoe_gateway_streams": "3x5 stale"},), ({"eunoe_gateway_streams": "0x20"},),
+    ),
+    Case(
+        "EunoeGatewayErrors", "20m", {},
+        (requests("0+1x20", "0+10x20"), requests("0+1x20", "0x20")),
+        (requests("0+1x20", "0+40x20"), requests("0 0 3x18", "0 0 4x18"), requests("0x20", "0x20")),
+    ),
 )  # fmt: skip
 
 

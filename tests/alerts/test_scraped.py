@@ -27,12 +27,14 @@ def addresses(logs: Path) -> list[str]:
 def watched() -> Iterator[str]:
     """All expressions, so that they have a series where nothing is wrong, too, and after seconds in place of minutes.
 
-    Comparisons give 0 or 1 in place of nothing; a subquery by the minute is one by the second.
+    Comparisons give 0 or 1 in place of nothing; a subquery by the minute is one by the second; what must
+    not be absent must be there.
     """
     yield from (expression.replace("$__rate_interval", "1m") for expression in expressions())
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
-            yield re.sub(r" ([<>]=?) ", r" \1 bool ", rule["expr"]).replace(":1m]", ":1s]")
+            for expression in re.findall(r"absent\((.*?)\)", rule["expr"]) or [rule["expr"]]:
+                yield re.sub(r" ([<>]=?) ", r" \1 bool ", expression).replace(":1m]", ":1s]")
 
 
 def empty(server: Prometheus) -> list[str]:

@@ -262,11 +262,20 @@ def test_rules_are_the_shipped_ones_with_the_address_of_the_runbook(everything: 
     shipped = yaml.safe_load((ROOT / "deploy" / "observability" / "alerts.yaml").read_text())
     for group in shipped["groups"]:
         for rule in group["rules"]:
+            rule["expr"] = rule["expr"].replace(' or absent(eunoe_events_total{stage="tree"})', "")  # minReplicas: 0
             rule["annotations"]["runbook_url"] = "https://docs.example/" + rule["annotations"]["runbook_url"]
     (rules,) = of_kind(everything, "PrometheusRule").values()
     assert rules["spec"] == shipped
     (dashboard,) = of_kind(everything, "ConfigMap").values()
     assert yaml.safe_load(dashboard["data"]["eunoe.json"])["uid"] == "eunoe"
+
+
+def test_a_gateway_that_is_not_wanted_is_not_missed(tmp_path: Path) -> None:
+    values = {**NO_GATEWAY, "monitoring": {"rules": {"enabled": True}}, "stages": {"tree": {"minReplicas": 0}}}
+    (rules,) = of_kind(render(tmp_path, values), "PrometheusRule").values()
+    assert [group["name"] for group in rules["spec"]["groups"]] == ["eunoe"]
+    expressions = {rule["alert"]: rule["expr"] for rule in rules["spec"]["groups"][0]["rules"]}
+    assert 'stage="tree"' in expressions["EunoeStageAbsent"], "without autoscaling nothing goes to zero"
 
 
 def test_the_notes_show_the_first_request(tmp_path: Path) -> None:

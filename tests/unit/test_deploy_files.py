@@ -27,6 +27,7 @@ from tests.support.kafka.jars import POM
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+ALERTS = DEPLOY / "observability" / "alerts.yaml"
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^ ;\\]+)", re.MULTILINE)
 
 
@@ -302,7 +303,8 @@ def labels_by_metric() -> dict[str, set[str]]:
     known = {definition.name: set(definition.labels) for definition in METRICS}
     parts = ("bucket", "count", "sum")
     known |= {f"{one.name}_{part}": {*one.labels, "le"} for one in HISTOGRAMS for part in parts}
-    return known | {f"{SECONDS}_bucket": {*GATEWAY_LABELS[SECONDS], "le"}}
+    known |= {f"{SECONDS}_{part}": {*GATEWAY_LABELS[SECONDS], "le"} for part in parts}
+    return known | {name: set(labels) for name, labels in GATEWAY_LABELS.items() if name != SECONDS}
 
 
 def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
@@ -313,16 +315,25 @@ def test_the_example_alerts_use_metrics_and_labels_that_exist() -> None:
     for rule in rules:
         expression = rule["expr"]
         used = set(re.findall(r"eunoe_[a-z_]+", expression))
-        assert used, rule["alert"]
+        assert used or "(up{job=" in expression, rule["alert"]
         assert used <= known.keys(), rule["alert"]
         named = {name.strip() for by in re.findall(r"by \(([^)]*)\)", expression) for name in by.split(",")}
         named |= set(re.findall(r"[{,]\s*(\w+)\s*[!=]", expression))
-        labels = {"instance"}.union(*(known[name] for name in used))
+        labels = {"instance", "job"}.union(*(known[name] for name in used))
         assert named <= labels, rule["alert"]
         told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
         assert told <= named, rule["alert"]
         assert rule["annotations"]["action"]
         assert expression.count("(") == expression.count(")")
+
+
+def test_a_stage_and_a_gateway_of_which_nothing_is_scraped_are_missed() -> None:
+    groups = {group["name"]: group["rules"] for group in yaml.safe_load(ALERTS.read_text())["groups"]}
+    assert list(groups) == ["eunoe", "eunoe-gateway"], "the chart cuts off the last one where there is no gateway"
+    (absent,) = (rule["expr"] for rule in groups["eunoe"] if rule["alert"] == "EunoeStageAbsent")
+    assert re.findall(r'absent\(eunoe_events_total\{stage="(\w+)"\}\)', absent) == list(STAGES)
+    assert "absent(eunoe_gateway_streams)" in [rule["expr"] for rule in groups["eunoe-gateway"]]
+    assert not [rule for rule in groups["eunoe"] if "gateway" in str(rule).lower()]
 
 
 def test_the_dashboard_is_that_of_the_code_and_shows_metrics_and_labels_that_exist() -> None:

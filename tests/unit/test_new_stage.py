@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from eunoe.deploy.contracts.stages import (
+    absent_alert,
     compose_services,
     readers,
     stages_table,
@@ -63,6 +64,7 @@ def test_tables_and_services_show_it() -> None:
     assert f"| `compress`, `summarize`, `{NAME}` |" in topics_table(TEN)
     compose = yaml.safe_load(with_compose_services((CHECKOUT / "deploy" / "compose.yaml").read_text(), TEN))
     assert compose["services"][NAME]["command"] == ["worker", NAME]
+    assert f'or absent(eunoe_events_total{{stage="{NAME}"}})' in absent_alert(TEN)
     blocks, with_it = (set(services.split("\n\n")) for services in (compose_services(), compose_services(TEN)))
     assert blocks < with_it
 
