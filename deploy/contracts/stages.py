@@ -20,7 +20,8 @@ GATEWAY_SERVICE = """\
       - 127.0.0.1:8700:8700
     # a key: docker compose --file deploy/compose.yaml run --rm gateway keys create
     volumes:
-      - keys:/keys"""
+      - keys:/keys
+      - erasures:/erasures"""
 
 ABSENT_ALERT = """\
       - alert: EunoeStageAbsent

@@ -8,6 +8,7 @@ from eunoe.deploy.doctor.broker import check_broker
 from eunoe.deploy.doctor.cold import check_cold
 from eunoe.deploy.doctor.data_keys import check_keys
 from eunoe.deploy.doctor.embedder import check_embedder
+from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings
 from eunoe.deploy.doctor.model import check_model
 from eunoe.deploy.doctor.qdrant import check_qdrant
@@ -15,7 +16,7 @@ from eunoe.deploy.doctor.redis import check_redis
 from eunoe.deploy.settings import Settings, reveal
 
 SERVER_LIMIT_S = 15.0
-PARTS = ("broker", "redis", "qdrant", "keys", "cold", "model", "embedder")
+PARTS = ("broker", "redis", "qdrant", "keys", "erasures", "cold", "model", "embedder")
 
 
 def all_checks(settings: Settings, environment: Environment, *, thorough: bool, model_limit_s: float) -> list[Check]:
@@ -25,6 +26,7 @@ def all_checks(settings: Settings, environment: Environment, *, thorough: bool, 
         _server("redis", reveal(settings.redis_url), partial(check_redis, settings)),
         _server("qdrant", settings.qdrant_url, partial(check_qdrant, settings)),
         Check("keys", partial(check_keys, settings), SERVER_LIMIT_S),
+        Check("erasures", partial(check_erasures, settings), SERVER_LIMIT_S),
         Check("cold", partial(check_cold, settings), SERVER_LIMIT_S),
         Check("model", partial(check_model, settings, environment, thorough=thorough), model_limit_s),
         Check("embedder", partial(check_embedder, settings, environment), SERVER_LIMIT_S * 2),

@@ -58,6 +58,7 @@ EVERYTHING: Mapping[str, Any] = {
 NO_GATEWAY: Mapping[str, Any] = {
     **LEAST,
     "gateway": {"enabled": False},
+    "eraser": {"enabled": False},
     "networkPolicy": {"enabled": False},
     "podDisruptionBudget": {"enabled": False},
     "topics": {"create": False},
@@ -166,7 +167,7 @@ def test_values_that_are_missing_are_named(tmp_path: Path) -> None:
 def test_each_generation_has_a_worker_of_each_stage_that_reads_what_the_code_reads(everything: list[Manifest]) -> None:
     deployments, scaled = of_kind(everything, "Deployment"), of_kind(everything, "ScaledObject")
     wanted = {f"memory-eunoe-{generation}-{stage}" for generation in ("v1", "v2") for stage in STAGES}
-    assert deployments.keys() == wanted | {"memory-eunoe-gateway"}
+    assert deployments.keys() == wanted | {"memory-eunoe-gateway", "memory-eunoe-eraser"}
     assert scaled.keys() == wanted
     for generation, log in (("v1", 0), ("v2", 1)):
         names = TopicNames(generation=generation, log=log)
@@ -217,7 +218,7 @@ def test_every_process_reads_its_settings(
 
 def test_every_pod_is_nobody_special_and_writes_nowhere_but_tmp(everything: list[Manifest]) -> None:
     found = list(pods(everything))
-    assert len(found) == 2 * len(STAGES) + 3
+    assert len(found) == 2 * len(STAGES) + 4
     for pod in found:
         spec = pod["spec"]
         assert spec["securityContext"]["runAsUser"] == 10001
@@ -247,6 +248,17 @@ def test_selectors_choose_their_own_pods_and_no_others(everything: list[Manifest
     matching = [name for name, one in services.items() if watched.items() <= one["metadata"]["labels"].items()]
     assert matching == ["memory-eunoe-metrics"]
     assert services["memory-eunoe-metrics"]["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_one_pod_erases_with_the_settings_of_all(least: list[Manifest]) -> None:
+    deployments = of_kind(least, "Deployment")
+    spec = deployments["memory-eunoe-eraser"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    (eraser,) = spec["template"]["spec"]["containers"]
+    assert eraser["args"] == ["erase", "serve"]
+    (worker,) = deployments["memory-eunoe-v1-intake"]["spec"]["template"]["spec"]["containers"]
+    assert eraser["envFrom"] == worker["envFrom"]
+    assert [one for one in eraser["env"] if one not in worker["env"]] == []
 
 
 def test_topics_are_made_before_anything_starts(everything: list[Manifest]) -> None:

@@ -1,6 +1,8 @@
 """The Helm chart and the code name the same: stages, groups, topics, settings, commands, versions."""
 
+import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -173,17 +175,44 @@ def test_the_trigger_watches_the_group_of_the_stage_and_every_value_of_it_is_a_t
 
 def test_pods_run_commands_that_exist() -> None:
     commands = [words.split(", ") for words in re.findall(r"^ *args: \[(.*)\]$", ALL, re.MULTILINE)]
-    assert sorted(words[0] for words in commands) == ["doctor", "gateway", "topics", "worker"]
+    assert sorted(words[0] for words in commands) == ["doctor", "erase", "gateway", "topics", "worker"]
     for name, *words in commands:
         command = typer.main.get_command(build_app(name)).commands[name]  # type: ignore[attr-defined]
         if name == "worker":
             assert words == ["{{ $stage.name }}"]
-        elif name == "topics":
+        elif name in ("topics", "erase"):
             assert words[0] in command.commands
         else:
             known = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in words if word.startswith("-")} <= known
             assert {word for word in words if not word.startswith("-")} <= set(PARTS)
+
+
+def test_one_process_carries_out_erasures(defaults: dict[str, Any], schema: Draft7Validator) -> None:
+    template = TEMPLATES["eraser.yaml"]
+    assert defaults["eraser"]["enabled"] is True
+    assert "EUNOE_ERASURES" in secret_settings(), "it comes from the Secret"
+    assert "replicas: 1\n  strategy: {type: Recreate}\n" in template
+    assert '      exec eunoe "$@"\n            - eraser\n          args: [erase, serve]\n' in template
+    with pytest.raises(ValidationError):
+        schema.validate({**NEEDED, "eraser": {"replicas": 2}})
+
+
+@pytest.mark.parametrize(("ledger", "code", "told"), [("redis://ledger", 0, "erase serve"), ("", -9, "")])
+def test_an_eraser_without_a_ledger_rests_in_place_of_failing(
+    ledger: str, code: int, told: str, tmp_path: Path
+) -> None:
+    found = re.search(r"            - \|\n(.*?)            - eraser\n", TEMPLATES["eraser.yaml"], re.DOTALL)
+    assert found is not None
+    eunoe = tmp_path / "eunoe"
+    eunoe.write_text('#!/bin/sh\necho "$@"\n')
+    eunoe.chmod(0o755)
+    command = ["timeout", "--signal=KILL", "1", "sh", "-c", found[1], "eraser", "erase", "serve"]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "EUNOE_ERASURES": ledger}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
+    assert done.stdout.strip() == told
+    assert ("EUNOE_ERASURES" in done.stderr) is (not ledger)
+    assert (done.returncode == 0) is (code == 0)
 
 
 def test_the_chart_is_of_the_version_of_the_code() -> None:

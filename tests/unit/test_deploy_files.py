@@ -71,7 +71,7 @@ def pins(path: Path) -> dict[str, str]:
 
 
 def test_compose_has_the_servers_and_one_service_per_stage(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"kafka", "redis", "qdrant", "topics", "gateway", *STAGES}
+    assert set(compose["services"]) == {"kafka", "redis", "qdrant", "topics", "gateway", "eraser", *STAGES}
     for stage in STAGES:
         assert compose["services"][stage]["command"] == ["worker", stage]
         assert compose["services"][stage]["restart"] == "unless-stopped"
@@ -81,6 +81,19 @@ def test_compose_opens_ports_to_this_machine_only(compose: dict[str, Any]) -> No
     ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
     assert len(ports) == 4
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_compose_carries_out_erasures_whose_ledger_every_process_has(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert services["eraser"]["command"] == ["erase", "serve"]
+    assert services["eraser"]["restart"] == "unless-stopped"
+    assert services["eraser"]["healthcheck"] == {"disable": True}, "it serves no page of its health"
+    assert "erasures" in compose["volumes"]
+    for name in ("eraser", "gateway", "topics", *STAGES):
+        assert services[name]["environment"]["EUNOE_ERASURES"] == "${EUNOE_ERASURES:-/erasures/ledger.sqlite}"
+        assert "erasures:/erasures" in services[name]["volumes"], name
+    (made,) = (rest for key, rest in instructions(DEPLOY / "Dockerfile") if key == "RUN" and "useradd" in rest)
+    assert made.endswith("&& mkdir --mode 700 /keys /erasures && chown 10001 /keys /erasures")
 
 
 def test_compose_points_every_stage_to_its_servers_by_settings_that_exist(compose: dict[str, Any]) -> None:

@@ -1,18 +1,25 @@
 """The doctor's checks of servers, without servers."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.broker import check_limits
 from eunoe.deploy.doctor.checks import all_checks
+from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings, Level, exit_of, run_checks
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import TopicDetail
 from eunoe.streams.topics import TOPICS, Topic
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 
 GOOD = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "1048576"}
 
@@ -69,6 +76,48 @@ async def test_without_servers_only_notes_are_made():
     found = await run_checks(all_checks(Settings(), {}, thorough=False, model_limit_s=5), lambda *_: None)
     assert {one.level for one in found} == {Level.NOTE, Level.OK}
     assert exit_of(found) is Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("minutes", "at_work", "level", "told"),
+    [
+        (0.2, False, Level.OK, "oldest for 0 minutes"),
+        (5, True, Level.OK, "a process erases"),
+        (5, False, Level.WARNING, "no process erases"),
+        (90, False, Level.FAULT, "no process erases"),
+        (90, True, Level.FAULT, "a process erases"),
+    ],
+)
+async def test_erasures_that_nobody_carries_out_are_told(
+    tmp_path: Path, minutes: float, at_work: bool, level: Level, told: str
+):
+    settings = Settings(erasures=SecretStr(str(tmp_path / "ledger.sqlite")))
+    ledger = SqliteErasures(tmp_path / "ledger.sqlite")
+    at = datetime.now(UTC) - timedelta(minutes=minutes)
+    await ledger.request(ErasureRequest(request_id="r", key="default/a", at=at))
+    if at_work:
+        assert await ledger.lease("another", 60)
+    (found,) = await run_checks([Check("erasures", partial(check_erasures, settings), 5)], lambda *_: None)
+    assert found.level is level
+    assert "erasures that wait: 1" in found.text
+    assert told in found.text
+    assert await ledger.lease("eraser", 60) is not at_work, "the doctor keeps nobody away"
+
+
+async def test_erasures_that_are_done_or_refused_wait_no_more(tmp_path: Path):
+    settings = Settings(erasures=SecretStr(str(tmp_path / "ledger.sqlite")))
+    ledger, at = SqliteErasures(tmp_path / "ledger.sqlite"), datetime.now(UTC) - timedelta(days=1)
+    for name in ("done", "refused"):
+        await ledger.request(ErasureRequest(request_id=name, key="default/a", at=at))
+    begun = Erasure(request_id="done", key="default/a", level=ErasureLevel.CONVERSATION, at=at, until=0, salt="s")
+    await ledger.begin(begun)
+    await ledger.finish(ErasureDone(request_id="done", key="default/a", at=at, receipt="{}"))
+    await ledger.refuse(ErasureRefused(request_id="refused", key="default/a", at=at, reason="unknown"))
+    findings = Findings("erasures")
+    await check_erasures(settings, findings)
+    assert [(one.level, one.text) for one in findings.found] == [
+        (Level.OK, "the ledger of erasures answers; no erasure waits")
+    ]
 
 
 def test_the_brief_form_checks_only_what_is_meant():

@@ -1,0 +1,69 @@
+"""The check of erasures: whether those that were asked for are carried out."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+from eunoe.deploy.clients.erasures import open_erasures
+from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.settings import Settings, reveal
+from eunoe.schemas.erasure import ErasureLedger
+from eunoe.workers.stores.erasures import Entry
+
+LONG: Final = timedelta(hours=1)
+"""The wait from which an erasure is late."""
+SOON: Final = timedelta(minutes=1)
+"""The time within which an eraser has seen a request, also where it looks again only after a fault."""
+_TRIED_S: Final = 1.0
+"""Seconds for which a lease that is tried keeps an eraser away, should it not be given back."""
+_SERVE: Final = "`eunoe erase serve`"
+
+
+async def check_erasures(settings: Settings, findings: Findings) -> None:
+    """Add how many erasures wait, and for how long; only the ledger is asked.
+
+    Raises `Refused` for a ledger that cannot be used, `Unavailable`.
+    """
+    if not reveal(settings.erasures):
+        findings.note("no ledger of erasures is set: nothing can be erased, and no retention is kept (EUNOE_ERASURES)")
+        return
+    async with open_erasures(settings) as ledger:
+        waiting = await _waiting(ledger)
+        if not waiting:
+            findings.ok("the ledger of erasures answers; no erasure waits")
+            return
+        waited = datetime.now(UTC) - min(waiting.values())
+        at_work = await _is_at_work(ledger) if waited >= SOON else True
+    _tell(len(waiting), waited, findings, at_work=at_work)
+
+
+async def _waiting(ledger: ErasureLedger) -> dict[tuple[str, str], datetime]:
+    """Conversation and request → since when, of all that is requested or begun, and neither done nor refused."""
+    asked = {**_times(await ledger.erasures()), **_times(await ledger.requests())}
+    ended = {**_times(await ledger.done()), **_times(await ledger.refusals())}
+    return {name: at for name, at in asked.items() if name not in ended}
+
+
+def _times(entries: Sequence[Entry]) -> dict[tuple[str, str], datetime]:
+    return {(entry.key, entry.request_id): entry.at for entry in entries}
+
+
+async def _is_at_work(ledger: ErasureLedger) -> bool:
+    """Whether another process has the right to erase: only then it cannot be taken, and given back at once."""
+    owner = f"doctor-{uuid4()}"
+    if not await ledger.lease(owner, _TRIED_S):
+        return True
+    await ledger.release(owner)
+    return False
+
+
+def _tell(count: int, waited: timedelta, findings: Findings, *, at_work: bool) -> None:
+    told = f"erasures that wait: {count}, the oldest for {waited.total_seconds() / 60:.0f} minutes"
+    if waited < SOON:
+        findings.ok(told)
+    elif at_work:
+        (findings.fault if waited >= LONG else findings.ok)(f"{told}; a process erases: look at its log")
+    else:
+        idle = f"{told}, and no process erases: is {_SERVE} running? It waits while a generation is being made"
+        (findings.fault if waited >= LONG else findings.warn)(idle)
