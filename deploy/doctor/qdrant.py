@@ -1,7 +1,8 @@
-"""The check of Qdrant: version, key, collections and their counts, as its own client sees them."""
+"""The check of Qdrant: version, key, collections with their counts, writes, as its own client sees them."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from uuid import uuid4
 
 import httpx
 from qdrant_client import AsyncQdrantClient
@@ -18,10 +19,15 @@ from eunoe.workers.stores.qdrant_rest import qdrant_address
 LEAST_VERSION = (1, 16)
 """Conditional writes (``update_filter``) came with Qdrant 1.16."""
 TIMEOUT_S = 30
+_SAID = 200
+"""Characters of a refusal that are told."""
 
 
 async def check_qdrant(settings: Settings, findings: Findings) -> None:
-    """Add the version, and each collection with its points. Raises `Refused` for a wrong key, `Unavailable`."""
+    """Add the version, each collection with its points, and whether it takes writes.
+
+    Raises `Refused` for a wrong key, `Unavailable`.
+    """
     keys = store_keys(settings)
     address = qdrant_address(usable_qdrant_url(settings))
     async with _opened(address, reveal(settings.qdrant_api_key)) as client:
@@ -30,9 +36,11 @@ async def check_qdrant(settings: Settings, findings: Findings) -> None:
             findings.step("collections")
             names = [keys.collection(collection) for collection in Collection]
             missing = [name for name in names if not await client.collection_exists(name)]
-            for name in names:
-                if name not in missing:
-                    await _collection(client, name, findings)
+            there = [name for name in names if name not in missing]
+            for name in there:
+                await _collection(client, name, findings)
+            findings.step("writes")
+            await check_writes(client, there, findings)
     if len(missing) == len(names):
         findings.note(f"no collections of generation {keys.generation} yet: the first worker makes them")
     elif missing:
@@ -69,6 +77,19 @@ async def _collection(client: AsyncQdrantClient, name: str, findings: Findings) 
         findings.fault(text)
     else:
         findings.ok(text)
+
+
+async def check_writes(client: AsyncQdrantClient, collections: Sequence[str], findings: Findings) -> None:
+    """Delete a point that is nowhere: a write that changes nothing, and makes no collection."""
+    for name in collections:
+        try:
+            await client.delete(name, [str(uuid4())], wait=True)
+        except UnexpectedResponse as fault:
+            said = fault.content.decode(errors="replace")[:_SAID]
+            findings.fault(f"{name} refuses writes, and stages wait: {fault.status_code} {said}")
+            return
+    if collections:
+        findings.ok("every collection takes writes")
 
 
 @contextmanager

@@ -1,28 +1,33 @@
-"""The check of Redis: version, durability, memory."""
+"""The check of Redis: version, writes, memory, durability."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from redis.exceptions import AuthenticationError, RedisError
 
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.doctor.redis_writes import check_server, check_writes, info_by_server
 from eunoe.deploy.process.durability import durability_faults, settings_by_server
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused, Unavailable
-from eunoe.workers.stores.connection import RedisConnection, as_text
-
-_MIB = 2**20
+from eunoe.workers.stores.connection import RedisConnection
 
 
 async def check_redis(settings: Settings, findings: Findings) -> None:
-    """Add version and address, each weak setting of durability, and the memory. Raises `Refused`, `Unavailable`."""
+    """Add version and address, whether each master takes writes, its memory, and each weak setting of durability.
+
+    Raises `Refused`, `Unavailable`.
+    """
     async with open_redis(settings) as client:
         redis = RedisConnection(client)
         with _naming_refusals(redis), redis.translating_faults():
-            about = _one_server(await client.info())
-            findings.ok(f"{_server(about)} at {redis.host}")
+            servers = await info_by_server(client, redis.host)
+            findings.ok(f"{_server(next(iter(servers.values()), {}))} at {redis.host}")
+            for host, about in sorted(servers.items()):
+                check_server(host, about, findings)
+            findings.step("writes")
+            await check_writes(client, redis.host, settings.prefix, findings)
             findings.step("durability")
             try:
                 configs = await settings_by_server(client, redis.host)
@@ -46,13 +51,6 @@ def _naming_refusals(redis: RedisConnection) -> Iterator[None]:
         raise Refused(f"Redis at {redis.host} refuses INFO: {type(fault).__name__}") from None
 
 
-def _one_server(answer: Mapping[Any, Any]) -> dict[str, object]:
-    """The facts of a server; of a cluster those of one of its servers."""
-    first = next(iter(answer.values()), None)
-    chosen = first if isinstance(first, Mapping) else answer
-    return {as_text(name): value for name, value in chosen.items()}
-
-
 def _server(about: Mapping[str, object]) -> str:
     kind = "Valkey" if "valkey_version" in about else "Redis"
     return f"{kind} {about.get('valkey_version') or about.get('redis_version', 'of unknown version')}"
@@ -67,6 +65,3 @@ def _durability(host: str, config: Mapping[str, str], findings: Findings) -> Non
             f"{host} keeps what it acknowledges: appendonly {config.get('appendonly')}, appendfsync"
             f" {config.get('appendfsync')}, maxmemory-policy {config.get('maxmemory-policy')}"
         )
-    limit = config.get("maxmemory", "0")
-    if limit.isdecimal() and int(limit):
-        findings.note(f"{host}: maxmemory is {int(limit) // _MIB} MiB; a full Redis refuses writes and stages wait")

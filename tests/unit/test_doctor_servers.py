@@ -4,15 +4,21 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import cast
 
+import httpx
 import pytest
 from pydantic import SecretStr
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.http.exceptions import UnexpectedResponse
 
 from eunoe.deploy.doctor.brief import brief_checks
 from eunoe.deploy.doctor.broker import check_limits
 from eunoe.deploy.doctor.checks import all_checks
 from eunoe.deploy.doctor.erasures import check_erasures
 from eunoe.deploy.doctor.findings import Check, Findings, Level, exit_of, run_checks
+from eunoe.deploy.doctor.qdrant import check_writes as check_points
+from eunoe.deploy.doctor.redis_writes import check_server
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest
@@ -21,6 +27,7 @@ from eunoe.streams.admin import TopicDetail
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
 
+MIB = 2**20
 GOOD = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "1048576"}
 
 
@@ -118,6 +125,61 @@ async def test_erasures_that_are_done_or_refused_wait_no_more(tmp_path: Path):
     assert [(one.level, one.text) for one in findings.found] == [
         (Level.OK, "the ledger of erasures answers; no erasure waits")
     ]
+
+
+SOUND = {"role": "master", "used_memory": 50 * MIB, "maxmemory": 100 * MIB, "maxmemory_policy": "noeviction"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "levels"),
+    [
+        ({}, [Level.OK]),
+        ({"maxmemory": 0}, []),
+        ({"used_memory": 84 * MIB}, [Level.OK]),
+        ({"used_memory": 85 * MIB}, [Level.WARNING]),
+        ({"used_memory": 100 * MIB}, [Level.FAULT]),
+        ({"used_memory": 100 * MIB, "mem_not_counted_for_evict": 20 * MIB}, [Level.OK]),
+        ({"used_memory": 100 * MIB, "maxmemory_policy": "allkeys-lru"}, [Level.WARNING]),
+        ({"role": "slave"}, [Level.OK, Level.FAULT]),
+        ({"aof_last_write_status": "err"}, [Level.OK, Level.FAULT]),
+        ({"rdb_last_bgsave_status": "err"}, [Level.OK, Level.WARNING]),
+        ({"aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}, [Level.OK]),
+    ],
+    ids=str,
+)
+def test_a_redis_that_is_full_or_cannot_write_is_told(changed: dict[str, object], levels: list[Level]):
+    findings = Findings("redis")
+    check_server("r:1", {**SOUND, **changed}, findings)
+    assert [one.level for one in findings.found] == levels
+
+
+class RefusingQdrant:
+    """A Qdrant whose disk is full: it reads, and writes nothing."""
+
+    def __init__(self, status: int | None) -> None:
+        self.status, self.asked = status, list[tuple[str, list[str]]]()
+
+    async def delete(self, name: str, points: list[str], *, wait: bool) -> None:
+        assert wait
+        self.asked.append((name, points))
+        if self.status is not None:
+            raise UnexpectedResponse(self.status, "", b"No space left on device", httpx.Headers())
+
+
+@pytest.mark.parametrize(
+    ("status", "collections", "levels"),
+    [
+        (None, ["a", "b"], [Level.OK]),
+        (None, [], []),
+        (500, ["a", "b"], [Level.FAULT]),
+        (403, ["a"], [Level.FAULT]),
+    ],
+)
+async def test_a_qdrant_that_refuses_writes_is_told(status: int | None, collections: list[str], levels: list[Level]):
+    findings, client = Findings("qdrant"), RefusingQdrant(status)
+    await check_points(cast("AsyncQdrantClient", client), collections, findings)
+    assert [one.level for one in findings.found] == levels
+    assert all(f"{status} No space left" in one.text for one in findings.found if one.level is Level.FAULT)
 
 
 def test_the_brief_form_checks_only_what_is_meant():
