@@ -406,3 +406,14 @@ def test_the_tests_that_guarantees_name_exist() -> None:
     named = re.findall(r"`(tests/[\w/.]+)`", (DEPLOY / "docs" / "guarantees.md").read_text())
     assert len(named) > 10
     assert not [path for path in named if not (ROOT / path).exists()]
+
+
+def test_the_backup_names_each_place_that_cannot_be_derived_and_the_steps_of_a_restore() -> None:
+    page = (DEPLOY / "docs" / "operations.md").read_text()
+    backup = page.partition("## Backup\n")[2].partition("\n## ")[0]
+    table, _, restore = backup.partition("### Restore\n")
+    kept = {name for row in table.splitlines() if row.startswith("| ") for name in re.findall(r"`(\S+?)`", row)}
+    stores = {"EUNOE_ERASURES", "EUNOE_KEYS__STORE", "EUNOE_KEYS__KEK", "EUNOE_GATEWAY__KEYS"}
+    assert {"conversations", "answers", "log", "keys.json"} | stores <= kept
+    steps = re.findall(r"^eunoe (.*?) +#", restore, re.MULTILINE)
+    assert steps == ["keys replay", "erase replay", "repair --all-held", "reindex", "doctor"]
