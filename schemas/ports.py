@@ -101,7 +101,7 @@ class ColdStore(Protocol):
         ...
 
     async def names(self, folder: str) -> list[str]:
-        """The names of all files below a folder, sorted."""
+        """The names of all files below a folder, sorted; one left half written has the name of the whole and a tail."""
         ...
 
     async def remove(self, names: Sequence[str]) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from obstore.store import LocalStore
@@ -80,12 +82,84 @@ async def test_a_folder_that_hangs_is_told(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").write_bytes(b"")  # lets the thread go
 
 
-async def test_nothing_half_written_is_listed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slow", ["_check_there", "replace"])
+async def test_a_write_that_was_given_up_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    store, drive, ended = FolderColdStore(tmp_path, timeout_s=0.2), threading.Event(), threading.Event()
+    put = FolderColdStore._put
+
+    def noted(*words: Any) -> None:
+        put(*words)
+        ended.set()
+
+    monkeypatch.setattr(FolderColdStore, "_put", noted)
+    with monkeypatch.context() as patch:
+        hang(patch, Path if slow == "replace" else FolderColdStore, slow, drive)
+        with pytest.raises(Unavailable, match=r"no answer for 0\.2 s"):
+            await store.put("a/b", b"x")
+        drive.set()
+        assert await asyncio.to_thread(ended.wait, 10)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    await store.put("a/b", b"y")
+    assert await store.get("a/b") == b"y"
+
+
+async def test_a_write_that_is_done_as_its_time_ends_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, drive, ended = FolderColdStore(tmp_path, timeout_s=0.2), threading.Event(), threading.Event()
+    put = FolderColdStore._put
+
+    def late(*words: Any) -> None:
+        put(*words)
+        ended.set()
+        drive.wait(10)
+
+    monkeypatch.setattr(FolderColdStore, "_put", late)
+    await store.put("a/b", b"x")
+    assert ended.is_set()
+    drive.set()
+    assert await store.get("a/b") == b"x"
+
+
+async def test_a_write_that_is_cancelled_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, drive, ended = FolderColdStore(tmp_path), threading.Event(), threading.Event()
+    put = FolderColdStore._put
+
+    def noted(*words: Any) -> None:
+        drive.wait(10)
+        put(*words)
+        ended.set()
+
+    monkeypatch.setattr(FolderColdStore, "_put", noted)
+    writing = asyncio.create_task(store.put("a/b", b"x"))
+    await asyncio.sleep(0.1)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    drive.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def hang(patch: pytest.MonkeyPatch, owner: type, name: str, drive: threading.Event) -> None:
+    """Let a method wait for the drive."""
+    method = getattr(owner, name)
+
+    def waiting(*words: Any) -> Any:
+        drive.wait(10)
+        return method(*words)
+
+    patch.setattr(owner, name, waiting)
+
+
+async def test_what_was_left_half_written_is_listed_so_that_it_is_deleted(tmp_path: Path) -> None:
     store = FolderColdStore(tmp_path)
     await store.put("a/b", b"x")
     (tmp_path / "a" / "b.partfeed").write_bytes(b"half")
-    assert await store.names("a") == ["a/b"]
+    assert await store.names("a") == ["a/b", "a/b.partfeed"]
     assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
+    await store.remove(await store.names("a"))
+    assert not (tmp_path / "a").exists()
 
 
 async def test_an_object_store_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

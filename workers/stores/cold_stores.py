@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -66,6 +67,25 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, "cold store")
 
 
+class _Verdict:
+    """The outcome of a write that a thread does while its caller waits: the first of the two to give one decides it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._given = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether one of them has decided."""
+        return self._given
+
+    def give(self) -> bool:
+        """Decide, unless the other one has; returns whether this call did."""
+        with self._lock:
+            first, self._given = not self._given, True
+            return first
+
+
 @dataclass(frozen=True, slots=True)
 class FolderColdStore:
     """`ColdStore` in a folder, which all processes must see; files are on disk before `put` returns.
@@ -77,15 +97,23 @@ class FolderColdStore:
     timeout_s: float = TIMEOUT_S
 
     async def put(self, name: str, data: bytes) -> None:
-        """Write a file: beside its place first, then moved there."""
-        await self._off_loop(self._put, self.root / _check(name), data)
+        """Write a file: beside its place first, then moved there; one that came too late is deleted again."""
+        verdict = _Verdict()
+        try:
+            await self._off_loop(self._put, self.root / _check(name), data, verdict)
+        except asyncio.CancelledError:
+            verdict.give()
+            raise
+        except Unavailable:
+            if verdict.give():
+                raise
 
     async def get(self, name: str) -> bytes | None:
         """The bytes of a file, if there is one."""
         return await self._off_loop(self._read, self.root / _check(name))
 
     async def names(self, folder: str) -> list[str]:
-        """The names of all files below a folder."""
+        """The names of all files below a folder, also of those that a killed process left half written."""
         return await self._off_loop(self._names, self.root / _check(folder))
 
     async def remove(self, names: Sequence[str]) -> None:
@@ -116,7 +144,7 @@ class FolderColdStore:
             self._check_there()
             return None
 
-    def _put(self, path: Path, data: bytes) -> None:
+    def _put(self, path: Path, data: bytes, verdict: _Verdict) -> None:
         self._check_there()
         folders = path.parents[: len(path.relative_to(self.root).parts) - 1]
         for folder in reversed(folders):
@@ -127,14 +155,19 @@ class FolderColdStore:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            if verdict.is_given:
+                return
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
         for folder in (*folders, self.root):  # new ones, too
             _sync_folder(folder)
+        # the drive hung, and the caller gave up: what has been erased since would stand here again
+        if not verdict.give():
+            self._remove(path)
 
     def _names(self, folder: Path) -> list[str]:
-        files = (path for path in folder.rglob("*") if path.is_file() and _UNFINISHED not in path.name)
+        files = (path for path in folder.rglob("*") if path.is_file())
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
     def _remove(self, path: Path) -> None:
