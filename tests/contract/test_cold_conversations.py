@@ -12,9 +12,10 @@ from eunoe.deploy.clients.redis import open_redis_url
 from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope, Timer
 from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
+from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.cold import STAGED_MS, ColdAccess
 from eunoe.workers.stores.cold_stores import MemoryColdStore
-from eunoe.workers.stores.connection import RedisClient, RedisConnection
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.freezer import Freezer
 from eunoe.workers.stores.generations import forget_generation
@@ -84,6 +85,13 @@ class Rig:
     async def schedule(self, active: datetime, number: int = 1, utterance: str | None = None) -> None:
         timer = Timer(after_utterance_id=utterance, since=active, number=number)
         await RedisLogPositions(self.client, self.keys).schedule(PARTITION, KEY, timer)
+
+    async def erase(self) -> None:
+        """Replace the state by what is left of a conversation that was erased."""
+        store = self.store()
+        there = await store.ledger(INTAKE)
+        empty = StoredConversation({"intake": Ledger(there.applied, lates=there.lates + 1)}, {}, {})
+        assert await RedisTransplants(store, self.client, self.keys).swap(KEY, TABLES, empty, there)
 
     @property
     def snapshots(self) -> dict[str, bytes]:
@@ -465,6 +473,82 @@ async def test_snapshots_in_a_store_that_is_not_this_one_are_not_taken_for_delet
     other = RedisStore(rig.client, rig.keys, cold=ColdAccess(MemoryColdStore(), thaws=True))
     with pytest.raises(Unavailable, match="not the one"):
         await other.cold.clean(KEY)
+    await rig.erase()
+    await rig.store().cold.clean(KEY)
+    assert rig.snapshots == {}
+
+
+async def test_an_erasure_withdraws_a_snapshot_that_is_being_taken(rig: Rig) -> None:
+    await rig.fill()
+
+    @dataclass
+    class Telling(Away):
+        async def put(self, name: str, data: bytes) -> None:
+            await super().put(name, data)
+            if not name.startswith("store-", name.rfind("/") + 1):
+                await rig.erase()
+                await rig.store().cold.clean(KEY)
+                assert rig.snapshots == {}
+                raise Unavailable("killed", "the cold store")
+
+    rig.cold = Telling()
+    freezer = rig.freezer()
+    await freezer.mark.ensure()
+    with pytest.raises(Unavailable, match="killed"):
+        await freezer.freeze(KEY, PARTITION, "")
+    assert rig.snapshots == {}
+    assert await rig.store().scan("update", KEY, "memories") == {}
+
+
+async def test_what_was_read_before_an_erasure_is_not_written_after_it(rig: Rig) -> None:
+    await rig.fill()
+    freezer = rig.freezer()
+    await freezer.mark.ensure()
+    run = freezer._redis.run
+
+    async def overtaken(script: Script, *words: Any) -> Any:
+        if script.name == "announce":
+            await rig.erase()
+        return await run(script, *words)
+
+    freezer._redis.run = overtaken
+    rig.cold.puts.clear()
+    assert not await freezer.freeze(KEY, PARTITION, "")
+    assert rig.cold.puts == []
+    assert not await rig.client.exists(rig.keys.freezing(KEY))
+
+
+async def test_a_snapshot_that_is_taken_after_an_erasure_is_not_cleaned_away(rig: Rig) -> None:
+    await rig.fill()
+    await rig.erase()
+
+    @dataclass
+    class Telling(Away):
+        async def put(self, name: str, data: bytes) -> None:
+            await super().put(name, data)
+            await super().put(f"{name}.partfeed", b"half of it")
+            await rig.store().cold.clean(KEY)
+
+    rig.cold = Telling()
+    freezer = rig.freezer()
+    await freezer.mark.adopt()
+    assert await freezer.freeze(KEY, PARTITION, "")
+    assert (await rig.store().ledger(INTAKE)).applied == 7
+
+
+async def test_a_snapshot_that_was_brought_back_outlives_cleaning_but_no_erasure(rig: Rig) -> None:
+    await rig.fill()
+    before = await rig.contents()
+    assert await rig.freeze() == 1
+    stub = await rig.client.get(rig.keys.stub(KEY))
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    await rig.store().cold.clean(KEY)
+    # the server loses its last writes: the conversation is cold again
+    await rig.client.delete(*await rig.names())
+    await rig.client.set(rig.keys.stub(KEY), stub)
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    assert await rig.contents() == before
+    await rig.erase()
     await rig.store().cold.clean(KEY)
     assert rig.snapshots == {}
 

@@ -5,6 +5,7 @@ the slots as those of a cluster do; what else a cluster does is not needed here,
 """
 
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -60,9 +61,10 @@ class _Server:
         assert self.valkey.ask("SAVE")
         self.copies.append(self._file.read_bytes())
 
-    def forget_copies(self, name: str) -> None:
-        """Forget the copies that contain a name."""
-        self.copies = [copy for copy in self.copies if name.encode() not in copy]
+    def forget_copies(self, snapshot: str) -> None:
+        """Forget the copies that may ask for a snapshot; one that has brought it back does not."""
+        named = re.compile(rb":cold(/next)?." + re.escape(snapshot.encode()), re.DOTALL)  # key, length, value
+        self.copies = [copy for copy in self.copies if not named.search(copy)]
 
     def turn_back(self, place: int) -> None:
         """Start it again over a copy."""

@@ -160,7 +160,7 @@ class ColdConversations:
         while some := list(islice(pieces, _PIECES)):
             await _all(self._redis.run(_STAGE, [name], [STAGED_MS, *words]) for name, words in some)
         pairs = [name for pair in zip(staged.values(), places.values(), strict=True) for name in pair]
-        done = int(await self._redis.run(_THAW, [self._keys.stub(key), *pairs], [stub]))
+        done = int(await self._redis.run(_THAW, [self._keys.stub(key), self._keys.thawed(key), *pairs], [stub]))
         if done < 0:
             raise Unavailable(f"bringing {key} back took longer than {STAGED_MS / 1000:.0f} s", COLD)
         if not done:
@@ -175,20 +175,31 @@ class ColdConversations:
         await self._redis.command("DEL", self._keys.stub(key))
 
     async def clean(self, key: str) -> None:
-        """Delete the snapshots of a conversation but for the one that its stub names.
+        """Delete the snapshots of a conversation that Redis does not name. Raises `Unavailable` as `unnamed` does."""
+        found = await self.unnamed(key)
+        if self._store is not None and found:
+            await self._store.remove(found)
+
+    async def unnamed(self, key: str) -> list[str]:
+        """The files of a conversation in the cold store that Redis does not name: nobody will ask for them.
 
         Raises `Unavailable`, also where this is not the cold store that they went to: they would stay there unnoticed.
         """
         if await self._redis.command("EXISTS", self._keys.cold_mark()) == 0:
-            return
+            return []
         if self._store is None:
             raise Unavailable(f"snapshots of {key} may lie in a cold store: set EUNOE_COLD__STORE as it was", COLD)
         await ColdMark(self._redis, self._keys, self._store).check()
         found = await self._store.names(folder_of(self._keys, key))
-        # in this order: a snapshot is announced before it is written
-        stubs = await self._redis.command("MGET", self._keys.stub(key), self._keys.freezing(key))
-        used = {object_name(self._keys, key, Stub.parse(as_text(stub))) for stub in stubs if stub is not None}
-        await self._store.remove([name for name in found if name not in used])
+        # Three may be asked for: the one that the stub names; the one that was brought back last, which the stub of a
+        # server that lost its last writes names again; and the one that is announced, for freeze.lua makes no other one
+        # a stub. In this order: a snapshot is announced before it is written, and stays named while it may become the
+        # stub. An erasure removes all three names with the state, and announce.lua lets nobody name what was read
+        # before: so what is named later tells nothing of what was erased, and all else can be deleted at any time.
+        names = (self._keys.stub(key), self._keys.freezing(key), self._keys.thawed(key))
+        stubs = await self._redis.command("MGET", *names)
+        used = tuple(object_name(self._keys, key, Stub.parse(as_text(stub))) for stub in stubs if stub is not None)
+        return [name for name in found if not name.startswith(used)]
 
     def rest(self, key: str, name: str) -> str:
         """The name within the conversation of a key of Redis."""

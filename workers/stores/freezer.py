@@ -18,6 +18,7 @@ from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Snapshot, Stub
 
+_ANNOUNCE = Script.load("announce")
 _FREEZE = Script.load("freeze")
 _DROP_TIMER = Script.load("drop_timer")
 
@@ -148,23 +149,27 @@ class Freezer:
         names = {**ledgers, **tables}
         kept = {names[name].removeprefix(prefix): rows for name, rows in hashes.items() if rows}
         packed = await asyncio.to_thread(Snapshot(key, kept, partition, timer).pack)
-        stub, announced = Stub.of(packed), self.keys.freezing(key)
-        await self._redis.command("SET", announced, str(stub), "PX", ANNOUNCED_MS)
+        stub, fences = Stub.of(packed), [hashes[stage].get(part, b"") for stage in ledgers for part in _LEDGER_FIELDS]
+        announced = [self.keys.freezing(key), self.keys.stub(key), *ledgers.values()]
+        if not await self._redis.run(_ANNOUNCE, announced, [str(stub), ANNOUNCED_MS, *fences]):
+            return False
         await self.store.put(object_name(self.keys, key, stub), packed)
         await asyncio.sleep(self.rest_s)
-        fences = [hashes[stage].get(part, b"") for stage in ledgers for part in _LEDGER_FIELDS]
-        places = [
-            place for stage, name in ledgers.items() for place in (name, self.keys.parked_numbers(Scope(stage, key)))
-        ]
         counts = [len(hashes[name]) for name in tables]
         words: list[str | int | bytes] = [str(stub), len(ledgers), *fences, *counts]
-        if not await self._redis.run(_FREEZE, [self.keys.stub(key), announced, *places, *tables.values()], words):
+        if not await self._redis.run(_FREEZE, self._taken(key, tables.values()), words):
             await self.store.remove([object_name(self.keys, key, stub)])
             return False
         self.meter.frozen += 1
         await self._redis.run(_DROP_TIMER, [self.keys.timer_documents(partition)], [key, timer])
         await self._cold.clean(key)
         return True
+
+    def _taken(self, key: str, tables: Iterable[str]) -> list[str]:
+        """The keys that freezing looks at and takes away, in the order of its script."""
+        scopes = (Scope(stage, key) for stage in self.tables)
+        places = [name for scope in scopes for name in (self.keys.ledger(scope), self.keys.parked_numbers(scope))]
+        return [self.keys.stub(key), self.keys.freezing(key), self.keys.thawed(key), *places, *tables]
 
     async def _read(self, names: Mapping[str, str]) -> dict[str, dict[bytes, bytes]]:
         """The hashes of these keys, by what the keys stand for."""

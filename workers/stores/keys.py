@@ -63,6 +63,10 @@ class Keys:
         """The stub of a snapshot that is being written: what cleans up leaves it alone."""
         return f"{self._tagged(key)}:cold/next"
 
+    def thawed(self, key: str) -> str:
+        """The stub of the snapshot that was brought back last: a server that loses its last writes needs it again."""
+        return f"{self._tagged(key)}:cold/last"
+
     def cold_mark(self) -> str:
         """The name of the mark that this generation's cold store bears."""
         return f"{self._tagged('log')}:cold-store"

@@ -52,7 +52,9 @@ class RedisTransplants:
         stale = await self._stale(key, tables)
         first, *_ = tables
         fences = (self._keys.ledger(Scope(first, key)), self._keys.stub(key))
-        names = list(dict.fromkeys((*fences, *documents, *lists, *stale)))
+        # no snapshot of the old state is named from now on: a freezing of it is refused, and what cleans up deletes it
+        snapshots = (self._keys.freezing(key), self._keys.thawed(key))
+        names = list(dict.fromkeys((*fences, *snapshots, *documents, *lists, *stale)))
         places = {name: place for place, name in enumerate(names, start=1)}
         words: list[str | int | bytes] = [expect.applied, _outbox_number(expect), len(others)]
         for stage, other in others.items():

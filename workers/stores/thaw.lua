@@ -1,18 +1,18 @@
 -- Brings the state of a conversation back that was written to staged keys; returns 0 where another process has done so,
 -- -1 where staged keys have expired.
--- KEYS: 1 stub, then the staged and the final name of each key
+-- KEYS: 1 stub, 2 its name from now on, then the staged and the final name of each key
 -- ARGV: 1 expected text of the stub
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-for place = 2, #KEYS, 2 do
+for place = 3, #KEYS, 2 do
   if redis.call('EXISTS', KEYS[place]) == 0 then
     return -1
   end
 end
-for place = 2, #KEYS, 2 do
+for place = 3, #KEYS, 2 do
   redis.call('RENAME', KEYS[place], KEYS[place + 1])
   redis.call('PERSIST', KEYS[place + 1])
 end
-redis.call('DEL', KEYS[1])
+redis.call('RENAME', KEYS[1], KEYS[2])
 return 1
