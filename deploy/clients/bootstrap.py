@@ -20,8 +20,9 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.stage import Dependencies
 from eunoe.workers.stores.answers import LoggedAnswers, RedisAnswers, WriteOnlyAnswers
-from eunoe.workers.stores.connection import RedisClient
+from eunoe.workers.stores.connection import RedisClient, RedisConnection
 from eunoe.workers.stores.data_keys import CachedKeys
+from eunoe.workers.stores.erased_snapshots import ErasedSnapshots
 from eunoe.workers.stores.index_record import RedisIndexRecord
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.profiles import RedisProfiles
@@ -59,6 +60,11 @@ class Clients:
     def transplants(self) -> RedisTransplants:
         """Export and import of whole conversations."""
         return RedisTransplants(self.store, self.redis, self.keys)
+
+    @property
+    def erased_snapshots(self) -> ErasedSnapshots:
+        """The notes of snapshots that may come late into the cold store."""
+        return ErasedSnapshots(RedisConnection(self.redis), self.keys, self.store.cold)
 
     @property
     def usage(self) -> Usage:

@@ -10,7 +10,9 @@ from eunoe.deploy.generations.cold import cold_status
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
+from eunoe.workers.stores.cold import object_name
 from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.stores.snapshot import Snapshot, Stub
 from tests.broker.test_erase import end, said, sessions
 from tests.broker.test_repair import applied, held, letters, names_of_one_partition, session, told
 from tests.support.command import until
@@ -92,6 +94,7 @@ async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped
         assert "cold store" in {place["place"] for place in json.loads(erased.out)["not_covered"]}
         assert len(snapshots(folder)) == 1
         assert snapshots(folder)[0].read_bytes() in before
+        await came_late(own, before, erased.out, **ledger)
         assert (await own.eunoe("cold", "thaw", "mine")).out == "mine: in Redis already\n"
         (lost,) = snapshots(folder)
         lost.unlink()
@@ -106,6 +109,25 @@ async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped
     dropped = await own.eunoe("drop", "v2", "--yes")
     assert dropped.code == 0, dropped.err
     assert snapshots(folder) == []
+
+
+async def came_late(own: Pipeline, snapshots_before: list[bytes], receipt: str, **ledger: str) -> None:
+    """A late snapshot of what was erased is found by `eunoe erase verify`, and then deleted by a worker."""
+    (own.cwd / "receipt.json").write_text(receipt)
+    verify = ("erase", "verify", str(own.cwd / "receipt.json"))
+    assert (await own.eunoe(*verify, **ledger)).code == 0
+    (data,) = [one for one in snapshots_before if Snapshot.unpack(one).key == "default/mine"]
+    late = own.cwd / "cold" / object_name(store_keys(own.settings), "default/mine", Stub.of(data))
+    late.parent.mkdir(parents=True, exist_ok=True)
+    late.write_bytes(data)
+    found = await own.eunoe(*verify, **ledger)
+    assert (found.code, "1 stray snapshots in the cold store" in found.out) == (1, True)
+
+    async def deleted() -> bool:
+        return not late.exists()
+
+    await until(deleted)
+    assert (await own.eunoe(*verify, **ledger)).code == 0
 
 
 async def test_a_conversation_whose_snapshot_is_lost_is_held_while_the_others_go_on(pipeline: Pipeline) -> None:

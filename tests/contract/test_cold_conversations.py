@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from time import time
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.cold import STAGED_MS, ColdAccess
-from eunoe.workers.stores.cold_stores import MemoryColdStore
+from eunoe.workers.stores.cold_stores import TIMEOUT_S, MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
-from eunoe.workers.stores.freezer import Freezer
+from eunoe.workers.stores.erased_snapshots import LATE_S, ErasedSnapshots
+from eunoe.workers.stores.freezer import ANNOUNCED_MS, Freezer
 from eunoe.workers.stores.generations import forget_generation
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import RedisStore
@@ -85,6 +87,9 @@ class Rig:
     async def schedule(self, active: datetime, number: int = 1, utterance: str | None = None) -> None:
         timer = Timer(after_utterance_id=utterance, since=active, number=number)
         await RedisLogPositions(self.client, self.keys).schedule(PARTITION, KEY, timer)
+
+    def erased_snapshots(self) -> ErasedSnapshots:
+        return ErasedSnapshots(RedisConnection(self.client), self.keys, self.store().cold)
 
     async def erase(self) -> None:
         """Replace the state by what is left of a conversation that was erased."""
@@ -563,3 +568,64 @@ async def test_a_snapshot_tells_nothing_without_its_key(rig: Rig) -> None:
     await rig.made.destroy((await rig.made.current(KEY)).id, Destruction.ERASED)
     later = RedisStore(rig.client, rig.keys, data_keys=CachedKeys(rig.made), cold=ColdAccess(rig.cold, thaws=False))
     assert await later.scan("update", KEY, "memories") == {}
+
+
+async def test_what_comes_late_into_the_store_is_deleted_at_the_second_look(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    (name,) = rig.snapshots
+    data = rig.snapshots[name]
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    await rig.erase()
+    snapshots, now = rig.erased_snapshots(), time()
+    assert 1_000 * LATE_S > ANNOUNCED_MS + 2_000 * TIMEOUT_S
+    await snapshots.clean(KEY, now)
+    assert rig.snapshots == {}
+    await rig.cold.put(name, data)  # as an object store that has the request of a process which was killed
+    await rig.cold.put(f"{name}.partfeed", data)
+    await snapshots.sweep(now + LATE_S - 1)
+    await rig.freezer().sweep([])
+    assert len(rig.snapshots) == 2
+    rig.cold.away = True
+    with pytest.raises(Unavailable, match="is away"):
+        await snapshots.sweep(now + LATE_S + 1)
+    rig.cold.away = False
+    await snapshots.sweep(now + LATE_S + 1)
+    assert rig.snapshots == {}
+    assert not await rig.client.exists(rig.keys.to_clean())
+
+
+async def test_the_second_look_leaves_what_was_frozen_and_brought_back_since(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    assert (await rig.store().ledger(UPDATE)).applied == 1
+    await rig.erase()
+    await rig.erased_snapshots().clean(KEY, time() - LATE_S)
+    assert await rig.freezer().freeze(KEY, PARTITION, "")
+    stub = await rig.client.get(rig.keys.stub(KEY))
+    assert (await rig.store().ledger(INTAKE)).applied == 7
+    await rig.freezer().sweep([])
+    assert not await rig.client.exists(rig.keys.to_clean())
+    await rig.client.delete(*await rig.names())
+    await rig.client.set(rig.keys.stub(KEY), stub)
+    assert (await rig.store().ledger(INTAKE)).applied == 7
+
+
+async def test_an_erasure_during_the_second_look_gets_one_of_its_own(rig: Rig) -> None:
+    await rig.freezer().mark.ensure()
+    snapshots, now = rig.erased_snapshots(), time()
+    await snapshots.clean(KEY, now)
+    clean = snapshots.cold.clean
+
+    async def overtaken(key: str) -> None:
+        await clean(key)
+        await rig.erased_snapshots().clean(KEY, now + LATE_S)
+
+    snapshots.cold.clean = overtaken
+    await snapshots.sweep(now + LATE_S)
+    assert await rig.client.zcard(rig.keys.to_clean()) == 1
+
+
+async def test_no_look_is_noted_where_nothing_went_to_a_cold_store(rig: Rig) -> None:
+    await rig.erased_snapshots().clean(KEY, time())
+    assert not await rig.client.exists(rig.keys.to_clean())

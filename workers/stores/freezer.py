@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final
 
 import orjson
@@ -15,6 +15,7 @@ from eunoe.schemas.ports import ColdStore
 from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, object_name
 from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_bytes, as_text
+from eunoe.workers.stores.erased_snapshots import ErasedSnapshots
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Snapshot, Stub
 
@@ -80,8 +81,9 @@ class Freezer:
     async def sweep(self, partitions: Iterable[int]) -> int:
         """Look for idle conversations of these partitions, freeze those that stayed so; returns how many.
 
-        Raises `Unavailable`.
+        First deletes late snapshots of what was erased. Raises `Unavailable`.
         """
+        await ErasedSnapshots(self._redis, self.keys, self._cold).sweep(time())
         owned = set(partitions)
         for key, watched in list(self._watched.items()):
             if watched.partition not in owned:

@@ -71,6 +71,10 @@ class Keys:
         """The name of the mark that this generation's cold store bears."""
         return f"{self._tagged('log')}:cold-store"
 
+    def to_clean(self) -> str:
+        """The sorted set of erased conversations whose snapshots are looked for once more, by the time of that look."""
+        return f"{self._tagged('log')}:cold-erased"
+
     def staged(self, name: str, token: str) -> str:
         """The name of a key while it is brought back; no key of a stage contains ``~``."""
         return f"{name}~{token}"

@@ -5,6 +5,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import retention_of
 from eunoe.streams.topics import TOPICS, Topic
 from eunoe.workers.stores.data_keys import CACHE_S
+from eunoe.workers.stores.erased_snapshots import LATE_S
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -62,8 +63,9 @@ def not_covered(
     )
     cold = NotCovered(
         place="cold store",
-        why="its file is deleted; versions that a bucket keeps, and blocks of a disk, are plain without a key store",
-        until="the store removes them",
+        why="its file is deleted; versions and unfinished uploads that a bucket keeps, and blocks of a disk, are plain"
+        " without a key store, and so is what a worker was writing meanwhile",
+        until=f"the store removes them; what was written meanwhile is deleted {LATE_S / 60:g} minutes later",
     )
     own = [*([journal] if embedded else []), *([cold] if settings.cold.store and not is_sealed else [])]
     return (log, *own, replies, letters, answers, processes, *files, outside)

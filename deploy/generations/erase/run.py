@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from time import time
 
 from eunoe.deploy.clients.bootstrap import Clients, open_clients
 from eunoe.deploy.clients.live_settings import settings_in
@@ -219,7 +220,7 @@ class _InGeneration:
         await close_letters(self.clients, self.settings, part)
         if not done.records:
             await forget_conversation(self.clients, self.repairer.partitions, part.key)
-        await self.clients.store.cold.clean(part.key)
+        await self.clients.erased_snapshots.clean(part.key, time())
         return await _remains(self.clients, self.settings, done)
 
     async def count(self, *, whole: bool) -> dict[str, int]:

@@ -1,5 +1,8 @@
 """Checks a receipt against the servers."""
 
+from time import time
+
+from eunoe.deploy.clients.bootstrap import Clients
 from eunoe.deploy.clients.data_keys import open_key_store
 from eunoe.deploy.clients.key_checks import keys_not_destroyed
 from eunoe.deploy.generations.erase.places import count_places
@@ -20,11 +23,20 @@ class FoundAgain(Value):
     documents: tuple[Count, ...] = ()
     stray_points: int = 0
     """Points of the vector index that no document stands behind: a late worker has written them."""
+    snapshots: int = 0
+    """Files of the conversation in the cold store that the state store does not name: they came late, too."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What was found, for people."""
+        counts = [(count.count, f"in {count.place}") for count in self.documents]
+        counts += [(self.stray_points, "stray points"), (self.snapshots, "stray snapshots in the cold store")]
+        return tuple(f"{count} {what}" for count, what in counts if count)
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing was found."""
-        return not self.documents and not self.stray_points
+        return not self.places
 
 
 class Checked(Value):
@@ -45,23 +57,27 @@ class Checked(Value):
     def lines(self) -> list[str]:
         """The result for people."""
         told = [f"receipt {self.receipt.request_id}: signature good, {self.receipt.utterances} utterances erased"]
-        for one in self.found:
-            places = [f"{count.count} in {count.place}" for count in one.documents]
-            places += [f"{one.stray_points} stray points"] if one.stray_points else []
-            told.append(f"generation {one.generation}: {', '.join(places) or 'nothing found'}")
+        told += [f"generation {one.generation}: {', '.join(one.places) or 'nothing found'}" for one in self.found]
         if self.receipt.keys:
             back = f"{len(self.keys_back)} NOT DESTROYED: {', '.join(self.keys_back)}"
             told.append(f"{len(self.receipt.keys)} data keys: {back if self.keys_back else 'all destroyed'}")
         told += [f"not covered: {one.place}: {one.why}; until {one.until}" for one in self.receipt.not_covered]
         if self.keys_back:
             told.append("the key store is another one, or an older copy: run `eunoe keys replay`, then look again")
-        if not all(one.is_clean for one in self.found):
+        if any(one.documents or one.stray_points for one in self.found):
             told.append("FOUND AGAIN: run `eunoe erase replay`, or `eunoe repair CONVERSATION`")
+        if any(one.snapshots for one in self.found):
+            told.append(
+                "FOUND AGAIN: the workers delete the snapshots within EUNOE_COLD__SWEEP_SECONDS; then look again"
+            )
         return told
 
 
 async def verify_receipt(eraser: Eraser, text: bytes) -> Checked:
-    """Look again in every generation. Raises `Refused` for what is no receipt of this deployment, `Unavailable`."""
+    """Look again in every generation; returns what was found, and has the workers delete stray snapshots.
+
+    Raises `Refused` for what is no receipt of this deployment, `Unavailable`.
+    """
     receipt = read_receipt(text, await eraser.ledger.secret())
     erasure = await _erasure_of(eraser, receipt)
     part = erased_parts(await eraser.ledger.erasures(erasure.key))[erasure.key]
@@ -76,8 +92,17 @@ async def verify_receipt(eraser: Eraser, text: bytes) -> Checked:
             specs = {name: STAGES[name] for name in MEMORY_STAGES}
             findings = await compare_index(clients.store, clients.index, part.key, specs)
             stray = sum(one.kind in (Disagreement.UNKNOWN, Disagreement.OTHER_TEXT) for one in findings)
-            found.append(FoundAgain(generation=settings.names.generation, documents=documents, stray_points=stray))
+            one = FoundAgain(generation=settings.names.generation, documents=documents, stray_points=stray)
+            found.append(one.model_copy(update={"snapshots": await _stray_snapshots(clients, part.key)}))
     return Checked(receipt=receipt, found=tuple(found))
+
+
+async def _stray_snapshots(clients: Clients, key: str) -> int:
+    """Count a conversation's snapshots that nothing names, and note them for the next sweep of a worker."""
+    found = await clients.store.cold.unnamed(key)
+    if found:
+        await clients.erased_snapshots.note(key, time())
+    return len(found)
 
 
 async def _not_destroyed(settings: Settings, receipt: Receipt) -> tuple[str, ...]:
