@@ -66,6 +66,10 @@ class Refused(EunoeError):
     """A setting, a request or a state of the deployment that is not acceptable; nothing was changed."""
 
 
+class RequestRefused(Refused):
+    """A request that is at fault itself: no other settings and no waiting make it acceptable."""
+
+
 class Misconfigured(Refused, Unavailable):
     """A server answers, and refuses the login, the certificate or the address of the settings.
 

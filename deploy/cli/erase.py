@@ -122,7 +122,7 @@ def serve(
     Exit codes:
 
     - 0: stopped, or nothing is left to do
-    - 2: no ledger of erasures is set; with --once, a generation is being made
+    - 2: no ledger of erasures is set; with --once, a generation is being made, or a server refuses the settings
     - 69: with --once, a server did not answer
     """
     set_log_level(log_level)
@@ -137,7 +137,7 @@ def replay(as_json: Json = False) -> None:
 
     - 0: nothing is left to do
     - 1: a request cannot be carried out; it is refused for good
-    - 2: a generation is being made
+    - 2: a generation is being made, or a server refuses the settings: the requests are kept
     - 69: a server did not answer
     """
     found = asyncio.run(_replay(quiet=as_json))
@@ -145,7 +145,7 @@ def replay(as_json: Json = False) -> None:
     for one in found.refused:
         note(f"request {one.request_id}: {one.reason}")
     if found.waiting is not None:
-        raise Refused(found.waiting)
+        raise found.waiting
     if found.refused:
         raise typer.Exit(Exit.FAILED)
 

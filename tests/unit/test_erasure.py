@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import ErasedPart, Erasure, ErasureLevel, ErasureRequest, erased_parts
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import RequestRefused
 from eunoe.schemas.events import Ask, ConversationEvent, SessionClosed, Utterance
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Record
@@ -269,14 +269,14 @@ async def test_nobody_can_produce_a_placeholder():
     ],
 )
 async def test_what_is_unknown_is_named(ids: list[str], session: str | None, words: str):
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(RequestRefused, match=words):
         await erase(log_of(plain()), *ids, session=session)
 
 
 async def test_what_was_erased_is_not_erased_twice():
     records = log_of(plain())
     first = await erase(records, "u2")
-    with pytest.raises(Refused, match="already erased: u2"):
+    with pytest.raises(RequestRefused, match="already erased: u2"):
         await erase(records, "u2", before=first)
 
 
@@ -317,9 +317,9 @@ async def test_retention_erases_whole_sessions_by_the_time_of_their_last_utteran
     assert (old.level, old.older_than) == (ErasureLevel.RETENTION, START + timedelta(seconds=2.5))
     assert (old.placeholders, old.refused, old.numbers) == (by_hand.placeholders, by_hand.refused, None)
     assert (await outdated(records, 3.5)).refused == old.refused  # session b was begun before, and spoken in since
-    with pytest.raises(Refused, match="no session in it is that old"):
+    with pytest.raises(RequestRefused, match="no session in it is that old"):
         await outdated(records, 0.5)
-    with pytest.raises(Refused, match="no session in it is that old"):
+    with pytest.raises(RequestRefused, match="no session in it is that old"):
         await outdated(records, 3.5, [old])
 
 
@@ -334,7 +334,7 @@ async def test_retention_keeps_an_open_session_and_erases_a_conversation_without
 async def test_a_conversation_is_erased_once_unless_more_is_said():
     records = log_of(TWO_SESSIONS)
     erasures = await erase(records)
-    with pytest.raises(Refused, match="already erased"):
+    with pytest.raises(RequestRefused, match="already erased"):
         await erase(records, before=erasures)
     more = log_of((*TWO_SESSIONS, utterance(9, TEXTS[4])))
     assert len(await erase(more, before=erasures)) == 2

@@ -14,7 +14,7 @@ from eunoe.schemas.erasure import (
     Placeholder,
     hashed_id,
 )
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import RequestRefused
 from eunoe.schemas.events import SessionClosed, Utterance, Wants
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.codec import decode
@@ -85,11 +85,11 @@ class Conversation:
 
 
 def erasure_of(wanted: ErasureRequest, there: Conversation, salt: str) -> Erasure:
-    """The entry of a request. Raises `Refused`, with everything that is unknown named, and changes nothing."""
+    """The entry of a request. Raises `RequestRefused`, with everything that is unknown named, and changes nothing."""
     every = {one.event.utterance_id for one in there.said}
     whole = wanted.erases in (ErasureLevel.CONVERSATION, ErasureLevel.TENANT)
     if wanted.erases is ErasureLevel.CONVERSATION and not every and there.erased is not None:
-        raise Refused(f"{there.key}: already erased: nothing was said in it since")
+        raise RequestRefused(f"{there.key}: already erased: nothing was said in it since")
     ids = every if whole else there.with_replies(_ids(wanted, there))
     whole = whole or (wanted.erases is ErasureLevel.RETENTION and ids == every)
     salt = salt if there.erased is None else there.erased.salt
@@ -118,9 +118,9 @@ def _ids(wanted: ErasureRequest, there: Conversation) -> set[str]:
     if unknown := sorted(set(wanted.utterance_ids) - known):
         gone = [id_ for id_ in unknown if there.erased is not None and there.erased.hashed(id_) in there.erased.refused]
         if gone == unknown:
-            raise Refused(f"{there.key}: already erased: {', '.join(gone)}")
+            raise RequestRefused(f"{there.key}: already erased: {', '.join(gone)}")
         missing = ", ".join(id_ for id_ in unknown if id_ not in gone)
-        raise Refused(f"{there.key}: no such utterance in what intake has handled: {missing}")
+        raise RequestRefused(f"{there.key}: no such utterance in what intake has handled: {missing}")
     return set(wanted.utterance_ids) if wanted.session is None else _ids_in_session(wanted.session, there)
 
 
@@ -133,9 +133,9 @@ def _ids_in_session(session: str, there: Conversation) -> set[str]:
     beside = {one.event.utterance_id for one in there.said if one.event.session_id in named}
     ids = {id_ for one in found for id_ in one.utterance_ids} | beside
     if not found:
-        raise Refused(f"{there.key}: no session {session!r:.80}, neither as an id of a client nor as a number")
+        raise RequestRefused(f"{there.key}: no session {session!r:.80}, neither as an id of a client nor as a number")
     if not ids:
-        raise Refused(f"{there.key}: session {session!r:.80} was erased already")
+        raise RequestRefused(f"{there.key}: session {session!r:.80} was erased already")
     return ids
 
 
@@ -150,7 +150,7 @@ def _ids_before(time: datetime, there: Conversation) -> set[str]:
         for id_ in one.utterance_ids
     }
     if not old - kept:
-        raise Refused(f"{there.key}: no session in it is that old")
+        raise RequestRefused(f"{there.key}: no session in it is that old")
     return old - kept
 
 

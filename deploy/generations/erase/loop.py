@@ -10,9 +10,9 @@ from typing import Final
 from uuid import uuid4
 
 from eunoe.deploy.generations.erase.receipt import Receipt
-from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.schemas.erasure import ErasureLedger, ErasureRefused
-from eunoe.schemas.errors import Refused, Unavailable
+from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -27,15 +27,15 @@ class WorkedOff:
 
     receipts: list[Receipt] = field(default_factory=list)
     refused: list[ErasureRefused] = field(default_factory=list)
-    waiting: str | None = None
-    """The reason why the rest waits; `None`: nothing is left."""
+    waiting: Refused | None = None
+    """The fault of the installation for which the rest waits; `None`: nothing is left."""
 
 
 async def work_off(eraser: Eraser) -> WorkedOff:
     """Finish begun erasures, then carry out the requests in their order.
 
-    A request that cannot be carried out is refused in the ledger, one that can be later is left. Raises `Unavailable`,
-    and `NotNow` where a begun erasure has to wait.
+    A request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing
+    can be erased now stays, with those after it. Raises `Unavailable`, and `Refused` where a begun erasure has to wait.
     """
     outcome = WorkedOff()
     for erasure in await eraser.unfinished():
@@ -43,15 +43,15 @@ async def work_off(eraser: Eraser) -> WorkedOff:
     for request in await eraser.requested():
         try:
             erasure = await eraser.begin(request)
-        except NotNow as fault:
-            outcome.waiting = str(fault)
-            break
-        except Refused as fault:
+        except RequestRefused as fault:
             told = ErasureRefused(
                 request_id=request.request_id, key=request.key, at=datetime.now(UTC), reason=str(fault)
             )
             await eraser.ledger.refuse(told)
             outcome.refused.append(told)
+        except Refused as fault:  # a login, a certificate, an embedder, a generation that is being made: not its fault
+            outcome.waiting = fault
+            break
         else:
             outcome.receipts.append(await eraser.carry_out(erasure))
     return outcome

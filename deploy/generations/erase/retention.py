@@ -10,11 +10,11 @@ from uuid import uuid4
 
 from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.generations.erase.receipt import Receipt
-from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.inspect.known import last_known
 from eunoe.schemas.decisions import Scope
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy, current_policies
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import RequestRefused
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.update.memories import NAME as UPDATE
@@ -54,27 +54,26 @@ async def _has_older(store: StateStore, key: str, limit: datetime, erasures: Seq
 
 
 async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> list[Erasure]:
-    """The entries that the requests would make; nothing is written. Raises `NotNow`, `Unavailable`."""
+    """The entries that the requests would make; nothing is written. Raises `Refused`, `Unavailable`."""
     planned = []
     for request in requests:
         try:
             planned.append(await eraser.plan(request))
-        except NotNow:
-            raise
-        except Refused as fault:  # it was remembered long ago, but spoken in later
+        except RequestRefused as fault:  # it was remembered long ago, but spoken in later
             log.info("retention: %s", fault)
     return planned
 
 
 async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None) -> list[Receipt]:
-    """Erase what is too old: one entry of the ledger for each conversation. Raises `NotNow`, `Unavailable`."""
+    """Erase what is too old: one entry of the ledger for each conversation. Raises `Refused`, `Unavailable`.
+
+    After either, some of it may still be there: run it again.
+    """
     receipts = []
     for request in await outdated(eraser, now, tenant):
         try:
             erasure = await eraser.begin(request)
-        except NotNow:
-            raise
-        except Refused as fault:
+        except RequestRefused as fault:
             log.info("retention: %s", fault)
         else:
             receipts.append(await eraser.carry_out(erasure))

@@ -34,7 +34,7 @@ from eunoe.schemas.erasure import (
     ErasureRequest,
     erased_parts,
 )
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
 from eunoe.streams.admin import check_partitions
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.derive.erasing import Conversation, erasure_of
@@ -64,14 +64,16 @@ class Eraser:
     async def plan(self, request: ErasureRequest) -> Erasure:
         """The ledger entry that the request would make; nothing is written.
 
-        Raises `Refused` where something of it is unknown or erased already, and while a generation is being made;
-        `Unavailable`.
+        Raises `RequestRefused` where something of it is unknown or erased already, `NotNow` while a generation is
+        being made, `Refused` for an installation that does not fit, `Unavailable`.
         """
         for settings in await self.generations():
             await _partitions(settings)  # or the erasure would stop there, when it has begun
         before = await self.ledger.erasures(request.key)
         if any(one.request_id == request.request_id for one in before):
-            raise Refused(f"{request.key}: there is an erasure {request.request_id!r} already: choose another id")
+            raise RequestRefused(
+                f"{request.key}: there is an erasure {request.request_id!r} already: choose another id"
+            )
         part = ErasedPart.of(before)
         async with self.opened(self.settings) as (clients, repairer):
             there = await self._read(clients, repairer, request.key, part)
@@ -87,9 +89,9 @@ class Eraser:
     async def _entry(self, request: ErasureRequest, there: Conversation) -> Erasure:
         try:
             return erasure_of(request, there, secrets.token_hex(16))
-        except Refused as fault:
+        except RequestRefused as fault:
             if any(one.key == request.key for one in await self.unfinished()):
-                raise Refused(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
+                raise RequestRefused(f"{fault}; an erasure in it has begun: `eunoe erase replay` finishes it") from None
             raise
 
     async def begin(self, request: ErasureRequest) -> Erasure:
@@ -170,7 +172,7 @@ class Eraser:
         """The conversation as intake has read it."""
         records, until = await repairer.read(key)
         if not records:
-            raise Refused(f"{key}: the log holds no record of it that intake has handled")
+            raise RequestRefused(f"{key}: the log holds no record of it that intake has handled")
         deriver = Deriver(clients.dependencies, self.settings.runner, RecordedOutcomes(), ("intake",))
         derived = await deriver.derive(key, records, self.settings.log_epoch, erased=part)
         rows = await clients.store.scan(RESPOND, key, CITED)
@@ -240,6 +242,8 @@ async def _partitions(settings: Settings) -> int:
     """
     try:
         return await check_partitions(settings.kafka_settings, settings.names)
+    except Unavailable:  # a broker that refuses the login is Refused, too, and lacks no topics
+        raise
     except Refused as fault:
         name = settings.names.generation
         why = str(fault).removesuffix("; run `eunoe topics create`")

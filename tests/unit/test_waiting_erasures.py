@@ -1,0 +1,141 @@
+"""What is refused for good: a request that is at fault itself, and never one that meets an installation at fault."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+
+from eunoe.deploy.clients.erasures import is_pending
+from eunoe.deploy.generations.erase import retention, run, serve
+from eunoe.deploy.generations.erase.loop import work_off
+from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
+from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy
+from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
+from eunoe.workers.stores.erasures import MemoryErasures
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+WAITED_FOR = (
+    Misconfigured("Qdrant refuses the API key", "Qdrant"),
+    Refused("the index was made with another embedder"),
+    NotNow("generation v2 is being built"),
+)
+AT_FAULT = RequestRefused("no such utterance: ghost")
+
+
+def request(number: int) -> ErasureRequest:
+    return ErasureRequest(request_id=f"r{number}", key=f"acme/c{number}", at=NOW, utterance_ids=("u0",))
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning(Eraser):
+    """An eraser whose requests go as told: a fault is raised, anything else begins and is carried out."""
+
+    outcome: Callable[[ErasureRequest], Exception | None] = lambda _: None
+
+    async def plan(self, request: ErasureRequest) -> Erasure:
+        fault = self.outcome(request)
+        if fault is not None:
+            raise fault
+        return cast("Erasure", request)
+
+    async def begin(self, request: ErasureRequest) -> Erasure:
+        return await self.plan(request)
+
+    async def carry_out(self, erasure: Erasure) -> Receipt:
+        return cast("Receipt", erasure.request_id)
+
+    async def unfinished(self) -> list[Erasure]:
+        return []
+
+
+def eraser(ledger: MemoryErasures, *faults: Exception | None) -> Beginning:
+    """One whose requests meet these faults, one after the other."""
+    left = list(faults)
+    return Beginning(Settings(), ledger, outcome=lambda _: left.pop(0))
+
+
+async def asked(count: int) -> MemoryErasures:
+    ledger = MemoryErasures()
+    for number in range(count):
+        await ledger.request(request(number))
+    return ledger
+
+
+@pytest.mark.parametrize("fault", WAITED_FOR, ids=lambda fault: type(fault).__name__)
+async def test_a_request_outlives_a_fault_of_the_installation(fault: Refused) -> None:
+    ledger = await asked(2)
+    outcome = await work_off(eraser(ledger, fault))
+    assert (outcome.waiting, outcome.refused, outcome.receipts) == (fault, [], [])
+    assert await ledger.refusals() == []
+    assert await is_pending(ledger)
+    outcome = await work_off(eraser(ledger, None, None))  # the server takes the login again
+    assert outcome.waiting is None
+    assert list(map(str, outcome.receipts)) == ["r0", "r1"]
+
+
+async def test_a_request_that_is_at_fault_is_refused_and_keeps_no_other_waiting() -> None:
+    ledger = await asked(2)
+    outcome = await work_off(eraser(ledger, AT_FAULT, None))
+    assert outcome.waiting is None
+    assert list(map(str, outcome.receipts)) == ["r1"]
+    assert [(one.request_id, one.reason) for one in await ledger.refusals()] == [("r0", str(AT_FAULT))]
+
+
+@pytest.mark.parametrize("work", [run_retention, plan_retention], ids=lambda work: work.__name__)
+@pytest.mark.parametrize("fault", WAITED_FOR, ids=lambda fault: type(fault).__name__)
+async def test_retention_passes_over_no_conversation_for_the_installation(
+    work: Callable[[Eraser, object], Awaitable[list[object]]], fault: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [request(0), request(1)]
+
+    async def found(*_: object) -> list[ErasureRequest]:
+        return requests
+
+    monkeypatch.setattr(retention, "outdated", found)
+    given = NOW if work is run_retention else requests
+    with pytest.raises(type(fault), match=str(fault)):
+        await work(eraser(MemoryErasures(), None, fault), given)
+    assert len(await work(eraser(MemoryErasures(), AT_FAULT, None), given)) == 1
+
+
+@pytest.mark.parametrize("fault", [*WAITED_FOR, Unavailable("Redis is away")], ids=lambda fault: type(fault).__name__)
+async def test_an_eraser_that_serves_outlives_every_fault_of_the_installation(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left, over = [fault, fault], asyncio.Event()
+    rounds: list[bool] = []
+
+    async def one_round(_settings: object, _ledger: object, *, sweeps: bool) -> None:
+        rounds.append(sweeps)
+        if left:
+            raise left.pop()
+        over.set()
+
+    monkeypatch.setattr(serve, "_round", one_round)
+    monkeypatch.setattr(serve, "LATER_S", 0)
+    ledger = await asked(1)
+    await ledger.set_retention(RetentionPolicy(request_id="p", key="acme", at=NOW, days=1))
+    with caplog.at_level(logging.WARNING):
+        working = asyncio.create_task(serve._work(Settings(), ledger, 0))
+        waiting = asyncio.create_task(over.wait())
+        await asyncio.wait({working, waiting}, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        assert not working.done(), working.exception()
+        working.cancel()
+    assert rounds[:3] == [True, True, True]  # a run of retention that failed is not put off for hours
+    assert caplog.messages[:2] == [f"erasures wait: {fault}"] * 2
+
+
+async def test_a_broker_that_refuses_the_login_lacks_no_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*_: object) -> int:
+        raise Misconfigured("Kafka refuses the login", "Kafka")
+
+    monkeypatch.setattr(run, "check_partitions", refused)
+    with pytest.raises(Misconfigured, match=r"^Kafka refuses the login$"):
+        await run._partitions(Settings(kafka="127.0.0.1:9092"))
