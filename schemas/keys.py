@@ -99,7 +99,8 @@ class KeyStore(Protocol):
     async def destroy(self, key_id: str, why: Destruction) -> None:
         """Destroy a key and leave a tombstone, also of a key that the store does not have; the first reason stands.
 
-        When it returns, no file of the store holds the key any more.
+        When it returns, no file of the store holds the key any more. After `Unavailable` a file may, although the
+        tombstone stands: call it again.
         """
         ...
 

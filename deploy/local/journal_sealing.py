@@ -66,7 +66,7 @@ async def destroy_old_keys(conversations: Iterable[str], keys: KeyStore, why: De
     """Destroy the keys with which lines of these conversations were sealed before. Raises `Unavailable`."""
     for conversation in conversations:
         for one in await keys.keys(journal_key_name(conversation.encode(), None)):
-            if one.state is KeyState.RETIRED:
+            if one.state is not KeyState.CURRENT:  # also where an interrupted attempt left only the tombstone
                 await keys.destroy(one.id, why)
 
 

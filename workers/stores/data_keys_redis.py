@@ -25,7 +25,8 @@ _LOOK_S: Final = 0.02
 class RedisKeyStore:
     """`KeyStore` on one Redis, or on a master behind sentinels.
 
-    A new key is used only when it is on disk (WAITAOF); after a destruction the file of all writes is written anew.
+    A new key is used only when it is on disk (WAITAOF). After a destruction the file of all writes is written anew;
+    ``rewritten`` counts the tombstones of which that is done.
     """
 
     def __init__(self, client: Redis, prefix: str, keks: OperatorKeys) -> None:
@@ -71,10 +72,14 @@ class RedisKeyStore:
         return await self._make("replace", self._secrets.subject(conversation))
 
     async def destroy(self, key_id: str, why: Destruction) -> None:
-        """Remove a key and write the file of all writes anew; only its tombstone is left."""
+        """Remove a key and write the file of all writes anew; only its tombstone is left.
+
+        The file is also written where an earlier destruction of any key could not do it.
+        """
         subject = (await self._fields(key_id)).get("subject", "")
         await self._change(["destroy", key_id, _now(), why.value], self._names(key_id, subject))
-        await self._rewrite()
+        if await self._count("rewritten") < await self._count("tombstones"):
+            await self._rewrite()
 
     async def keys(self, conversation: str) -> list[KeyRecord]:
         """All keys of a conversation, in the order in which they were made."""
@@ -88,8 +93,7 @@ class RedisKeyStore:
 
     async def status(self) -> KeyStoreStatus:
         """The identity of the store and the count of its tombstones."""
-        count = await self._redis.command("GET", f"{self._prefix}:tombstones")
-        return KeyStoreStatus(self._id, int(count or 0), self._keks.version)
+        return KeyStoreStatus(self._id, await self._count("tombstones"), self._keks.version)
 
     async def rewrap(self) -> int:
         """Wrap all keys with the operator's newest key; returns how many were wrapped with an older one."""
@@ -134,6 +138,9 @@ class RedisKeyStore:
             return False
         return any(map(bool, found.values()))
 
+    async def _count(self, name: str) -> int:
+        return int(await self._redis.command("GET", f"{self._prefix}:{name}") or 0)
+
     async def _open(self) -> None:
         made = new_data_key()
         wrapped = self._keks.wrap(ROOT, bytes.fromhex(made.id) + made.secret)
@@ -170,18 +177,25 @@ class RedisKeyStore:
         return changed
 
     async def _rewrite(self) -> None:
-        """Write the file of all writes anew and wait for it."""
-        async with asyncio.timeout(_REWRITE_S) as limit:
-            try:
+        """Write the file of all writes anew and wait for it; afterwards note which tombstones were there before."""
+        count = await self._count("tombstones")
+        try:
+            async with asyncio.timeout(_REWRITE_S):
                 await self._idle()
-                await self._redis.command("BGREWRITEAOF")
+                await self._begin_rewrite()
                 found = await self._idle()
-            except TimeoutError:
-                if not limit.expired():
-                    raise
-                raise Unavailable(f"{self._name}: BGREWRITEAOF takes too long", self._name) from None
+        except TimeoutError:
+            raise Unavailable(f"{self._name}: BGREWRITEAOF takes too long", self._name) from None
         if found.get("aof_last_bgrewrite_status") != "ok":
             raise Unavailable(f"{self._name}: BGREWRITEAOF failed: look into its log", self._name)
+        await self._redis.command("SET", f"{self._prefix}:rewritten", count)
+
+    async def _begin_rewrite(self) -> None:
+        try:
+            await self._redis.command("BGREWRITEAOF")
+        except faults.ResponseError as fault:
+            if "in progress" not in str(fault):  # one that began since will do: the tombstones are older
+                raise
 
     async def _idle(self) -> Mapping[str, Any]:
         """The state of its files, once no rewrite is in progress."""

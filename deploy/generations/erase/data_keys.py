@@ -83,7 +83,7 @@ class KeyChange:
         old = await self._old()
         why = Destruction.ERASED if self.erasure.numbers is not None else Destruction.REPLACED
         for one in await data_keys.keys(self.part.key):
-            if one.id in old and one.state is not KeyState.DESTROYED:
+            if one.id in old:  # also with a tombstone: an interrupted attempt may have left the key in a file
                 await data_keys.destroy(one.id, why)
         data_keys.forget(self.part.key)
         await self.clients.answers.forget(self.part.key, keep=(await data_keys.current(self.part.key)).id)

@@ -1,0 +1,176 @@
+"""Data keys on a Redis whose rewriting fails: none stays that is destroyed."""
+
+import asyncio
+import secrets
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from eunoe.deploy.clients.key_checks import destroy_again
+from eunoe.deploy.settings import Settings
+from eunoe.deploy.settings.sections import KeySettings
+from eunoe.schemas.erasure import ErasureDone
+from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.keys import DataKey, Destroyed, Destruction
+from eunoe.workers.stores import data_keys_redis
+from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.data_keys_redis import RedisKeyStore
+from eunoe.workers.stores.sqlite_erasures import SqliteErasures
+from tests.contract.test_data_keys import all_bytes, on_redis
+from tests.support.valkeys import Valkey, durable
+
+pytestmark = [pytest.mark.broker, pytest.mark.embedded("starts a Valkey of its own")]
+KEY = "acme/c1"
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = durable(tmp_path_factory.mktemp("keys"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def prefix() -> str:
+    return secrets.token_hex(4)
+
+
+@pytest.fixture
+async def store(valkey: Valkey, prefix: str) -> AsyncIterator[RedisKeyStore]:
+    async with on_redis(valkey, prefix=prefix) as opened:
+        yield opened
+
+
+class Rewrites:
+    """Counts the files that are begun to be written anew; the first ``failing`` ones meet a server that hangs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.failing = 0, 0
+        real = RedisConnection.command
+
+        async def command(connection: RedisConnection, *words: str | int | bytes) -> Any:
+            if words[0] == "BGREWRITEAOF":
+                if self.failing:
+                    self.failing -= 1
+                    raise Unavailable("Redis: TimeoutError")
+                self.begun += 1
+            return await real(connection, *words)
+
+        monkeypatch.setattr(RedisConnection, "command", command)
+
+
+@pytest.fixture
+def rewrites(monkeypatch: pytest.MonkeyPatch) -> Rewrites:
+    return Rewrites(monkeypatch)
+
+
+def sealed_of(valkey: Valkey, prefix: str, key: DataKey) -> bytes:
+    found = str(valkey.ask("HGET", f"{prefix}:_keys:key:{key.id}", "sealed")).encode()
+    assert found in all_bytes(valkey.directory)
+    return found
+
+
+# --- a destroyed key leaves the file
+
+
+async def test_a_destruction_is_repeated_until_the_file_was_written_anew(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, rewrites: Rewrites
+) -> None:
+    key = await store.current(KEY)
+    sealed = sealed_of(valkey, prefix, key)
+    rewrites.failing = 2
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await store.destroy(key.id, Destruction.ERASED)
+    assert isinstance(await store.get(key.id), Destroyed)
+    assert sealed in all_bytes(valkey.directory)
+    await store.destroy(key.id, Destruction.ERASED)
+    assert sealed not in all_bytes(valkey.directory)
+    assert (await store.status()).tombstones == 1
+    await store.destroy(key.id, Destruction.ERASED)
+    assert rewrites.begun == 1
+
+
+async def test_one_rewriting_serves_all_tombstones_before_it(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, rewrites: Rewrites
+) -> None:
+    made = [await store.current(f"acme/{number}") for number in range(5)]
+    sealed = [sealed_of(valkey, prefix, key) for key in made]
+    rewrites.failing = len(made)
+    for key in made:
+        with pytest.raises(Unavailable):
+            await store.destroy(key.id, Destruction.REPLACED)
+    for key in made:
+        await store.destroy(key.id, Destruction.REPLACED)
+    assert rewrites.begun == 1
+    there = all_bytes(valkey.directory)
+    assert not any(one in there for one in sealed)
+
+
+async def test_tombstones_from_before_cost_one_rewriting(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, rewrites: Rewrites
+) -> None:
+    made = [await store.current(f"acme/{number}") for number in range(3)]
+    for key in made:
+        await store.destroy(key.id, Destruction.REPLACED)
+    valkey.ask("DEL", f"{prefix}:_keys:rewritten")
+    rewrites.begun = 0
+    for key in made:
+        await store.destroy(key.id, Destruction.REPLACED)
+    assert rewrites.begun == 1
+
+
+async def test_processes_that_destroy_at_once_wait_for_each_other(
+    valkey: Valkey, prefix: str, store: RedisKeyStore
+) -> None:
+    made = [await store.current(f"acme/{number}") for number in range(10)]
+    sealed = [sealed_of(valkey, prefix, key) for key in made]
+    async with on_redis(valkey, prefix=prefix) as other:
+        await asyncio.gather(
+            *((store, other)[at % 2].destroy(key.id, Destruction.ERASED) for at, key in enumerate(made))
+        )
+    there = all_bytes(valkey.directory)
+    assert not any(one in there for one in sealed)
+
+
+async def test_a_rewriting_that_takes_too_long_is_waited_for(
+    store: RedisKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_: RedisKeyStore) -> None:
+        await asyncio.sleep(60)
+
+    key = await store.current(KEY)
+    monkeypatch.setattr(data_keys_redis, "_REWRITE_S", 0.1)
+    monkeypatch.setattr(RedisKeyStore, "_idle", never)
+    with pytest.raises(Unavailable, match="BGREWRITEAOF takes too long"):
+        await store.destroy(key.id, Destruction.ERASED)
+
+
+async def test_a_replay_finishes_one_that_was_interrupted(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, rewrites: Rewrites, tmp_path: Path
+) -> None:
+    key = await store.current(KEY)
+    sealed = sealed_of(valkey, prefix, key)
+    receipt = orjson.dumps({"keys": [{"id": key.id, "why": "erased"}]}).decode()
+    ledger = SqliteErasures(tmp_path / "ledger.sqlite")
+    await ledger.finish(ErasureDone(request_id="r", key=KEY, at=datetime.now(UTC), receipt=receipt))
+    settings = Settings(
+        prefix=prefix,
+        erasures=SecretStr(str(tmp_path / "ledger.sqlite")),
+        keys=KeySettings(
+            store=SecretStr(f"redis://127.0.0.1:{valkey.port}/0"), kek=SecretStr(b64encode(bytes(32)).decode())
+        ),
+    )
+    rewrites.failing = 1
+    with pytest.raises(Unavailable):
+        await destroy_again(settings)
+    assert sealed in all_bytes(valkey.directory)
+    assert await destroy_again(settings) == 0
+    assert sealed not in all_bytes(valkey.directory)
