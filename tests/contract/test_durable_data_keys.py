@@ -1,4 +1,4 @@
-"""Data keys on a Redis whose rewriting fails: none stays that is destroyed."""
+"""Data keys on a Redis whose disk or rewriting fails: none is used that may be lost, none stays that is destroyed."""
 
 import asyncio
 import secrets
@@ -16,7 +16,7 @@ from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import KeySettings
 from eunoe.schemas.erasure import ErasureDone
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.keys import DataKey, Destroyed, Destruction
 from eunoe.workers.stores import data_keys_redis
 from eunoe.workers.stores.connection import RedisConnection
@@ -48,6 +48,15 @@ async def store(valkey: Valkey, prefix: str) -> AsyncIterator[RedisKeyStore]:
         yield opened
 
 
+@pytest.fixture
+def hanging(valkey: Valkey, monkeypatch: pytest.MonkeyPatch, store: RedisKeyStore) -> Iterator[None]:
+    """While this lasts, no write reaches the disk; the store was opened before."""
+    monkeypatch.setattr(data_keys_redis, "_SYNC_MS", 100)
+    valkey.ask("CONFIG", "SET", "appendfsync", "no")
+    yield
+    valkey.ask("CONFIG", "SET", "appendfsync", "always")
+
+
 class Rewrites:
     """Counts the files that are begun to be written anew; the first ``failing`` ones meet a server that hangs."""
 
@@ -75,6 +84,59 @@ def sealed_of(valkey: Valkey, prefix: str, key: DataKey) -> bytes:
     found = str(valkey.ask("HGET", f"{prefix}:_keys:key:{key.id}", "sealed")).encode()
     assert found in all_bytes(valkey.directory)
     return found
+
+
+# --- a new key reaches the disk before it is used
+
+
+@pytest.mark.parametrize("made_by", ["current", "replace"])
+@pytest.mark.usefixtures("hanging")
+async def test_a_key_that_is_not_on_disk_is_never_used(
+    made_by: str, valkey: Valkey, prefix: str, store: RedisKeyStore
+) -> None:
+    with pytest.raises(Unavailable, match="not on disk"):
+        await getattr(store, made_by)(KEY)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="not on disk"):
+            await store.current(KEY)
+    valkey.ask("CONFIG", "SET", "appendfsync", "always")
+    key = await store.current(KEY)
+    (record,) = await store.keys(KEY)
+    assert record.id == key.id
+    async with on_redis(valkey, prefix=prefix) as other:
+        assert await other.current(KEY) == key
+
+
+async def test_a_key_from_before_is_written_once_more(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, request: pytest.FixtureRequest
+) -> None:
+    key = await store.current(KEY)
+    place = f"{prefix}:_keys:key:{key.id}"
+    valkey.ask("HDEL", place, "synced")
+    request.getfixturevalue("hanging")
+    with pytest.raises(Unavailable, match="not on disk"):
+        await store.current(KEY)
+    valkey.ask("CONFIG", "SET", "appendfsync", "always")
+    assert await store.current(KEY) == key
+    assert valkey.ask("HGET", place, "synced") == "1"
+    valkey.ask("CONFIG", "SET", "appendfsync", "no")
+    assert await store.current(KEY) == key  # known to be on disk
+
+
+async def test_a_key_that_is_made_by_two_at_once_is_on_disk_for_both(
+    valkey: Valkey, prefix: str, store: RedisKeyStore
+) -> None:
+    async with on_redis(valkey, prefix=prefix) as other:
+        found = await asyncio.gather(*(one.current(KEY) for one in (store, other) for _ in range(5)))
+    assert len({key.id for key in found}) == 1
+    assert valkey.ask("HGET", f"{prefix}:_keys:key:{found[0].id}", "synced") == "1"
+
+
+@pytest.mark.usefixtures("hanging")
+async def test_a_server_that_leaves_its_file_to_the_system_is_refused(valkey: Valkey) -> None:
+    with pytest.raises(Refused, match=r"appendfsync no\): set appendfsync always there, or everysec"):
+        async with on_redis(valkey):
+            pass
 
 
 # --- a destroyed key leaves the file

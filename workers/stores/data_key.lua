@@ -1,6 +1,8 @@
--- Makes, replaces or destroys a data key atomically; its fields: subject, state, version, sealed, created, destroyed, why.
+-- Makes, replaces, touches or destroys a data key atomically; its fields: subject, version, sealed, created, destroyed,
+-- why, and synced, which is set outside of this script.
 -- KEYS: 1 the key, 2 ids of the keys of its subject by number, 3 the subject's current id, 4 counter of tombstones
--- ARGV: 1 'make', 'replace' or 'destroy', 2 id, 3 time; to make: 4 subject, 5 version, 6 sealed; to destroy: 4 reason
+-- ARGV: 1 'make', 'replace', 'touch' or 'destroy', 2 id, 3 time; to make: 4 subject, 5 version, 6 sealed;
+--   to destroy: 4 reason
 if ARGV[1] == 'destroy' then
   if redis.call('HEXISTS', KEYS[1], 'destroyed') == 1 then
     return ARGV[2]
@@ -10,6 +12,13 @@ if ARGV[1] == 'destroy' then
   redis.call('INCR', KEYS[4])
   if redis.call('GET', KEYS[3]) == ARGV[2] then
     redis.call('DEL', KEYS[3])
+  end
+  return ARGV[2]
+end
+if ARGV[1] == 'touch' then -- a write that changes nothing: WAITAOF waits only for those of its connection
+  local sealed = redis.call('HGET', KEYS[1], 'sealed')
+  if sealed then
+    redis.call('HSET', KEYS[1], 'sealed', sealed)
   end
   return ARGV[2]
 end

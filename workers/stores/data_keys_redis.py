@@ -25,8 +25,8 @@ _LOOK_S: Final = 0.02
 class RedisKeyStore:
     """`KeyStore` on one Redis, or on a master behind sentinels.
 
-    A new key is used only when it is on disk (WAITAOF). After a destruction the file of all writes is written anew;
-    ``rewritten`` counts the tombstones of which that is done.
+    A new key is used only when it is on disk (WAITAOF): its field ``synced`` says so to whoever finds it. After a
+    destruction the file of all writes is written anew; ``rewritten`` counts the tombstones of which that is done.
     """
 
     def __init__(self, client: Redis, prefix: str, keks: OperatorKeys) -> None:
@@ -58,7 +58,7 @@ class RedisKeyStore:
         found = await self._redis.command("GET", self._current_name(subject))
         if found is None:
             return await self._make("make", subject)
-        return await self._read(as_text(found))
+        return await self._on_disk(as_text(found), subject)
 
     async def get(self, key_id: str) -> DataKey | Destroyed:
         """A key or its tombstone."""
@@ -122,21 +122,26 @@ class RedisKeyStore:
         policy = str(found.get("maxmemory_policy", "noeviction"))
         if policy != "noeviction":
             raise Refused(f"{self._name} may evict keys ({policy}): set maxmemory-policy noeviction there")
-        if await self._snapshots():
+        config = await self._config("save", "appendfsync")
+        if config.get("save"):
             raise Refused(f'{self._name} writes snapshots, which would keep destroyed keys: set save "" there')
+        if config.get("appendfsync") == "no":  # WAITAOF would wait for the system, half a minute or so
+            raise Refused(f"{self._name} does not bring its writes to the disk itself (appendfsync no): set appendfsync"
+                          " always there, or everysec")  # fmt: skip
 
     async def _info(self, section: str) -> dict[str, Any]:
         with self._redis.translating_faults():
             found: dict[str, Any] = await self._client.info(section)
         return found
 
-    async def _snapshots(self) -> bool:
+    async def _config(self, *names: str) -> dict[str, str]:
+        """Settings of the server; none where it does not tell them, as managed servers do."""
         try:
             with self._redis.translating_faults():
-                found = await self._client.config_get("save")
-        except (faults.ResponseError, Refused):  # managed servers do not tell
-            return False
-        return any(map(bool, found.values()))
+                found = await self._client.config_get(*names)
+        except (faults.ResponseError, Refused):
+            return {}
+        return {as_text(name or ""): as_text(value or "") for name, value in found.items()}
 
     async def _count(self, name: str) -> int:
         return int(await self._redis.command("GET", f"{self._prefix}:{name}") or 0)
@@ -158,10 +163,28 @@ class RedisKeyStore:
         wrapped = self._secrets.wrap(key)
         words: list[str | int] = [kind, key.id, _now(), subject, wrapped.version, _text(wrapped.sealed)]
         made = as_text(await self._change(words, self._names(key.id, subject)))
-        return key if made == key.id else await self._read(made)
+        if made != key.id:
+            return await self._on_disk(made, subject)
+        await self._note_synced(key.id)
+        return key
+
+    async def _on_disk(self, key_id: str, subject: str) -> DataKey:
+        """A key, once it is known to be on disk: whoever made it may have waited in vain, or not yet to the end."""
+        fields = await self._fields(key_id)
+        key = self._key(key_id, fields)
+        if "synced" not in fields:
+            await self._change(["touch", key_id], self._names(key_id, subject))
+            await self._note_synced(key_id)
+        return key
+
+    async def _note_synced(self, key_id: str) -> None:
+        await self._redis.command("HSET", f"{self._prefix}:key:{key_id}", "synced", 1)
 
     async def _change(self, words: Sequence[str | int], names: Sequence[str]) -> Any:  # noqa: ANN401 - as the script
-        """Run the script and wait until its writes are on disk; raises `Unavailable`."""
+        """Run the script and wait until its writes, and all before them, are on disk; raises `Unavailable`.
+
+        What was on its way to the disk when the script wrote nothing is not waited for.
+        """
         with self._redis.translating_faults():
             try:
                 async with self._client.pipeline(transaction=False) as pipeline:  # WAITAOF waits for its connection
@@ -207,9 +230,6 @@ class RedisKeyStore:
 
     async def _fields(self, key_id: str) -> dict[str, str]:
         return as_table(await self._redis.command("HGETALL", f"{self._prefix}:key:{key_id}"))
-
-    async def _read(self, key_id: str) -> DataKey:
-        return self._key(key_id, await self._fields(key_id))
 
     def _key(self, key_id: str, fields: Mapping[str, str]) -> DataKey:
         if "sealed" not in fields:
