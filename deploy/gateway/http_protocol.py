@@ -1,20 +1,38 @@
-"""HTTP/1.1 connections whose headers must come in time; uvicorn alone bounds only the silence between requests."""
+"""HTTP/1.1 connections whose heads are bounded in time and size; uvicorn alone bounds the silence between requests."""
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 log = logging.getLogger(__name__)
 
+MAX_HEAD: Final = 65_536
+"""Bytes of a request line with its headers, and of the trailers behind a body."""
+MAX_HEADERS: Final = 200
+_TOO_LARGE: Final = b"The head of the request is too large."
 
-class TimedHeaders(HttpToolsProtocol):
-    """Drops a connection whose first request, or whose next one once begun, has no whole headers after some time."""
+
+class HeadTooLarge(Exception):
+    """The parser is told to stop."""
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """Drops a connection whose first request, or whose next one once begun, has no whole head after some time.
+
+    A head of more than `MAX_HEAD` bytes or `MAX_HEADERS` headers is refused. The parser copies what it has of a header
+    at each read: without a bound, 64 MB of one header hold the event loop for 20 seconds.
+    """
 
     header_s = 20.0
-    """Seconds; see `timed_headers`."""
+    """Seconds; see `bounded_heads`."""
     _late: asyncio.TimerHandle | None = None
+    _pending = 0
+    """Bytes that came since the last end of a head, piece of a body, or end of a message."""
+    _size = 0
+    """Bytes of the URL and the whole headers of this message."""
+    _too_large = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Wait for the first request."""
@@ -26,15 +44,78 @@ class TimedHeaders(HttpToolsProtocol):
         self._wait_no_more()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Hand the bytes to the parser, unless it waits already for the end of too many."""
+        if self._too_large:
+            return
+        if self._pending > MAX_HEAD:  # tested before this read is counted: it may hold the end of the head and a body
+            self._refuse()
+            return
+        self._pending += len(data)
+        super().data_received(data)
+
     def on_message_begin(self) -> None:
-        """Wait for the rest of the headers."""
+        """Wait for the rest of the head."""
         super().on_message_begin()
+        self._size = 0
         self._wait()
+
+    def on_url(self, url: bytes) -> None:
+        """Count a piece of the URL."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header, or a trailer."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+        if len(self.headers) > MAX_HEADERS:
+            raise HeadTooLarge
 
     def on_headers_complete(self) -> None:
         """Wait no longer; the body has a time limit of its own."""
         self._wait_no_more()
+        self._pending = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count no bytes of a body; what follows the last of them are trailers."""
+        self._pending = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count anew for the next message."""
+        self._pending = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser refuses, or what was too large for it."""
+        if self.parser is None:  # the connection is lost
+            return
+        if self._size > MAX_HEAD or len(self.headers or ()) > MAX_HEADERS:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > MAX_HEAD:
+            raise HeadTooLarge
+
+    def _refuse(self) -> None:
+        """Answer 431, unless another answer is being sent, and close."""
+        self._too_large = True
+        log.info("a connection was dropped: a head of more than %d bytes or %d headers", MAX_HEAD, MAX_HEADERS)
+        if self.cycle is not None and not self.cycle.response_complete:
+            cast("Any", self.transport).abort()
+            return
+        lines = (
+            b"content-type: text/plain; charset=utf-8",
+            b"content-length: %d" % len(_TOO_LARGE),
+            b"connection: close",
+        )
+        self.transport.write(STATUS_LINE[431] + b"\r\n".join((*lines, b"", _TOO_LARGE)))
+        self.transport.close()
 
     def _wait(self) -> None:
         self._wait_no_more()
@@ -50,6 +131,6 @@ class TimedHeaders(HttpToolsProtocol):
         cast("Any", self.transport).abort()
 
 
-def timed_headers(seconds: float) -> type[TimedHeaders]:
+def bounded_heads(seconds: float) -> type[BoundedHeads]:
     """The protocol with this limit; uvicorn makes the connections, and takes nothing but the class."""
-    return type("TimedHeaders", (TimedHeaders,), {"header_s": seconds})
+    return type("BoundedHeads", (BoundedHeads,), {"header_s": seconds})

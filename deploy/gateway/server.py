@@ -23,7 +23,7 @@ from eunoe.deploy.gateway.app import GatewayApp
 from eunoe.deploy.gateway.calls import Gateway, StreamCounter
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
 from eunoe.deploy.gateway.health import GatewayHealth
-from eunoe.deploy.gateway.http_protocol import timed_headers
+from eunoe.deploy.gateway.http_protocol import bounded_heads
 from eunoe.deploy.gateway.kafka import MovingLog
 from eunoe.deploy.gateway.keys import KeyFile
 from eunoe.deploy.gateway.letters import LetterIndex
@@ -165,7 +165,7 @@ async def serving(app: GatewayApp, address: str) -> AsyncIterator[str]:
         app,
         host=host,
         port=port,
-        http=timed_headers(app.gateway.settings.body_seconds),
+        http=bounded_heads(app.gateway.settings.body_seconds),
         lifespan="off",
         access_log=False,
         log_config=None,
