@@ -1,29 +1,20 @@
 """Checks credentials: API keys, and tokens (JWT) signed with a key of a JWKS."""
 
-import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from time import monotonic
-from typing import Any, Final
+from typing import Any
 
-import httpx2
 import jwt
 
+from eunoe.deploy.gateway.jwks import KeySet
 from eunoe.deploy.gateway.keys import Caller, KeyFile, KeyScope
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.settings.sections import GatewaySettings
 from eunoe.schemas.errors import Refused
 
 log = logging.getLogger(__name__)
-
-REFETCH_S: Final = 30.0
-"""Least time between two reads of the JWKS for keys that are not in it."""
-_FETCH_S: Final = 5.0
-_MAX_JWKS_BYTES: Final = 1_000_000
 
 Now = Callable[[], datetime]
 
@@ -69,18 +60,15 @@ class Credentials:
         return Caller(key.id, key.tenant, key.scopes, key.conversations)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TokenChecker:
-    """Checks tokens; ``source`` is the file or URL of the JWKS."""
+    """Checks tokens."""
 
-    source: str
+    keys: KeySet
     issuer: str
     audience: str
     algorithms: tuple[str, ...]
     tenant_claim: str
-    _keys: Mapping[str, jwt.PyJWK] = field(default_factory=dict)
-    _read_at: float = float("-inf")
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> "TokenChecker | None":
@@ -93,7 +81,7 @@ class TokenChecker:
         if any(name.startswith("HS") or name.lower() == "none" for name in algorithms):
             raise Refused("EUNOE_GATEWAY__JWT_ALGORITHMS: algorithms with public keys alone, like ES256")
         return cls(
-            source=settings.jwks,
+            keys=KeySet(settings.jwks, settings.jwks_seconds, max(settings.jwks_seconds, settings.jwks_max_seconds)),
             issuer=settings.jwt_issuer,
             audience=settings.jwt_audience,
             algorithms=algorithms,
@@ -101,9 +89,9 @@ class TokenChecker:
         )
 
     async def caller(self, token: str) -> Caller:
-        """The caller that a token names; raises `Problem` (401)."""
+        """The caller that a token names; raises `Problem` (401; 503 where the JWKS was not read for too long)."""
         try:
-            key = await self._key(str(jwt.get_unverified_header(token).get("kid", "")))
+            key = await self.keys.find(str(jwt.get_unverified_header(token).get("kid", "")))
             if key is None:
                 raise unauthorized("the token is signed with a key that is not in the JWKS")
             claims = jwt.decode(
@@ -129,26 +117,3 @@ class TokenChecker:
         if not isinstance(prefix, str):
             raise unauthorized("the claim 'conversations' of the token is not a text")
         return Caller(f"jwt:{tenant}:{claims.get('sub', '')}"[:200], tenant, scopes, prefix)
-
-    async def _key(self, kid: str) -> jwt.PyJWK | None:
-        if kid not in self._keys:
-            async with self._lock:
-                if kid not in self._keys and monotonic() - self._read_at >= REFETCH_S:
-                    await self._refetch()
-        return self._keys.get(kid)
-
-    async def _refetch(self) -> None:
-        self._read_at = monotonic()
-        try:
-            document = json.loads(await self._text())
-            self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(document).keys if key.key_id}
-        except (OSError, ValueError, httpx2.HTTPError, jwt.PyJWTError) as fault:
-            log.warning("JWKS not read: %s: %s", self.source, fault)
-
-    async def _text(self) -> bytes:
-        if not self.source.startswith(("https://", "http://")):
-            return await asyncio.to_thread(Path(self.source).read_bytes)
-        async with httpx2.AsyncClient(timeout=_FETCH_S) as client:
-            answer = await client.get(self.source)
-            answer.raise_for_status()
-            return answer.content[:_MAX_JWKS_BYTES]

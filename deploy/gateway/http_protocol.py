@@ -90,8 +90,6 @@ class BoundedHeads(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser refuses, or what was too large for it."""
-        if self.parser is None:  # the connection is lost
-            return
         if self._size > MAX_HEAD or len(self.headers or ()) > MAX_HEADERS:
             self._refuse()
         else:

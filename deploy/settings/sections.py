@@ -76,6 +76,10 @@ class GatewaySettings(Value):
     """File of API keys, which `eunoe keys` writes; read again when it changes."""
     jwks: Annotated[str | None, Tier.SET] = None
     """File or https URL of the JWKS by which tokens (JWT) are checked; unset: API keys alone."""
+    jwks_seconds: Annotated[float, Tier.TUNE] = Field(default=300.0, gt=0)
+    """Age at which the JWKS is read again: so long a key that was withdrawn there is believed at most."""
+    jwks_max_seconds: float = Field(default=3600.0, gt=0)
+    """Age up to which its keys are believed while it cannot be read."""
     jwt_issuer: Annotated[str | None, Tier.SET] = None
     """Required ``iss`` of tokens."""
     jwt_audience: Annotated[str | None, Tier.SET] = None

@@ -170,7 +170,7 @@ async def test_a_new_key_of_the_issuer_is_read_but_not_at_each_unknown_one(jwks,
     rotated = Signer(jwks, kid="k2")
     with pytest.raises(Problem):
         await checker.caller(rotated.token())
-    checker._read_at = float("-inf")
+    checker.keys._tried_at = float("-inf")
     assert (await checker.caller(rotated.token())).tenant == "acme"
 
 
