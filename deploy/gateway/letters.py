@@ -87,10 +87,10 @@ class LetterIndex:
 
 
 def is_of(key: str | None, tenant: str, conversations: str = "") -> bool:
-    """Whether a letter with this key belongs to a tenant; only a valid key belongs to one."""
-    if tenant == ANY_TENANT:
+    """Whether a letter with this key belongs to a tenant; only a valid key belongs to one, or begins with a prefix."""
+    if tenant == ANY_TENANT and not conversations:
         return True
-    if key is None or not key.startswith(f"{quote(tenant, safe='')}/"):
+    if key is None or not (tenant == ANY_TENANT or key.startswith(f"{quote(tenant, safe='')}/")):
         return False
     try:
         return split_key(key)[1].startswith(conversations)

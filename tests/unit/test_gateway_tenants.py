@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eunoe.deploy.gateway.letters import is_of
 from eunoe.deploy.gateway.openapi import openapi_document
 from eunoe.deploy.gateway.routing import ROUTES, Route
 from eunoe.deploy.settings.sections import GatewaySettings
@@ -174,3 +175,15 @@ async def _shared(tmp_path_factory) -> TestGateway:
 def _is_id(text: str) -> bool:
     clean = text == text.strip() and not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text)
     return clean and not any("\ud800" <= char <= "\udfff" or char in "\u2028\u2029" for char in text)
+
+
+@pytest.mark.parametrize(
+    ("key", "tenant", "prefix", "is_seen"),
+    [
+        ("a/team-1", "*", "team-", True), ("a/c1", "*", "team-", False), (None, "*", "team-", False),
+        ("damaged", "*", "team-", False), (None, "*", "", True), ("a/c1", "*", "", True),
+        ("b/team-1", "a", "team-", False),
+    ],
+)  # fmt: skip
+def test_a_key_of_all_tenants_sees_the_letters_of_its_prefix(key, tenant, prefix, is_seen):
+    assert is_of(key, tenant, prefix) is is_seen
