@@ -126,6 +126,30 @@ async def test_a_wrong_key_is_refused_at_the_door(gateway):
     assert [listened.status_code, large.status_code] == [405, 413]
 
 
+SECRET = "the-secret-of-ann"
+WRONG = {
+    "no object": f'"{SECRET}"',
+    "no request": f'{{"jsonrpc": "{SECRET}", "id": 1, "method": "ping"}}',
+    "no method": f'{{"jsonrpc": "2.0", "id": 1, "method": {{"a": "{SECRET}"}}}}',
+    "no text": f"{SECRET}",
+}
+
+
+@pytest.mark.parametrize("body", WRONG)
+async def test_an_error_of_the_protocol_repeats_no_value(gateway, body):
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gateway.app), base_url="http://gateway") as http:
+        headers = {
+            "Authorization": f"Bearer {gateway.key()}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        found = await http.post("/mcp", content=WRONG[body], headers=headers)
+    assert found.status_code >= 400
+    assert found.json()["error"]["code"] < -32_000
+    assert SECRET not in found.text
+    assert "pydantic" not in found.text
+
+
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 

@@ -6,8 +6,9 @@ credential of its caller: tenant, scopes and prefixes are checked there, as for 
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,8 @@ MCP_PATH: Final = "/mcp"
 _INSIDE: Final = "http://gateway"
 _REFUSED: Final = -32_000
 """JSON-RPC leaves this code to servers."""
+_INVALID: Final = -32_600
+_REFUSED_TEXT: Final = "the request is not one of MCP that this server takes"
 
 
 @dataclass(slots=True)
@@ -113,5 +116,18 @@ async def _collected(app: ASGIApp, call: Call, body: bytes) -> Response:
 
     await app(call.request.scope, receive, send)
     response.body = b"".join(chunks)
+    if response.status_code >= HTTPStatus.BAD_REQUEST:
+        response.body = _plain_error(response.body)
+        response.headers["Content-Type"] = JSON_TYPE
     response.headers["Content-Length"] = str(len(response.body))
     return response
+
+
+def _plain_error(sent: bytes) -> bytes:
+    """The error of the MCP library with its code alone: its messages repeat what the caller sent."""
+    id_, code = None, _INVALID
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
+        found = orjson.loads(sent)
+        id_, code = found.get("id"), int(found["error"]["code"])
+    error = {"code": code, "message": _REFUSED_TEXT}
+    return orjson.dumps({"jsonrpc": "2.0", "id": id_, "error": error})
