@@ -16,31 +16,45 @@ from eunoe.schemas.erasure import ErasureRequest
 from eunoe.schemas.errors import Unavailable
 
 PLAN_S: Final = 60.0
-"""Seconds for a plan, with the wait for the one before it."""
+"""Seconds for a plan, without the wait for those before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanCommand:
-    """Runs `eunoe erase plan`, one at a time; the command finds the servers as this process did."""
+    """Runs `eunoe erase plan`, one at a time; the command finds the servers as this process did.
+
+    Of each tenant one plan is made or waits: those of one tenant do not stand before those of all others.
+    """
 
     command: Sequence[str] = (sys.executable, "-m", "eunoe.deploy.cli")
     seconds: float = PLAN_S
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _tenants: set[str] = field(default_factory=set)
+    """Those of which a plan is made or waits."""
 
     async def plan(self, tenant: str, conversation_id: str, request: ErasureRequest) -> ErasurePlan:
-        """The extent of the request. Raises `Problem` (409) where it cannot be carried out, `Unavailable`."""
+        """The extent of the request. Raises `Problem`: 409 where it cannot be carried out, 429; and `Unavailable`."""
         words = ["erase", "plan", "--json", f"--tenant={tenant}", *_named(request), "--", conversation_id]
+        if tenant in self._tenants:
+            raise Problem(429, "a plan of this tenant is being made; wait for it", headers={"Retry-After": "5"})
+        self._tenants.add(tenant)
         try:
-            async with asyncio.timeout(self.seconds), self._one:
-                code, out, told = await _run(dies_with_parent([*self.command, *words]))
-        except TimeoutError:
-            raise Unavailable(f"no plan within {self.seconds:g} s", "the planner") from None
+            code, out, told = await self._made(words)
+        finally:
+            self._tenants.discard(tenant)
         if code == Exit.USAGE:
             raise Problem(409, told.removeprefix("eunoe: "))
         if code != Exit.OK:
             raise Unavailable(f"`eunoe erase plan` ended with {code}: {told}", "the planner")
         (found,) = orjson.loads(out)
         return ErasurePlan(level=found["level"], utterances=found["utterances"], places=found["places"])
+
+    async def _made(self, words: Sequence[str]) -> tuple[int, bytes, str]:
+        try:
+            async with self._one, asyncio.timeout(self.seconds):
+                return await _run(dies_with_parent([*self.command, *words]))
+        except TimeoutError:
+            raise Unavailable(f"no plan within {self.seconds:g} s", "the planner") from None
 
 
 def _named(request: ErasureRequest) -> list[str]:

@@ -1,5 +1,6 @@
 """Erasures over HTTP: asked for once, followed to the receipt or the refusal; each bad request is one clear line."""
 
+import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -181,6 +182,18 @@ async def test_a_plan_is_made_by_a_command_of_its_own() -> None:
         await command("away").plan("acme", "--c", REQUEST)
     with pytest.raises(Unavailable, match="no plan within"):
         await command("slow", 0.3).plan("acme", "--c", REQUEST)
+
+
+async def test_plans_of_one_tenant_stand_before_no_other_and_waiting_costs_no_time() -> None:
+    slow = "import time; time.sleep(1.2);" + PLANS["shown"]
+    plans = PlanCommand((sys.executable, "-c", slow), 2.0)
+    first, other = (asyncio.ensure_future(plans.plan(tenant, "c", REQUEST)) for tenant in ("acme", "other"))
+    await asyncio.sleep(0)
+    with pytest.raises(Problem, match="being made") as refused:
+        await plans.plan("acme", "c", REQUEST)
+    assert refused.value.status == 429
+    assert [(await plan).utterances for plan in (first, other)] == [1, 1]
+    assert (await plans.plan("acme", "c", REQUEST)).utterances == 1
 
 
 @pytest.mark.parametrize("read", ["requests", "erasures", "done", "refusals"])

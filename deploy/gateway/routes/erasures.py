@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.bodies import MAX_PAGE, EraseBody
-from eunoe.deploy.gateway.calls import Call, answer
+from eunoe.deploy.gateway.calls import Call, answer, while_connected
 from eunoe.deploy.gateway.erasures import Entries, ErasurePage, ErasurePlan, read_entries
 from eunoe.deploy.gateway.problems import Problem, not_found
 from eunoe.deploy.gateway.reads import closed_session, read_head
@@ -46,8 +46,9 @@ async def plan_erasure(call: Call) -> Response:
     await call.admit(PLAN_COST)
     _ledger(call)
     await _check(call, request)
-    found: ErasurePlan = await call.gateway.plans.plan(call.caller.tenant, call.conversation_id, request)
-    return answer(found)
+    planning = call.gateway.plans.plan(call.caller.tenant, call.conversation_id, request)
+    found: ErasurePlan | None = await while_connected(call, planning)
+    return Response(status_code=499) if found is None else answer(found)
 
 
 async def list_erasures(call: Call) -> Response:
