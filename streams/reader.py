@@ -1,6 +1,7 @@
 """Readers of whole topics, from begin to present end, without a group."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -27,7 +28,7 @@ class _Stretch:
 
 async def read_all(
     kafka: KafkaSettings, names: TopicNames, topic: str, *, begin: Mapping[int, int] | None = None
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record]:
     """All records that a topic holds at the call: partition after partition, each in the order of its offsets.
 
     ``begin`` gives the first offset to read, by partition; the default is the first one in the log. It commits nothing
@@ -38,8 +39,9 @@ async def read_all(
     async with open_consumer(kafka, brief=True) as consumer:
         all_ = [TopicPartition(names.name(topic), partition) for partition in range(partitions)]
         for stretch in await _stretches(kafka, consumer, all_, begin or {}):
-            async for found in _read_stretch(kafka, consumer, stretch):
-                yield as_record(topic, found)
+            async with aclosing(_read_stretch(kafka, consumer, stretch)) as stored:
+                async for found in stored:
+                    yield as_record(topic, found)
 
 
 async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: tuple[int, int]) -> Record | None:
@@ -60,7 +62,7 @@ async def read_one(kafka: KafkaSettings, names: TopicNames, topic: str, place: t
     return None
 
 
-async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int) -> AsyncIterator[Record]:
+async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, partition: int) -> AsyncGenerator[Record]:
     """All records that one partition of a topic holds at the call; raises as `read_all` does."""
     await partitions_of(kafka, names, [Topic(topic)])
     async with open_consumer(kafka, brief=True) as consumer:
@@ -71,7 +73,7 @@ async def read_partition(kafka: KafkaSettings, names: TopicNames, topic: str, pa
 
 async def read_range(
     kafka: KafkaSettings, names: TopicNames, topic: str, partition: int, offsets: tuple[int, int]
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record]:
     """The records of one partition from the first offset up to the second, which is excluded.
 
     Offsets that the log no longer holds, or not yet, are left out. Raises `Unavailable` when no broker answers.
@@ -92,7 +94,7 @@ async def offset_at(kafka: KafkaSettings, names: TopicNames, topic: str, partiti
     where = TopicPartition(names.name(topic), partition)
     async with open_consumer(kafka, brief=True) as consumer:
         with broker_faults(kafka):
-            found = (await consumer.offsets_for_times({where: time_ms}))[where]
+            found = (await consumer.offsets_for_times({where: max(0, time_ms)}))[where]  # Kafka knows no earlier one
         if found is not None and found.timestamp >= 0:  # a broker may say offset 0, time -1 where nothing is later
             return int(found.offset)
         return (await end_offsets(kafka, consumer, [where]))[where]
@@ -129,7 +131,7 @@ async def _stretches(
 
 async def _read_stretch(
     kafka: KafkaSettings, consumer: AIOKafkaConsumer, stretch: _Stretch
-) -> AsyncIterator[ConsumerRecord]:
+) -> AsyncGenerator[ConsumerRecord]:
     if stretch.begin >= stretch.end:
         return
     consumer.assign([stretch.partition])

@@ -16,6 +16,8 @@ MAX_PAGE: Final = 200
 MAX_MEMBERS: Final = 500
 """Memories of one timeline in an answer."""
 MAX_ERASED: Final = 1_000
+MAX_OFFSET: Final = 2**40 - 2
+"""Largest offset that a position can hold."""
 ASK_PLACE: Final = r"^\d{1,9}:\d{1,18}$"
 """The id of an event of an ask's stream: partition and next offset."""
 FEED_PLACE: Final = r"^[A-Za-z0-9_-]{1,40}:\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*$"
@@ -150,7 +152,7 @@ class WaitQuery(Value):
     """``memory``: answer when the session is in memory, or when the timeout is over."""
     timeout: Annotated[float, Field(ge=0, le=60)] = 30.0
     """Seconds."""
-    after: Annotated[int, Field(ge=0)] | None = None
+    after: Annotated[int, Field(ge=0, le=MAX_OFFSET)] | None = None
     """The offset of an event of this conversation; the answer waits until it was taken in."""
 
 
@@ -192,7 +194,8 @@ class ReplyQuery(Value):
     """The time of a reply that was given long ago."""
 
     at: NearTime | None = None
-    """Time of the reply, or of the utterance that shows it; it is looked for from ten minutes before on. Unset: now."""
+    """Time of the reply, or of the utterance that shows it; it is looked for from ten minutes before to ten after.
+    Unset: now."""
 
 
 class TimelineQuery(Value):

@@ -1,6 +1,7 @@
 """Routes that add to the log: events and batches."""
 
 from datetime import UTC, datetime
+from typing import Final
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -22,6 +23,11 @@ from eunoe.deploy.gateway.problems import FieldFault, Problem, invalid
 from eunoe.deploy.gateway.requests_once import RequestNote, digest_of_body, note_name, noted, write_note
 from eunoe.schemas.events import ConversationEvent, SessionEnded, Utterance
 from eunoe.streams.record import RecordPlace
+
+LINES_OF_REQUEST: Final = 20
+"""Lines of a batch that count as one request."""
+BYTES_OF_LINE: Final = 4096
+"""Bytes of a batch that count as one line at least."""
 
 
 def as_position(place: RecordPlace) -> LogPosition:
@@ -79,10 +85,11 @@ async def add_batch(call: Call) -> Response:
     settings = call.gateway.settings
     call.require_type(*NDJSON_TYPES)
     raw = await read_body(call.request, settings.batch_bytes, settings.body_seconds)
+    count = raw.count(b"\n") + (not raw.endswith(b"\n"))  # before they are split: blank ones cost time, too
+    if count > settings.batch_lines:
+        raise Problem(413, f"the batch has {count:,} lines, the limit is {settings.batch_lines:,}")
+    await call.admit(max(count, len(raw) / BYTES_OF_LINE) / LINES_OF_REQUEST)
     lines = [(number, line) for number, line in enumerate(raw.split(b"\n"), start=1) if line.strip()]
-    if len(lines) > settings.batch_lines:
-        raise Problem(413, f"the batch has {len(lines):,} lines, the limit is {settings.batch_lines:,}")
-    await call.admit(len(lines) / 20)
     events = _events_of(call, lines)
     places = await call.gateway.log().append(events) if events else []
     results = tuple(
