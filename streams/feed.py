@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,7 +36,7 @@ class Subscription:
     takes: Takes
     begin: dict[int, int] = field(default_factory=dict)
     """Partition → the first offset that it reads."""
-    backlog: AsyncIterator[Record] | None = None
+    backlog: AsyncGenerator[Record] | None = None
     """The records before those that came since the subscription began."""
     _waiting: deque[Record] = field(default_factory=deque)
     _size: int = 0
@@ -141,6 +141,8 @@ class Feed:
         finally:
             for partition in begin:
                 self._subscriptions[partition].remove(subscription)
+            if subscription.backlog is not None:  # its consumer is closed now, not when the collector finds it
+                await subscription.backlog.aclose()
 
     def _is_awaited(self) -> bool:
         return self._interactive and any(self._subscriptions.values())
@@ -148,11 +150,13 @@ class Feed:
     def _place(self, partition: int) -> TopicPartition:
         return TopicPartition(self._names.name(self._topic), partition)
 
-    async def _backlog(self, missed: Mapping[int, tuple[int, int]]) -> AsyncIterator[Record]:
+    async def _backlog(self, missed: Mapping[int, tuple[int, int]]) -> AsyncGenerator[Record]:
         for partition, (first, end) in sorted(missed.items()):
             if first < end:
-                async for record in read_range(self._kafka, self._names, self._topic, partition, (first, end)):
-                    yield record
+                records = read_range(self._kafka, self._names, self._topic, partition, (first, end))
+                async with aclosing(records):
+                    async for record in records:
+                        yield record
 
     def _take(self, found: ConsumerRecord) -> None:
         record = as_record(self._topic, found)

@@ -54,7 +54,7 @@ async def open_adapted_consumer(
             await _start(consumer, kafka)
         yield consumer, kafka.adapter.attach(consumer, load)
     finally:
-        await _close(consumer)
+        await _closed(consumer)
 
 
 async def _start(consumer: AIOKafkaConsumer, kafka: KafkaSettings) -> None:
@@ -62,6 +62,16 @@ async def _start(consumer: AIOKafkaConsumer, kafka: KafkaSettings) -> None:
         await consumer.start()
     except KafkaConnectionError as fault:
         raise await why_unavailable(kafka, fault) from fault
+
+
+async def _closed(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer to the end, also where whoever waits for it is cancelled: its connections would stay."""
+    closing = asyncio.ensure_future(_close(consumer))
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await asyncio.wait({closing})
+        raise
 
 
 async def _close(consumer: AIOKafkaConsumer) -> None:
