@@ -17,6 +17,7 @@ from eunoe.deploy.gateway.feed_sharing import FeedSharing
 from eunoe.deploy.gateway.keys import Caller
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import Limiter, Rate
+from eunoe.deploy.gateway.lookups import Lookups
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.ports import ErasurePlans, GatewayLog, LiveState, LiveStates, Notes
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
@@ -88,6 +89,7 @@ class Gateway:
     plans: ErasurePlans = field(default_factory=PlanCommand)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     feeds: FeedSharing = field(default_factory=FeedSharing)
+    lookups: Lookups = field(default_factory=Lookups)
     later: set["asyncio.Future[None]"] = field(default_factory=set)
     """Work that no answer waits for."""
 
@@ -212,8 +214,8 @@ async def while_connected(call: Call, work: Awaitable[T]) -> T | None:
         return None
     finally:
         for other in (task, gone, closing):
-            if not other.done():
-                other.cancel()
+            other.cancel()
+        await asyncio.wait({task, gone, closing})  # what the work holds is closed before the answer is given
 
 
 async def _disconnected(request: Request) -> None:

@@ -46,7 +46,7 @@ class KeySet:
     _reading: "asyncio.Task[None] | None" = None
 
     async def find(self, kid: str) -> jwt.PyJWK | None:
-        """The key with this id; `None` where there is none. Raises `Problem` (503) where they were not read for long."""
+        """The key with this id; `None` where there is none. Raises `Problem` (503) where none was read for long."""
         if self._age() > self.max_age_s:
             # while the provider is away nobody waits for it: the read goes on beside
             await self._read_again(wait=not self._failed or self._age() > self.hard_age_s)

@@ -1,7 +1,7 @@
 """A gateway over the pipeline in memory, called in this process or served on a free port."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -126,7 +126,7 @@ class InMemoryGatewayLog:
         self._check()
         return self.log.after(topic, partition, offset)
 
-    async def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncIterator[Record]:
+    async def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncGenerator[Record]:
         self._check()
         for record in await self._between(topic, partition, begin):
             yield record

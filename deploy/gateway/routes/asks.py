@@ -15,6 +15,7 @@ from eunoe.deploy.gateway.answer_place import AnswerPlace
 from eunoe.deploy.gateway.answers import AskAccepted
 from eunoe.deploy.gateway.bodies import AskBody, RecallBody
 from eunoe.deploy.gateway.calls import Call, answer, while_connected
+from eunoe.deploy.gateway.lookups import SEARCH_COST
 from eunoe.deploy.gateway.problems import Problem, not_found, unavailable
 from eunoe.deploy.gateway.requests_once import (
     RequestNote,
@@ -80,6 +81,16 @@ async def _follow(call: Call, partition: int, offset: int | None, resources: Asy
     return await resources.enter_async_context(feed)
 
 
+async def _resume(call: Call, place: AnswerPlace, resources: AsyncExitStack) -> Subscription:
+    """The answers from a place on; raises `Problem` (429): what lies behind is read from the log, in a turn."""
+    feed = await _follow(call, place.partition, place.offset, resources)
+    if feed.backlog is not None:
+        call.gateway.lookups.check(call.caller)
+        await call.admit(SEARCH_COST)
+        feed.backlog = call.gateway.lookups.in_turn(call.caller, feed.backlog)
+    return feed
+
+
 # ---- asks
 
 
@@ -109,7 +120,7 @@ async def _send_ask(call: Call, body: AskBody, resources: AsyncExitStack) -> Sen
         noting = asyncio.ensure_future(write_note(call, name, note))
         resources.push_async_callback(asyncio.wait, {noting})
     if place != begin:  # the same ask again: its answer may have come
-        feed = await _follow(call, partition, place.offset, resources)
+        feed = await _resume(call, place, resources)
     accepted = AskAccepted(request_id=request_id, utterance_id=utterance_id, position=note.position, resume=str(place))
     return SentAsk(accepted, feed, resources)
 
@@ -155,7 +166,7 @@ async def resume_ask(call: Call) -> Response | EventStream:
     async with AsyncExitStack() as closing:
         if place is None:
             return await _found_lately(call, request_id, partition)
-        feed = await _follow(call, partition, place.offset, closing)
+        feed = await _resume(call, place, closing)
         accepted = AskAccepted(
             request_id=request_id,
             utterance_id=request_id,
@@ -167,7 +178,9 @@ async def resume_ask(call: Call) -> Response | EventStream:
 
 async def _found_lately(call: Call, request_id: str, partition: int) -> Response:
     """The answer to an ask of which nothing is noted, if it came within the last minutes."""
-    found = await search_answers(call, partition, lambda record: read_answer(record, request_id))
+    searching = search_answers(call, partition, lambda record: read_answer(record, request_id))
+    # a client that has left is told 404, too: nobody reads it
+    found = await while_connected(call, searching)
     if found is None:
         raise not_found("ask")
     record, reply = found

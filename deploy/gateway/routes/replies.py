@@ -1,16 +1,16 @@
 """Replies given before: the log of answers, and the routes that show one or explain it."""
 
-import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from starlette.responses import Response
 
 from eunoe.deploy.gateway.answer_place import AnswerPlace
 from eunoe.deploy.gateway.bodies import ReplyQuery
-from eunoe.deploy.gateway.calls import Call, answer
+from eunoe.deploy.gateway.calls import Call, answer, while_connected
+from eunoe.deploy.gateway.lookups import READ_COST, SEARCH_COST
 from eunoe.deploy.gateway.problems import not_found
 from eunoe.deploy.gateway.requests_once import REPLY_S, note_name
 from eunoe.deploy.inspect.explain import read_explanation
@@ -23,7 +23,9 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 
 LOOK_BACK: Final = timedelta(minutes=10)
-"""The part of the log of answers that is searched where nothing says where to begin."""
+"""The log of answers is searched from so long before a time until so long after it."""
+_NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The log holds nothing before."""
 
 AnswerT = TypeVar("AnswerT", bound=Reply | Recalled)
 
@@ -53,14 +55,30 @@ def _decoded(record: Record) -> Reply | Recalled | None:
 async def search_answers(
     call: Call, partition: int, read: Callable[[Record], AnswerT | None], near: datetime | None = None
 ) -> tuple[Record, AnswerT] | None:
-    """The first answer that ``read`` finds among those from some minutes before ``near``, or now, on."""
-    log, key = call.gateway.log(), call.key.encode()
-    begin = await log.offset_at(Topic.REPLIES, partition, (near or datetime.now(UTC)) - LOOK_BACK)
-    async for record in log.read_range(Topic.REPLIES, partition, begin):
-        found = read(record) if record.key == key else None
-        if found is not None:
-            return record, found
+    """The first answer that ``read`` finds among those from some minutes before ``near``, or now, until some after.
+
+    Raises `Problem` (429) where the key has made too many requests; a search counts as many.
+    """
+    await _admit(call, SEARCH_COST)
+    log, key, middle = call.gateway.log(), call.key.encode(), near or datetime.now(UTC)
+    last_ms = (middle + LOOK_BACK).timestamp() * 1000
+    async with call.gateway.lookups.turn(call.caller):
+        begin = await log.offset_at(Topic.REPLIES, partition, max(middle - LOOK_BACK, _NO_TIME))
+        found_there = cast("AsyncGenerator[Record]", log.read_range(Topic.REPLIES, partition, begin))
+        async with aclosing(found_there) as records:
+            async for record in records:
+                if record.timestamp_ms > last_ms:
+                    return None
+                found = read(record) if record.key == key else None
+                if found is not None:
+                    return record, found
     return None
+
+
+async def _admit(call: Call, cost: int) -> None:
+    """Count a lookup in the log; raises `Problem` (429)."""
+    call.gateway.lookups.check(call.caller)
+    await call.admit(cost)
 
 
 # ---- routes
@@ -76,20 +94,23 @@ async def note_reply(call: Call, reply: Reply | Recalled, record: Record) -> Non
 
 async def show_reply(call: Call) -> Response:
     """A reply with what it was shown."""
-    return answer(await find_reply(call))
+    found = await while_connected(call, find_reply(call))
+    return Response(status_code=499) if found is None else answer(found)
 
 
 async def find_reply(call: Call) -> Reply:
     """The reply that the path names: by what is noted of it, else among those since the time that the query names.
 
-    Raises `Problem` (404) where it is not found.
+    Raises `Problem`: 404 where it is not found, 429.
     """
     reply_id, near = call.path["reply"], call.query(ReplyQuery).at
     noted = await call.gateway.notes.read(note_name(call, "reply", reply_id))
     partition = await answers_partition(call)
     place = None if noted is None else AnswerPlace.read(noted, partition)
     if place is not None:
-        record = await call.gateway.log().read_one(Topic.REPLIES, partition, place.offset)
+        await _admit(call, READ_COST)
+        async with call.gateway.lookups.turn(call.caller):
+            record = await call.gateway.log().read_one(Topic.REPLIES, partition, place.offset)
         reply = None if record is None else _reply_in(record, call.key, reply_id)
         if reply is not None:
             return reply
@@ -101,7 +122,10 @@ async def find_reply(call: Call) -> Reply:
 
 async def explain_reply(call: Call) -> Response:
     """The reasons of a reply: its lines, the memories behind them, what made or ended these, what it did not cite."""
-    reply, live = await asyncio.gather(find_reply(call), call.live())
+    live = await call.live()
+    reply = await while_connected(call, find_reply(call))
+    if reply is None:
+        return Response(status_code=499)
     return answer(await read_explanation(live.store, call.key, reply))
 
 
