@@ -11,7 +11,7 @@ from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
-EXTRACTION = "extraction/2"
+EXTRACTION = "extraction/3"
 """Version of these rules; part of the provenance."""
 
 MIN_OTHERS = 3
@@ -21,21 +21,22 @@ MIN_OTHERS = 3
 def choose(statements: Sequence[Statement], others: int, most: int) -> list[Statement]:
     """The statements worth remembering, in their order.
 
-    Takes every change of state first, then the ``others`` most salient of the rest; at most ``most`` in all. What is no
-    sentence is never one of them.
+    Takes every vital fact and every change of state first, then the ``others`` most salient of the rest; at most
+    ``most`` in all. What is no sentence is never one of them.
     """
     salient = [(place, statement) for place, statement in enumerate(statements) if _tells(statement)]
     ranked = sorted(salient, key=lambda pair: (-round(pair[1].salience, 6), pair[0]))
-    changes = [pair for pair in ranked if pair[1].is_change]
-    rest = [pair for pair in ranked if not pair[1].is_change]
-    kept = [*changes, *rest[:others]][:most]
+    vital = [pair for pair in ranked if pair[1].is_vital]
+    changes = [pair for pair in ranked if pair[1].is_change and not pair[1].is_vital]
+    rest = [pair for pair in ranked if not (pair[1].is_change or pair[1].is_vital)]
+    kept = [*vital, *changes, *rest[:others]][:most]
     return [statement for _, statement in sorted(kept, key=lambda pair: pair[0])]
 
 
 def _tells(statement: Statement) -> bool:
     if statement.salience < 0 or has_markup(statement.text):
         return False
-    return not (statement.english and is_fragment(statement.text))
+    return statement.is_vital or not (statement.english and is_fragment(statement.text))
 
 
 def draft_of(statement: Statement) -> MemoryDraft:

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from eunoe.workers.text.days import has_days
 from eunoe.workers.text.terms import terms
+from eunoe.workers.text.vital import is_vital
 from eunoe.workers.text.words import NUMBER_WORDS
 
 _CHANGE = re.compile(
@@ -118,8 +119,9 @@ def salience(sentence: str, speakers: Collection[str]) -> float:
     score -= 1.5 * unclear
     score -= 0.6 * min(len(_ABSTRACT.findall(sentence)), 4)
     score -= 2.0 * (len(found) < 3)
-    # a change of the speaker that can be understood alone passes, however short the sentence
-    return max(score, THRESHOLD) if own and changes and not (reacts or conditional or unclear) else score
+    # a change of the speaker that can be understood alone passes, however short the sentence; so does a vital fact
+    passes = own and changes and not (reacts or conditional or unclear)
+    return max(score, THRESHOLD) if passes or is_vital(sentence) else score
 
 
 def foreign_salience(sentence: str, speakers: Collection[str]) -> float:

@@ -21,6 +21,7 @@ from eunoe.workers.text.salience import (
     salience,
 )
 from eunoe.workers.text.terms import STOPWORDS
+from eunoe.workers.text.vital import is_vital, leans_back
 
 _SENTENCE = re.compile(
     # a run of marks before a space or a quotation mark; a long run wherever it stands; a mark inside a word
@@ -55,6 +56,8 @@ class Statement:
     """Salience above the threshold; 0 and more is worth remembering."""
     is_change: bool
     english: bool
+    is_vital: bool = False
+    """Whether it states a fact of somebody's health, diet, birth or death."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class _Group:
     text: str
     salience: float
     is_change: bool
+    is_vital: bool
 
 
 def statements_in(lines: Sequence[Line]) -> list[Statement]:
@@ -77,7 +81,10 @@ def statements_in(lines: Sequence[Line]) -> list[Statement]:
 def statements_of(number: int, line: Line, speakers: Collection[str], english: bool) -> list[Statement]:
     """The statements of one line. ``english``: whether the session is English; a single line may differ."""
     groups, speaks_english = _groups_of(line.text, tuple(speakers), english)
-    return [Statement(number, line, group.text, group.salience, group.is_change, speaks_english) for group in groups]
+    return [
+        Statement(number, line, group.text, group.salience, group.is_change, speaks_english, group.is_vital)
+        for group in groups
+    ]
 
 
 @cached_by_length(
@@ -97,8 +104,10 @@ def _common(words: list[str]) -> int:
 
 
 def _group(sentences: list[str], speakers: Collection[str], english: bool) -> _Group:
-    change = english and not refers_back(sentences[0]) and any(is_change(sentence) for sentence in sentences)
-    return _Group(" ".join(sentences), _score(sentences, speakers, english), change)
+    clear = english and not refers_back(sentences[0])
+    change = clear and any(is_change(sentence) for sentence in sentences)
+    vital = clear and any(is_vital(sentence) for sentence in sentences)
+    return _Group(" ".join(sentences), _score(sentences, speakers, english), change, vital)
 
 
 def _score(group: list[str], speakers: Collection[str], english: bool) -> float:
@@ -180,12 +189,16 @@ def _groups(sentences: list[str]) -> list[list[str]]:
     for sentence in sentences:
         if is_question(sentence):
             open_group = False
-        elif open_group and refers_back(sentence) and _has_room(groups[-1], sentence):
+        elif open_group and _leans(sentence) and _has_room(groups[-1], sentence):
             groups[-1].append(sentence)
         else:
             groups.append([sentence])
             open_group = True
     return groups
+
+
+def _leans(sentence: str) -> bool:
+    return refers_back(sentence) or leans_back(sentence)
 
 
 def _has_room(group: list[str], sentence: str) -> bool:

@@ -6,7 +6,7 @@ _PAST = frozenset(
     began brought bought built caught chose drew drank drove ate fell flew forgot grew lost paid ran rode rang
     rose sold sent sang sat slept spoke spent stood stole swam taught threw understood wore won woke wrote
     broke became lay led meant sold shot shook hung hid fed fought froze dug did sought stuck swore tore wept
-    bit bled lent spun spread quit
+    bit bled lent spun spread quit died lied tied owed
     """.split()  # noqa: SIM905 - a table of words
 )
 
