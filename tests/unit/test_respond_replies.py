@@ -293,6 +293,33 @@ async def test_what_somebody_else_did_is_no_answer():
     assert [one.number for one in (await offline("When did Ben win the chess cup in Oslo?", *said)).cited] == [1]
 
 
+async def test_an_answer_to_somebody_elses_question_is_known():
+    said = (row(1, "How old are you now?", speaker="Ben"), row(2, "Thirty-four."))
+    assert [one.number for one in (await offline("How old is Ann?", *said)).cited][:1] == [2]
+    apart = (said[0], row(2, "Thirty-four.", day=3))
+    assert (await offline("How old is Ann?", *apart)).text == NOTHING
+
+
+async def test_a_sentence_of_two_days_is_quoted_once():
+    said = (row(1, "my boat is in Oslo"), row(2, "My  boat is in Oslo", day=9), row(3, "my boat is in old Oslo", day=12))
+    answer = await offline("where is my boat?", *said[:2])
+    assert len(answer.cited) == 1
+    scores = np.asarray([0.9, 0.9, 0.8])
+    assert choose_lines(said, scores, read_question("where is my boat?", ())) == [0, 2]
+
+
+async def test_a_reason_is_quoted_from_the_answer_to_why():
+    said = (
+        row(1, "I quit the bakery and work as a translator now."),
+        row(2, "Why did you quit?", speaker="Ben"),
+        row(3, "The hours were brutal, I had to get up at three."),
+    )
+    assert (await offline("Why did Ann quit the bakery?", *said)).cited[0].number == 3
+    assert (await offline("When did Ann quit the bakery?", *said)).cited[0].number == 1
+    elsewhere = (said[0], row(2, "Why is the sea salty?", speaker="Ben"), said[2])
+    assert (await offline("Why did Ann quit the bakery?", *elsewhere)).cited[0].number == 1
+
+
 # ---- the stage
 
 

@@ -175,11 +175,13 @@ def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Flo
     asks = _flags("?" in text[-3:] for text in quotable.texts)
     scores = weights.words * shares + weights.sense * quotable.cosines
     scores += weights.retrieved * _retrieved(rows, quotable.sources)
-    scores += weights.near * _beside(rows, shares) + weights.answers * _answered(rows, shares)
+    scores += weights.near * _beside(rows, shares) + weights.answers * answered(rows, shares)
     scores += weights.speaker * quotable.is_named - weights.asks * asks
     scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
     if hints.times:
         scores += weights.date * np.asarray([_dated(hints.times, row) for row in rows])
+    if _WHY.search(quotable.question):
+        scores += weights.answers * answered(rows, _asks_why(rows, shares))
     return scores + _kinds(quotable, weights) + weights.owns * _owned(quotable)
 
 
@@ -274,7 +276,7 @@ def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
     )
 
 
-def _answered(rows: Sequence[Row], shares: Floats) -> Floats:
+def answered(rows: Sequence[Row], shares: Floats) -> Floats:
     """The share of the row before, where it asks something of another speaker."""
     found = np.zeros(len(rows))
     for place in range(1, len(rows)):
@@ -282,6 +284,11 @@ def _answered(rows: Sequence[Row], shares: Floats) -> Floats:
         if "?" in before.text and before.speaker != row.speaker and _adjoin(before, row):
             found[place] = shares[place - 1]
     return found
+
+
+def _asks_why(rows: Sequence[Row], shares: Floats) -> Floats:
+    """For each row 1 if it asks for a reason and shares a word with the question, else 0."""
+    return _flags(share > 0 and _WHY.search(row.text) is not None for row, share in zip(rows, shares, strict=True))
 
 
 def _owned(quotable: Quotable) -> Floats:
