@@ -301,7 +301,11 @@ async def test_an_answer_to_somebody_elses_question_is_known():
 
 
 async def test_a_sentence_of_two_days_is_quoted_once():
-    said = (row(1, "my boat is in Oslo"), row(2, "My  boat is in Oslo", day=9), row(3, "my boat is in old Oslo", day=12))
+    said = (
+        row(1, "my boat is in Oslo"),
+        row(2, "My  boat is in Oslo", day=9),
+        row(3, "my boat is in old Oslo", day=12),
+    )
     answer = await offline("where is my boat?", *said[:2])
     assert len(answer.cited) == 1
     scores = np.asarray([0.9, 0.9, 0.8])
