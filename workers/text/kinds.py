@@ -5,15 +5,18 @@ A sentence in another language is a state.
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from eunoe.schemas.memory import MemoryKind
 from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.salience import is_change
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.verbs import is_base, is_past, third_person
+from eunoe.workers.text.vital import is_vital
 
 _ADVERB = r"(?:(?:really|still|also|now|just|always|only|absolutely|definitely|probably|soon) ){0,2}"
 _BE = r"(?:am|is|are|['’](?:m|s|re)|was just|been)"
+_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _PLAN = re.compile(
     rf"\b(?:plans? (?:to|on)|intends? to|hopes? to|wants? to|aims? to|means? to|"
     rf"(?:would|['’]d) (?:really )?(?:like|love) to|looking forward to|"
@@ -23,7 +26,11 @@ _PLAN = re.compile(
     rf"(?:flying|leaving|travell?ing|moving|visiting|meeting|starting|going)\b[^.!?]{{0,60}}?\b(?:tomorrow|tonight|"
     rf"next (?:week|weekend|month|year|summer|spring|autumn|fall|winter)|"
     rf"in (?:a few|two|three|\d+) (?:days|weeks|months)|"
-    rf"(?:on|this|next) (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day))\b",
+    rf"(?:on|this|next) (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)|"
+    # what is being done on a day that is named is over after it
+    rf"(?!(?:noth|someth|anyth|everyth|amaz|interest|excit)ing\b)\w{{2,30}}ing\b[^.!?]{{0,60}}?\b(?:tomorrow|tonight|"
+    rf"this (?:evening|afternoon|weekend)|on (?:the )?\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}|"
+    rf"on {_MONTH} \d{{1,2}}(?:st|nd|rd|th)?))\b",
     re.IGNORECASE,
 )
 _PREFERENCE = re.compile(
@@ -42,24 +49,32 @@ _PRESENT = frozenset(
 _PERFECT = frozenset(["has", "have", "hasn't", "haven't"])
 _WAS = frozenset(["was", "were", "wasn't", "weren't", "had", "hadn't", "did", "didn't", "used", "couldn't"])
 _NOT_PAST = frozenset(["indeed", "hundred", "exceed", "succeed", "proceed", "naked", "sacred", "wicked"])
+_MOST_SENTENCES = 4
+"""Sentences in which a vital fact is looked for."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _SAID = re.compile(r'^[^"]{1,100} said: "(?P<words>.*)"$', re.DOTALL)
 
 
 def kind_of(text: str) -> MemoryKind:
-    """The kind of a text, by its first sentence, in the first or the third person; of a quotation, that of the words.
+    """The kind of a text, in the first or the third person; of a quotation, that of the words.
 
+    It is that of the first sentence with a vital fact, else of the first sentence.
     A beginning or an end of a state is a state; what is told in the past otherwise, an event.
     """
     quoted = _SAID.match(text)
     words = " ".join((quoted["words"] if quoted else text).split())
-    said = without_middle(next((words[start:end] for start, end in sentence_spans(words)), words))
+    said = _sentence_that_tells(words)
     past = is_told_in_past(said)
     if _tells(_PLAN, said, past):
         return MemoryKind.PLAN
     if _tells(_PREFERENCE, said, past):
         return MemoryKind.PREFERENCE
     return MemoryKind.EVENT if past and not is_change(said) else MemoryKind.STATE
+
+
+def _sentence_that_tells(words: str) -> str:
+    sentences = [without_middle(words[start:end]) for start, end in islice(sentence_spans(words), _MOST_SENTENCES)]
+    return next(filter(is_vital, sentences), sentences[0] if sentences else without_middle(words))
 
 
 def _tells(pattern: re.Pattern[str], said: str, past: bool) -> bool:
