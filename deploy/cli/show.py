@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from eunoe.deploy.cli.output import Json, console, note, print_json
+from eunoe.deploy.cli.show_profile import profile_of, show_profile
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store
@@ -44,10 +45,9 @@ from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
-from eunoe.schemas.profile import PROFILE_TOKENS, PersonProfile
+from eunoe.schemas.profile import PROFILE_TOKENS
 from eunoe.workers.tree.nodes import TreeNode
 from eunoe.workers.tree.outline import outline
-from eunoe.workers.update.person import read_profile
 from eunoe.workers.update.reads import HistoryEntry, updated_session
 
 V = TypeVar("V")
@@ -66,8 +66,8 @@ def show(
     at: Annotated[
         str | None,
         typer.Option(
-            help="A day or an RFC 3339 time. With --memories: as known at this log time. With --profile: the time at"
-            " which it holds; default: now."
+            help="A day or an RFC 3339 time. With --memories: as known at this log time, when sessions were read. With"
+            " --profile: an event time, as in the texts; what was said later or had ended is left out; default: now."
         ),
     ] = None,
     profile: Annotated[
@@ -110,8 +110,8 @@ def show(
         _write_page(html, conversation, snapshot)
         return
     if profile:
-        wanted = partial(read_profile, key=key, at=time or datetime.now(UTC), person=person, budget_tokens=budget)
-        _show_profile(_read(lambda store: _known(store, key, wanted), conversation, tenant), as_json)
+        wanted = partial(profile_of, key=key, at=time or datetime.now(UTC), person=person, budget_tokens=budget)
+        show_profile(_read(lambda store: _known(store, key, wanted), conversation, tenant), as_json)
         return
     if history is not None:
         entries = _read(lambda store: view_history(store, key, history), conversation, tenant)
@@ -186,17 +186,6 @@ def parse_time(text: str) -> datetime:
 async def _known(store: StateStore, key: str, read: Callable[[StateStore], Awaitable[V]]) -> V | None:
     """A reading of a conversation; `None` where nothing is known of it."""
     return await read(store) if await updated_session(store, key) else None
-
-
-def _show_profile(profile: PersonProfile, as_json: bool) -> None:
-    if as_json:
-        print_json(profile.model_dump(mode="json") | {"text": profile.text})
-        return
-    console.print(profile.text or "nothing holds", highlight=False, markup=False, soft_wrap=True)
-    note(
-        f"as of session {profile.session}, {profile.tokens} of {profile.budget_tokens} tokens;"
-        f" left out: {profile.left_out} that hold, {profile.past} whose end has passed"
-    )
 
 
 def _show_known(view: MemoriesView, title: str, time: datetime | None, as_json: bool) -> None:
