@@ -21,6 +21,8 @@ class ProfileItem(Value):
     """Event time of the memory."""
     expires_at: Time | None = None
     """Event time from which it no longer holds, where its text names an end."""
+    perhaps_outdated: bool = False
+    """Whether a later memory may contradict it."""
     speaker: Name
     memory_id: Identifier
     session: int = Field(ge=1)
@@ -37,7 +39,7 @@ class PersonProfile(Value):
     session: int = Field(ge=0)
     """The last session that it knows: two profiles of the same session and time are equal."""
     at: Time
-    """The time at which it holds; plans that ended before are left out."""
+    """The event time at which it holds; what was said after, and plans that ended before, are left out."""
     person: Name | None = None
     """`None`: all speakers."""
     budget_tokens: int = Field(ge=1)
@@ -72,7 +74,8 @@ HEADINGS: Final = {
 
 
 def line_of(item: ProfileItem) -> str:
-    """The line of an item, with its day: ``- Ann lives in Cork. (2026-03-01)``."""
+    """The line of an item, with its day and doubt: ``- Ann lives in Cork. (2026-03-01, perhaps outdated)``."""
     last = None if item.expires_at is None else (item.expires_at - timedelta(microseconds=1)).date()
     until = "" if last is None else f", until {last.isoformat()}"
-    return f"- {' '.join(item.text.split())} ({item.at.date().isoformat()}{until})"
+    doubt = ", perhaps outdated" if item.perhaps_outdated else ""
+    return f"- {' '.join(item.text.split())} ({item.at.date().isoformat()}{until}{doubt})"

@@ -121,8 +121,8 @@ class HttpMemoryClient(ConversationClient):
     ) -> PersonProfile:
         """The memory that holds now of a person, or of all, packed for a prompt of at most ``budget_tokens``.
 
-        What ended before ``at`` is left out; `None` means now. No model is asked; its ``text`` has the lines. Raises
-        `GatewayProblem` (404) for an unknown conversation, `Unavailable`.
+        What was said after ``at`` (event time) or ended before is left out; `None` means now. No model is asked; its
+        ``text`` has the lines. Raises `GatewayProblem` (404) for an unknown conversation, `Unavailable`.
         """
         time = None if at is None else write_time(at)
         query = urlencode(_given(person=person, budget_tokens=budget_tokens, at=time))

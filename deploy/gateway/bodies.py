@@ -187,7 +187,7 @@ class ProfileQuery(Value):
     budget_tokens: Annotated[int, Field(ge=1, le=MAX_BUDGET_TOKENS)] = PROFILE_TOKENS
     """Tokens that its text may take."""
     at: Time | None = None
-    """Plans and other memories that name an earlier end are left out; unset: now."""
+    """Event time. What was said later, and what names an earlier end, is left out; unset: now."""
 
 
 class ReplyQuery(Value):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunoe.schemas.events import Line, Provenance
-from eunoe.schemas.memory import Ending, Memory, MemoryStatus
+from eunoe.schemas.memory import Ending, Memory, MemoryStatus, Suspicion
 from eunoe.schemas.profile import PersonProfile
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.person import pack_profile
@@ -71,9 +71,29 @@ def test_a_profile_keeps_to_its_budget(said: list[tuple[str, int]], budget: int)
         memory(form.format(f"place {days}"), index, at=SAID + timedelta(days=days))
         for index, (form, days) in enumerate(said)
     ]
-    profile = pack_profile(memories, session=1, at=SAID, budget_tokens=budget)
+    profile = pack_profile(memories, session=1, at=SAID + timedelta(days=400), budget_tokens=budget)
     assert count_tokens(profile.text) == profile.tokens <= budget
     assert len(profile.items) + profile.left_out == len(memories)
-    again = pack_profile(list(reversed(memories)), session=1, at=SAID, budget_tokens=budget)
+    again = pack_profile(list(reversed(memories)), session=1, at=SAID + timedelta(days=400), budget_tokens=budget)
     assert again == profile
     assert PersonProfile.from_json(profile.to_json()) == profile
+
+
+def test_a_profile_of_a_time_has_nothing_that_was_said_later() -> None:
+    home, moved = memory("Ann lives in Cork.", 1), memory("Ann moved to Oslo.", 2, at=SAID + timedelta(days=70))
+    doubted = home.model_copy(update={"suspected": (Suspicion(by="m2", session=2, because="another home"),)})
+    early = pack_profile([doubted, moved], session=2, at=SAID + timedelta(days=1))
+    assert early.text == "Now:\n- Ann lives in Cork. (2026-03-04)"
+    assert (early.left_out, early.past) == (0, 0)
+
+
+def test_what_a_later_memory_may_contradict_is_marked() -> None:
+    home, moved = memory("Ann lives in Cork.", 1), memory("Ann moved to Oslo.", 2, at=SAID + timedelta(days=70))
+    doubted = home.model_copy(update={"suspected": (Suspicion(by="m2", session=2, because="another home"),)})
+    profile = pack_profile([doubted, moved], session=2, at=SAID + timedelta(days=71))
+    assert profile.text.splitlines()[1:] == [
+        "- Ann moved to Oslo. (2026-05-13)",
+        "- Ann lives in Cork. (2026-03-04, perhaps outdated)",
+    ]
+    assert [item.perhaps_outdated for item in profile.items] == [False, True]
+    assert count_tokens(profile.text) == profile.tokens

@@ -1,6 +1,6 @@
 """Packs what holds of a person into a profile, without a model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
 from itertools import zip_longest
 from typing import Final
@@ -25,8 +25,11 @@ _TURNS: Final = {MemoryKind.STATE: 4, MemoryKind.PREFERENCE: 2, MemoryKind.PLAN:
 """Items of a kind in each round of the packing, while it has any."""
 
 
-def profile_item(memory: Memory) -> ProfileItem:
-    """The item of a memory; kind and end of one that was stored without are told from its text."""
+def profile_item(memory: Memory, later: Set[str] = frozenset()) -> ProfileItem:
+    """The item of a memory; kind and end of one that was stored without are told from its text.
+
+    ``later``: ids of memories that are not yet known, and so contradict nothing.
+    """
     kind = memory.kind or kind_of(memory.text)
     expires_at = memory.expires_at if memory.kind else expiry_of(memory.text, memory.at, kind)
     return ProfileItem(
@@ -34,6 +37,7 @@ def profile_item(memory: Memory) -> ProfileItem:
         text=memory.text,
         at=memory.at,
         expires_at=expires_at,
+        perhaps_outdated=any(note.by not in later for note in memory.suspected),
         speaker=memory.speaker,
         memory_id=memory.memory_id,
         session=memory.session,
@@ -52,10 +56,11 @@ def pack_profile(
 ) -> PersonProfile:
     """The profile of a person at a time, from the current memories of a conversation.
 
-    In rounds each kind gives its latest items, states most, until the next one does not fit. ``unread``: number of
-    further memories that hold, counted as left out.
+    What was said after ``at`` is not in it. In rounds each kind gives its latest items, states most, until the next
+    one does not fit. ``unread``: number of further memories that hold, counted as left out.
     """
-    items = [profile_item(one) for one in memories if one.ending is None and person in (None, one.speaker)]
+    known, later = _by_time(memories, at)
+    items = [profile_item(one, later) for one in known if one.ending is None and person in (None, one.speaker)]
     holding = [item for item in items if item.expires_at is None or item.expires_at > at]
     chosen: list[ProfileItem] = []
     tokens, opened = 0, set[MemoryKind]()
@@ -76,6 +81,12 @@ def pack_profile(
         left_out=len(holding) - len(chosen) + unread,
         past=len(items) - len(holding),
     )
+
+
+def _by_time(memories: Iterable[Memory], at: datetime) -> tuple[list[Memory], frozenset[str]]:
+    """The memories of what was said up to a time, and the ids of the others."""
+    found = list(memories)
+    return [one for one in found if one.at <= at], frozenset(one.memory_id for one in found if one.at > at)
 
 
 def _latest_first(items: Iterable[ProfileItem]) -> list[ProfileItem]:
