@@ -14,7 +14,7 @@ from eunoe.workers.models.embedding import WordLlamaEmbedder
 from eunoe.workers.registry import StageSettings
 from eunoe.workers.respond.context import PARTLY, Context, line_row, mark_past, memory_row, past_words, write_row
 from eunoe.workers.respond.hints import read_question
-from eunoe.workers.respond.histories import note, past_notes
+from eunoe.workers.respond.histories import end_words, note, past_notes
 from eunoe.workers.respond.offline import choose_lines
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
@@ -131,3 +131,36 @@ def test_offline_a_question_about_the_present_quotes_nothing_that_is_over():
     assert mark_past(line_row(1, line), "") == line_row(1, line)
     hints = read_question("Where is Ann now?", ("Ann",), "Ben")
     assert choose_lines(rows, np.array([0.9, 0.5]), hints) == [1]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.TREE, Strategy.TIMELINE])
+async def test_a_memory_that_another_ended_is_shown_as_past(strategy: Strategy):
+    pipeline, memories = await talked("I bought a blue bike in Lyon.", "I sold the blue bike.")
+    (bought,) = [one for one in memories if "bought" in one.text]
+    assert bought.status is not MemoryStatus.CURRENT
+    context = await asked(pipeline, strategy, "Who has a blue bike?", FRIDAY)
+    (row,) = [row for row in context.rows if "bought" in row.text]
+    assert not row.is_current
+    assert row.past == "held until 4 March 2026"
+    assert "held until 4 March 2026)" in context.text
+    assert all(not row.past for row in context.rows if "sold" in row.text)
+
+
+async def test_a_tree_shows_a_repeated_memory_once_and_as_current():
+    said = "I live in Lyon with my cat Tom."
+    pipeline, memories = await talked(said, said, said)
+    assert len(memories) > 1
+    context = await asked(pipeline, Strategy.TREE, "Where does Ann live?", FRIDAY)
+    (row,) = [row for row in context.rows if "Lyon" in row.text]
+    assert row.is_current
+    assert set(row.cites) == {"u1", "u3", "u5"}
+    assert row.past == ""
+
+
+def test_what_repeats_another_memory_has_not_ended():
+    ending = Ending(status=MemoryStatus.SUPERSEDED, by="b", session=1, at=SAID, because="")
+    assert end_words(memory("a", "Ann lives in Rome.").model_copy(update={"ending": ending})) == ""
+    later = ending.model_copy(update={"session": 2})
+    assert (
+        end_words(memory("a", "Ann lives in Rome.").model_copy(update={"ending": later})) == "held until 4 March 2026"
+    )

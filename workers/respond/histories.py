@@ -77,10 +77,18 @@ def history_source(chain: Sequence[Memory]) -> Source:
 
 def note(memory: Memory, at: datetime | None = None) -> str:
     """The day of a memory, and the day on which it ended; ``at``: event time of the ask."""
+    return ", ".join(filter(None, [write_day(memory.at), end_words(memory, at)]))
+
+
+def end_words(memory: Memory, at: datetime | None = None) -> str:
+    """The words for the end of a memory: ``held until 8 May 2023``; empty where it goes on.
+
+    What only repeats another memory was superseded from the start, which is no end of what it says. ``at``: event time
+    of the ask.
+    """
     if memory.has_expired(at if memory.ending is None else memory.ending.at):
-        return f"{write_day(memory.at)}, {held_until(memory.expires_at)}"
-    until = f", held until {write_day(memory.ending.at)}" if memory.ending is not None else ""
-    return f"{write_day(memory.at)}{until}"
+        return held_until(memory.expires_at)
+    return f"held until {write_day(memory.ending.at)}" if memory.ending is not None and outdated(memory) else ""
 
 
 def past_notes(memories: Iterable[Memory], replaced: Collection[str], at: datetime | None) -> Mapping[str, str]:

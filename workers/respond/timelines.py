@@ -13,7 +13,8 @@ from eunoe.schemas.memory import Memory
 from eunoe.schemas.ports import StateStore
 from eunoe.schemas.replies import Source
 from eunoe.workers.link.reads import Timeline, TimelineSettings, VertexCache, read_timelines
-from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_day, write_row
+from eunoe.workers.respond.context import Context, Row, make_context, memory_row, pack, write_row
+from eunoe.workers.respond.histories import end_words, note
 from eunoe.workers.respond.sources import HybridSearch, Query
 from eunoe.workers.text.terms import query_vector
 from eunoe.workers.update.reads import read_memories, read_memory_frequencies, read_memory_stats
@@ -110,10 +111,9 @@ def lay_out_timelines(shown: Sequence[ShownTimeline]) -> Context:
 def _written(memory: Memory, rows: dict[str, Row], at: datetime | None) -> str:
     if memory.memory_id in rows:
         return f"{rows[memory.memory_id].number}"
-    row = replace(memory_row(len(rows) + 1, memory, at), in_timeline=True)
+    row = replace(memory_row(len(rows) + 1, memory, at), in_timeline=True, past=end_words(memory, at))
     rows[memory.memory_id] = row
-    days = ", ".join(filter(None, [write_day(memory.at), row.past]))
-    return f"{write_row(replace(row, past=''))} ({days})"
+    return f"{write_row(replace(row, past=''))} ({note(memory, at)})"
 
 
 def timeline_source(shown: ShownTimeline) -> Source:

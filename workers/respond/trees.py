@@ -12,6 +12,7 @@ from eunoe.workers.compress.reads import read_segments
 from eunoe.workers.respond.context import (
     Context,
     Row,
+    fold,
     line_row,
     make_context,
     memory_row,
@@ -19,6 +20,7 @@ from eunoe.workers.respond.context import (
     write_day,
     write_row,
 )
+from eunoe.workers.respond.histories import end_words
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.text.names import without_names
 from eunoe.workers.tree.reads import TreeHit, TreeRecall, TreeUnit, entries_below
@@ -78,7 +80,7 @@ class TreeSource:
         }
         entries = await self._entries(query.key, dict.fromkeys(id_ for ids in below.values() for id_ in ids))
         shown = [_shown(hit, [entries[id_] for id_ in below[hit.node_id] if id_ in entries], query.at) for hit in hits]
-        return [node for node in shown if node.entries]
+        return without_repeats([node for node in shown if node.entries])
 
     async def _entries(self, key: str, ids: Iterable[str]) -> Mapping[str, Entry]:
         wanted = list(ids)
@@ -97,7 +99,9 @@ def _shown(hit: TreeHit, entries: Sequence[Entry], asked: datetime | None) -> Sh
 
 
 def _rows(entry: Entry, asked: datetime | None) -> list[Row]:
-    return [memory_row(0, entry, asked)] if isinstance(entry, Memory) else [line_row(0, line) for line in entry.lines]
+    if isinstance(entry, Memory):
+        return [replace(memory_row(0, entry, asked), past=end_words(entry, asked))]
+    return [line_row(0, line) for line in entry.lines]
 
 
 def _utterances(entry: Entry) -> tuple[str, ...]:
@@ -108,6 +112,26 @@ def _utterances(entry: Entry) -> tuple[str, ...]:
 
 def _time_of(entry: Entry) -> datetime:
     return entry.at if isinstance(entry, Memory) else entry.lines[-1].at
+
+
+def without_repeats(nodes: Sequence[ShownNode]) -> list[ShownNode]:
+    """The nodes, of those that show one memory in the same words only one: a current one if there is one.
+
+    It has the place of the first of them, and cites what each of them cites.
+    """
+    kept: dict[object, ShownNode] = {}
+    for node in nodes:
+        row = node.rows[0]
+        is_alone = row.is_memory and len(node.rows) == 1
+        words: object = (row.speaker, fold(row.text).casefold()) if is_alone else node.hit.node_id
+        kept[words] = _joined(kept[words], node) if words in kept else node
+    return list(kept.values())
+
+
+def _joined(first: ShownNode, again: ShownNode) -> ShownNode:
+    shown = again if again.rows[0].is_current and not first.rows[0].is_current else first
+    cites = tuple(dict.fromkeys((*first.rows[0].cites, *again.rows[0].cites)))
+    return replace(shown, rows=(replace(shown.rows[0], cites=cites),))
 
 
 def shorter(node: ShownNode) -> ShownNode | None:
