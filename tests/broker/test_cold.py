@@ -54,6 +54,9 @@ async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeli
     async def all_cold() -> bool:
         return (await cold_status(own.settings)).cold == len(names)
 
+    async def earlier_ones_are_gone() -> bool:  # they go after the stub is set
+        return len(snapshots(own.cwd / "cold")) == len(names)
+
     async with own.up():
         await own.produce(*(line for name in names for line in sessions(name)))
         await until(all_cold)
@@ -67,6 +70,7 @@ async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeli
         asked = await own.eunoe("ask", "one", "Where did Ann move?", "--json")
         assert (asked.code, "Zanzibar" in asked.out) == (0, True)
         await until(all_cold)
+        await until(earlier_ones_are_gone)
     for name in names:
         assert (await own.eunoe("cold", "thaw", name)).out == f"{name}: in Redis\n"
     assert len(snapshots(own.cwd / "cold")) == len(names), "each stays until the next one of its conversation"
