@@ -300,6 +300,11 @@ async def test_an_answer_to_somebody_elses_question_is_known():
     assert (await offline("How old is Ann?", *apart)).text == NOTHING
 
 
+async def test_what_is_said_beside_a_question_is_not_known_to_who_answers():
+    said = (row(1, "I won the chess cup in Oslo! Are you proud?", speaker="Ben"), row(2, "very"))
+    assert (await offline("When did Ann win the chess cup in Oslo?", *said)).text == NOTHING
+
+
 async def test_a_sentence_of_two_days_is_quoted_once():
     said = (
         row(1, "my boat is in Oslo"),

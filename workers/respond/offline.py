@@ -12,7 +12,7 @@ from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question
-from eunoe.workers.respond.quoting import Floats, Quotable, answered, score_quotes
+from eunoe.workers.respond.quoting import Floats, Quotable, score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.names import without_names
@@ -80,11 +80,9 @@ def is_known(quotable: Quotable) -> bool:
     """Whether the rows may hold an answer.
 
     Not where no row has enough of the question, nor where other speakers' rows have much more of it than those of the
-    one it asks about: then it is theirs, and the question mistakes the person. A row that answers another speaker's
-    question has as much of it as that question.
+    one it asks about: then it is theirs, and the question mistakes the person.
     """
-    own, named = quotable.shares + quotable.cosines, quotable.is_named > 0
-    own = np.maximum(own, answered(quotable.rows, own))
+    own, named = quotable.known, quotable.is_named > 0
     if float(own.max(initial=0.0)) < FLOOR:
         return False
     return not named.any() or bool(named.all()) or float(own[~named].max() - own[named].max()) <= OTHERS

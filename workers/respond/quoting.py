@@ -36,6 +36,8 @@ _REASON = re.compile(
     r"allergic)\b",
     re.IGNORECASE,
 )
+_ASKED = re.compile(r"[^.!?]+\?")
+_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?]+")
 _REFUSAL = re.compile(
     r"\b(?:not|never|cannot|\w+n['’]t|cancell?ed|called off|fell through|refused|allergic|avoids?)\b", re.IGNORECASE
@@ -147,10 +149,26 @@ class Quotable:
     @cached_property
     def shares(self) -> Floats:
         """For each row the share of the question's words that it has, weighed by rarity; from 0 to 1."""
-        found = [frozenset(terms(text, drop=self.speakers)) for text in self.texts]
-        counts = Counter(term for words in found for term in words)
-        wanted = {term: idf(counts[term], len(found)) for term in terms(self.question, drop=self.speakers)}
+        return self._shares_of(self.texts)
+
+    @cached_property
+    def known(self) -> Floats:
+        """For each row what it has of the question, its share plus its cosine.
+
+        An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
+        """
+        own = self.shares + self.cosines
+        asked = [" ".join(filter(_YOU.search, _ASKED.findall(text))) for text in self.texts]
+        put = _flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
+        best: Floats = np.maximum(own, _answered(self.rows, put))
+        return best
+
+    def _shares_of(self, texts: Sequence[str]) -> Floats:
+        """The share of the question's words in each of the texts; their rarity is that among the rows."""
+        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
+        wanted = {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
         total = sum(wanted.values()) or 1.0
+        found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
         return np.asarray(
             [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
         )
@@ -175,13 +193,13 @@ def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Flo
     asks = _flags("?" in text[-3:] for text in quotable.texts)
     scores = weights.words * shares + weights.sense * quotable.cosines
     scores += weights.retrieved * _retrieved(rows, quotable.sources)
-    scores += weights.near * _beside(rows, shares) + weights.answers * answered(rows, shares)
+    scores += weights.near * _beside(rows, shares) + weights.answers * _answered(rows, shares)
     scores += weights.speaker * quotable.is_named - weights.asks * asks
     scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
     if hints.times:
         scores += weights.date * np.asarray([_dated(hints.times, row) for row in rows])
     if _WHY.search(quotable.question):
-        scores += weights.answers * answered(rows, _asks_why(rows, shares))
+        scores += weights.answers * _answered(rows, _asks_why(rows, shares))
     return scores + _kinds(quotable, weights) + weights.owns * _owned(quotable)
 
 
@@ -276,7 +294,7 @@ def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
     )
 
 
-def answered(rows: Sequence[Row], shares: Floats) -> Floats:
+def _answered(rows: Sequence[Row], shares: Floats) -> Floats:
     """The share of the row before, where it asks something of another speaker."""
     found = np.zeros(len(rows))
     for place in range(1, len(rows)):
