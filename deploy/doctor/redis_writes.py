@@ -20,7 +20,7 @@ _MIB: Final = 2**20
 
 
 async def info_by_server(client: RedisClient, host: str) -> dict[str, dict[str, object]]:
-    """What each master tells of itself (INFO), by its address. Raises ``RedisError``."""
+    """Facts of each master (INFO), by its address. Raises ``RedisError``."""
     if isinstance(client, RedisCluster):
         # redis-py's types do not cover the answers of several nodes
         answers: Any = await client.info(target_nodes=RedisCluster.PRIMARIES)

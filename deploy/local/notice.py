@@ -38,7 +38,7 @@ class StackUrls(Value):
     gateway: str | None = None
     """URL of the HTTP gateway; `None` where none runs."""
     settings: dict[str, Any] = Field(default={})
-    """What was set for the stack of the settings that decide what is remembered, as `Settings` writes it."""
+    """Settings that decide what is remembered, as far as the stack was started with them, as `Settings` writes them."""
 
 
 def find_stack(directory: Path) -> StackUrls | None:

@@ -84,7 +84,7 @@ _FIGURE = re.compile(
     r"^\W*(?:ready\b|(?:of )?laugh|(?:of|from) (?:laugh|embarrass|bore|shame)|inside|on (?:me|us)\b|"
     r"in (?:1\d{3}|the \d))"
 )
-"""What makes a death a figure of speech, or one of history."""
+"""Continuations that make a death a figure of speech, or one of history."""
 _NAMED = re.compile(r"\b(?:[Mm]y|[Oo]ur|an?|the|one)\b|(?<=\w )\b(?!I\b)[A-Z]\w")
 _OTHER = re.compile(r"(?:he|she|they)$|(?:his|her|their)\b", re.IGNORECASE)
 

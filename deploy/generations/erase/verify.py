@@ -28,7 +28,7 @@ class FoundAgain(Value):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What was found, for people."""
+        """Findings in words, for people."""
         counts = [(count.count, f"in {count.place}") for count in self.documents]
         counts += [(self.stray_points, "stray points"), (self.snapshots, "stray snapshots in the cold store")]
         return tuple(f"{count} {what}" for count, what in counts if count)
