@@ -12,7 +12,8 @@ from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
 from eunoe.workers.respond.hints import QuestionHints, read_question
-from eunoe.workers.respond.quoting import Floats, Quotable, score_quotes
+from eunoe.workers.respond.quotable import Floats, Quotable
+from eunoe.workers.respond.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.names import without_names

@@ -7,24 +7,19 @@ weights are round numbers.
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
-from eunoe.workers.respond.hints import QuestionHints, TimeHint, read_times, time_fit
-from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.respond.hints import TimeHint, read_times, time_fit
+from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags
 from eunoe.workers.text.days import has_days
-from eunoe.workers.text.terms import idf, terms
+from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.text.words import NUMBER_WORDS, is_negation
-
-Floats = NDArray[np.float64]
 
 _WHERE = re.compile(r"\b(?:where|which (?:city|country|town|place))\b", re.IGNORECASE)
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
@@ -36,8 +31,6 @@ _REASON = re.compile(
     r"allergic)\b",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"[^.!?]+\?")
-_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?]+")
 _REFUSAL = re.compile(
     r"\b(?:not|never|cannot|\w+n['’]t|cancell?ed|called off|fell through|refused|allergic|avoids?)\b", re.IGNORECASE
@@ -68,29 +61,6 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _OWNED = re.compile(r"\b(\w+)['’]s (\w+)(?: (\w+))?")
-_SUBJECTS = (
-    "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
-    "neighborhood settled",
-    "work works working job career employed employer hired workshop company office position profession",
-    "called name named names",
-    "birthday born turned",
-    "married wedding wife husband spouse",
-    "sick ill illness hospital doctor diagnosed surgery",
-    "buy bought purchase purchased",
-    "allergy allergic allergies",
-    "trip travel travelled traveled vacation holiday journey",
-    "movie movies film films",
-    "pet pets dog cat puppy kitten",
-    "study studies studying degree university college",
-)
-"""Words that speak of one subject: a question by one is answered by another."""
-_SUBJECT_OF = {
-    stem: frozenset(s for word in line.split() for s in terms(word))
-    for line in _SUBJECTS
-    for stem in {s for word in line.split() for s in terms(word)}
-}
-AKIN = 0.9
-"""Share of a word that a row is given for another word of its subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,77 +99,20 @@ class QuoteWeights:
     """Its "my" or "your" means the thing asked for, or somebody else's (subtracted)."""
 
 
-@dataclass(frozen=True)
-class Quotable:
-    """A question with the rows that may be quoted."""
-
-    question: str
-    hints: QuestionHints
-    speakers: Sequence[str]
-    rows: Sequence[Row]
-    cosines: Floats
-    """Shape (n,)."""
-    sources: Sequence[Source]
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """The rows' texts without descriptions in brackets."""
-        return [without_brackets(row.text) or row.text for row in self.rows]
-
-    @cached_property
-    def shares(self) -> Floats:
-        """For each row the share of the question's words that it has, weighed by rarity; from 0 to 1."""
-        return self._shares_of(self.texts)
-
-    @cached_property
-    def known(self) -> Floats:
-        """For each row what it has of the question, its share plus its cosine.
-
-        An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
-        """
-        own = self.shares + self.cosines
-        asked = [" ".join(filter(_YOU.search, _ASKED.findall(text))) for text in self.texts]
-        put = _flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
-        best: Floats = np.maximum(own, _answered(self.rows, put))
-        return best
-
-    def _shares_of(self, texts: Sequence[str]) -> Floats:
-        """The share of the question's words in each of the texts; their rarity is that among the rows."""
-        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
-        wanted = {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
-        total = sum(wanted.values()) or 1.0
-        found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
-        return np.asarray(
-            [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
-        )
-
-    @cached_property
-    def is_named(self) -> Floats:
-        """For each row 1 if its speaker is asked about, but not everybody; else 0."""
-        named = self.hints.speakers if len(self.hints.speakers) < len(self.speakers) else frozenset()
-        return np.asarray([float(row.speaker in named) for row in self.rows])
-
-
-def _has(words: frozenset[str], term: str) -> float:
-    if term in words:
-        return 1.0
-    return AKIN if not words.isdisjoint(_SUBJECT_OF.get(term, ())) else 0.0
-
-
 def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Floats:
     """The score of each row as an answer, shape (n,); comparable within one question only."""
     weights = weights or QuoteWeights()
     rows, hints, shares = quotable.rows, quotable.hints, quotable.shares
-    asks = _flags("?" in text[-3:] for text in quotable.texts)
+    asks = flags("?" in text[-3:] for text in quotable.texts)
     scores = weights.words * shares + weights.sense * quotable.cosines
     scores += weights.retrieved * _retrieved(rows, quotable.sources)
-    scores += weights.near * _beside(rows, shares) + weights.answers * _answered(rows, shares)
+    scores += weights.near * _beside(rows, shares) + weights.answers * answered(rows, shares)
     scores += weights.speaker * quotable.is_named - weights.asks * asks
     scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
     if hints.times:
         scores += weights.date * np.asarray([_dated(hints.times, row) for row in rows])
     if _WHY.search(quotable.question):
-        scores += weights.answers * _answered(rows, _asks_why(rows, shares))
+        scores += weights.answers * answered(rows, _asks_why(rows, shares))
     return scores + _kinds(quotable, weights) + weights.owns * _owned(quotable)
 
 
@@ -219,12 +132,8 @@ def _kinds(quotable: Quotable, weights: QuoteWeights) -> Floats:
         (bool(_FORBIDDEN.search(question)), weights.harm, lambda text: _harms(text, asked)),
     ):
         if is_asked:
-            scores += weight * _flags(map(has, quotable.texts))
+            scores += weight * flags(map(has, quotable.texts))
     return scores
-
-
-def _flags(values: Iterable[bool]) -> Floats:
-    return np.asarray([float(value) for value in values])
 
 
 def _has_number(text: str) -> bool:
@@ -273,10 +182,6 @@ def _retrieved(rows: Sequence[Row], sources: Sequence[Source]) -> Floats:
     return scaled
 
 
-def _adjoin(one: Row, other: Row) -> bool:
-    return one.at.date() == other.at.date()
-
-
 def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
     """The best share of the two rows before and the one after, of the same day."""
     return np.asarray(
@@ -285,7 +190,7 @@ def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
                 (
                     shares[near]
                     for near in (place - 2, place - 1, place + 1)
-                    if 0 <= near < len(rows) and _adjoin(rows[near], row)
+                    if 0 <= near < len(rows) and adjoin(rows[near], row)
                 ),
                 default=0.0,
             )
@@ -294,19 +199,9 @@ def _beside(rows: Sequence[Row], shares: Floats) -> Floats:
     )
 
 
-def _answered(rows: Sequence[Row], shares: Floats) -> Floats:
-    """The share of the row before, where it asks something of another speaker."""
-    found = np.zeros(len(rows))
-    for place in range(1, len(rows)):
-        before, row = rows[place - 1], rows[place]
-        if "?" in before.text and before.speaker != row.speaker and _adjoin(before, row):
-            found[place] = shares[place - 1]
-    return found
-
-
 def _asks_why(rows: Sequence[Row], shares: Floats) -> Floats:
     """For each row 1 if it asks for a reason and shares a word with the question, else 0."""
-    return _flags(share > 0 and _WHY.search(row.text) is not None for row, share in zip(rows, shares, strict=True))
+    return flags(share > 0 and _WHY.search(row.text) is not None for row, share in zip(rows, shares, strict=True))
 
 
 def _owned(quotable: Quotable) -> Floats:

@@ -1,0 +1,121 @@
+"""A question with the rows that may be quoted, and what each row has of the question."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eunoe.schemas.replies import Source
+from eunoe.workers.respond.context import Row
+from eunoe.workers.respond.hints import QuestionHints
+from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.terms import idf, terms
+
+Floats = NDArray[np.float64]
+
+_ASKED = re.compile(r"[^.!?]+\?")
+_YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
+_SUBJECTS = (
+    "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
+    "neighborhood settled",
+    "work works working job career employed employer hired workshop company office position profession",
+    "called name named names",
+    "birthday born turned",
+    "married wedding wife husband spouse",
+    "sick ill illness hospital doctor diagnosed surgery",
+    "buy bought purchase purchased",
+    "allergy allergic allergies",
+    "trip travel travelled traveled vacation holiday journey",
+    "movie movies film films",
+    "pet pets dog cat puppy kitten",
+    "study studies studying degree university college",
+)
+"""Words that speak of one subject: a question by one is answered by another."""
+_SUBJECT_OF = {
+    stem: frozenset(s for word in line.split() for s in terms(word))
+    for line in _SUBJECTS
+    for stem in {s for word in line.split() for s in terms(word)}
+}
+AKIN = 0.9
+"""Share of a word that a row is given for another word of its subject."""
+
+
+@dataclass(frozen=True)
+class Quotable:
+    """A question with the rows that may be quoted."""
+
+    question: str
+    hints: QuestionHints
+    speakers: Sequence[str]
+    rows: Sequence[Row]
+    cosines: Floats
+    """Shape (n,)."""
+    sources: Sequence[Source]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The rows' texts without descriptions in brackets."""
+        return [without_brackets(row.text) or row.text for row in self.rows]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """For each row the share of the question's words that it has, weighed by rarity; from 0 to 1."""
+        return self._shares_of(self.texts)
+
+    @cached_property
+    def known(self) -> Floats:
+        """For each row what it has of the question, its share plus its cosine.
+
+        An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
+        """
+        own = self.shares + self.cosines
+        asked = [" ".join(filter(_YOU.search, _ASKED.findall(text))) for text in self.texts]
+        put = flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
+        best: Floats = np.maximum(own, answered(self.rows, put))
+        return best
+
+    def _shares_of(self, texts: Sequence[str]) -> Floats:
+        """The share of the question's words in each of the texts; their rarity is that among the rows."""
+        counts = Counter(term for text in self.texts for term in frozenset(terms(text, drop=self.speakers)))
+        wanted = {term: idf(counts[term], len(self.rows)) for term in terms(self.question, drop=self.speakers)}
+        total = sum(wanted.values()) or 1.0
+        found = [frozenset(terms(text, drop=self.speakers)) for text in texts]
+        return np.asarray(
+            [sum(weight * _has(words, term) for term, weight in wanted.items()) / total for words in found]
+        )
+
+    @cached_property
+    def is_named(self) -> Floats:
+        """For each row 1 if its speaker is asked about, but not everybody; else 0."""
+        named = self.hints.speakers if len(self.hints.speakers) < len(self.speakers) else frozenset()
+        return np.asarray([float(row.speaker in named) for row in self.rows])
+
+
+def _has(words: frozenset[str], term: str) -> float:
+    if term in words:
+        return 1.0
+    return AKIN if not words.isdisjoint(_SUBJECT_OF.get(term, ())) else 0.0
+
+
+def flags(values: Iterable[bool]) -> Floats:
+    """1 for each that is true, else 0; shape (n,)."""
+    return np.asarray([float(value) for value in values])
+
+
+def adjoin(one: Row, other: Row) -> bool:
+    """Whether two rows are of the same day."""
+    return one.at.date() == other.at.date()
+
+
+def answered(rows: Sequence[Row], shares: Floats) -> Floats:
+    """The share of the row before, where it asks something of another speaker."""
+    found = np.zeros(len(rows))
+    for place in range(1, len(rows)):
+        before, row = rows[place - 1], rows[place]
+        if "?" in before.text and before.speaker != row.speaker and adjoin(before, row):
+            found[place] = shares[place - 1]
+    return found
