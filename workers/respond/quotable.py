@@ -17,7 +17,8 @@ from eunoe.workers.text.terms import idf, terms
 
 Floats = NDArray[np.float64]
 
-_ASKED = re.compile(r"[^.!?]+\?")
+_SENTENCE = re.compile(r"[^.!?]+\??")
+"""A sentence, with its mark if it is a question; a pattern that demands the mark takes quadratic time without one."""
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _SUBJECTS = (
     "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
@@ -73,7 +74,7 @@ class Quotable:
         An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
         """
         own = self.shares + self.cosines
-        asked = [" ".join(filter(_YOU.search, _ASKED.findall(text))) for text in self.texts]
+        asked = [" ".join(filter(_is_asked, _SENTENCE.findall(text))) for text in self.texts]
         put = flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
         best: Floats = np.maximum(own, answered(self.rows, put))
         return best
@@ -99,6 +100,11 @@ def _has(words: frozenset[str], term: str) -> float:
     if term in words:
         return 1.0
     return AKIN if not words.isdisjoint(_SUBJECT_OF.get(term, ())) else 0.0
+
+
+def _is_asked(sentence: str) -> bool:
+    """Whether a sentence asks something of the one who answers."""
+    return sentence.endswith("?") and _YOU.search(sentence) is not None
 
 
 def flags(values: Iterable[bool]) -> Floats:
