@@ -13,6 +13,7 @@ from eunoe.schemas.decisions import Ledger, Scope
 from eunoe.schemas.memory import ChangeKind, Memory
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.stores.term_counts import read_numbers
+from eunoe.workers.update.endings import endings_of
 from eunoe.workers.update.lifecycle import as_of
 from eunoe.workers.update.memories import (
     CHANGES,
@@ -27,6 +28,30 @@ from eunoe.workers.update.memories import (
     SessionSteps,
     session_row,
 )
+
+__all__ = [
+    "MAX_SESSIONS_AT_ONCE",
+    "SESSIONS_AT_ONCE",
+    "HistoryEntry",
+    "all_memories",
+    "all_steps",
+    "current_ids",
+    "current_memories",
+    "endings_of",
+    "findable_session",
+    "history_of",
+    "latest_current",
+    "memories_at",
+    "read_current",
+    "read_holding",
+    "read_memories",
+    "read_memory_frequencies",
+    "read_memory_stats",
+    "read_named",
+    "read_steps",
+    "succession",
+    "updated_session",
+]
 
 SESSIONS_AT_ONCE: Final = 32
 """Sessions whose changes are read first on the way back to the latest memories."""

@@ -35,6 +35,8 @@ SHORT = 7
 FEW = 3
 """Most telling words of an old sentence that the denial of its last one ends, where it is said to be over."""
 OVER = re.compile(r"\b(?:any ?more|no longer)\b")
+SAID = "it is said already"
+SAID_WITH_MORE = "the new sentence says all of it and more"
 Rule = Callable[[ParsedSentence, ParsedSentence], OperationVerdict | None]
 
 
@@ -47,6 +49,15 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
     score, cue = find_contradiction(pair.old.text, pair.new.text, pair.new.speaker)
     flagged = score >= SUSPICION_THRESHOLD and not _closed(old) and old.other == new.other
     return OperationVerdict(Operation.APPEND, cue if flagged else "nothing says otherwise", suspect=flagged)
+
+
+def says_all_of(pair: OperationPair) -> bool:
+    """Whether the rules find that the new sentence says all that the old one says, and nothing against it."""
+    old, new = parse_sentence(pair.old.text, pair.old.speaker), parse_sentence(pair.new.text, pair.new.speaker)
+    if old.plain == new.plain:
+        return True
+    found = decide(old, new)
+    return found is not None and found.because in {SAID, SAID_WITH_MORE} and _has_all(new, old)
 
 
 def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
@@ -122,10 +133,14 @@ def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
     if _conflict(old, new, shared):
         return None
     if len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers:
-        return OperationVerdict(Operation.PASS, "it is said already")
-    if len(old.stems) >= 2 and old.all_stems <= new.all_stems and old.numbers <= new.numbers:
-        return OperationVerdict(Operation.REPLACE, "the new sentence says all of it and more")
+        return OperationVerdict(Operation.PASS, SAID)
+    if len(old.stems) >= 2 and _has_all(new, old):
+        return OperationVerdict(Operation.REPLACE, SAID_WITH_MORE)
     return None
+
+
+def _has_all(new: ParsedSentence, old: ParsedSentence) -> bool:
+    return old.all_stems <= new.all_stems and old.numbers <= new.numbers
 
 
 def _conflict(old: ParsedSentence, new: ParsedSentence, shared: frozenset[str]) -> bool:
