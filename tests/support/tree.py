@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from eunoe.schemas.decisions import Commit, Decision, Scope, Work
 from eunoe.schemas.events import Line, Provenance
-from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
+from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus, Reinforcement
 from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.answer_forms import SummariesForm, SummaryRow
 from eunoe.workers.stores.memory import MemoryStore
@@ -46,6 +46,26 @@ def ended(old: Memory, session: int) -> Memory:
 def changed(session: int, added: Sequence[Memory], superseded: Sequence[Memory] = ()) -> MemoriesChanged:
     changes = [Change(kind=ChangeKind.ADDED, memory=one) for one in added]
     changes += [Change(kind=ChangeKind.SUPERSEDED, memory=ended(one, session)) for one in superseded]
+    return MemoriesChanged(conversation_id="c", session=session, changes=tuple(changes), known_from=START)
+
+
+def repeated(session: int, old: Memory, again: Memory) -> MemoriesChanged:
+    """A session in which a sentence is passed by a memory: added, superseded by it, and its reinforcement."""
+    ending = Ending(status=MemoryStatus.SUPERSEDED, by=old.memory_id, session=session, at=START, because="said already")
+    note = Reinforcement(by=again.memory_id, session=session, at=START)
+    changes = (
+        Change(kind=ChangeKind.ADDED, memory=again),
+        Change(kind=ChangeKind.SUPERSEDED, memory=again.model_copy(update={"ending": ending})),
+        Change(kind=ChangeKind.REINFORCED, memory=old.model_copy(update={"reinforced": (note,)})),
+    )
+    return MemoriesChanged(conversation_id="c", session=session, changes=changes, known_from=START)
+
+
+def replaced(session: int, new: Memory, *olds: Memory) -> MemoriesChanged:
+    """A session in which a new memory supersedes others."""
+    ending = Ending(status=MemoryStatus.SUPERSEDED, by=new.memory_id, session=session, at=START, because="changed")
+    changes = [Change(kind=ChangeKind.ADDED, memory=new)]
+    changes += [Change(kind=ChangeKind.SUPERSEDED, memory=old.model_copy(update={"ending": ending})) for old in olds]
     return MemoriesChanged(conversation_id="c", session=session, changes=tuple(changes), known_from=START)
 
 
@@ -102,7 +122,8 @@ def check_tree(nodes: Mapping[str, TreeNode], entries: Sequence[str], fan_out: i
     seen: list[str] = []
     leaves: list[str] = []
 
-    def visit(id_: str, depth: int) -> int:
+    def visit(id_: str, depth: int) -> tuple[int, int]:
+        """Leaves below, and those of them that have not ended."""
         node = nodes[id_]
         seen.append(id_)
         assert node.depth == depth
@@ -111,12 +132,14 @@ def check_tree(nodes: Mapping[str, TreeNode], entries: Sequence[str], fan_out: i
             assert not node.children
             assert node.descendants == 0
             leaves.append(node.entry or "")
-            return 1
+            return 1, int(not node.ended)
         assert id_ == ROOT or len(node.children) >= 2
         assert all(nodes[child].parent == id_ for child in node.children)
-        below = sum(visit(child, depth + 1) for child in node.children)
+        counts = [visit(child, depth + 1) for child in node.children]
+        below, current = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
         assert node.descendants == below
-        return below
+        assert node.current == (None if id_ == ROOT else current)
+        return below, current
 
     visit(ROOT, 0)
     assert sorted(seen) == sorted(nodes)

@@ -32,16 +32,16 @@ REQUESTS = {
     "link/2": "624f9dd4450f9a43",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "fb43457afde6faa6",
-    "reply/3": "0aebb7433fad380c",
+    "reply-refined/3": "f2a35e8bc2b3a793",
+    "reply/3": "8fd12b2e8845cba8",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",
-    "tree/3": "17d10dd8b6742df0",
+    "tree/3": "ab9f8506e50e0354",
     "update/2": "9d39ad1c868fc3fa",
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "a41308e973d7c80d", "11e6f39a6636c8fb"
+WITH_A_MODEL, WITHOUT = "19331a066a7069cd", "fd2dce7220ed7b00"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3

@@ -191,6 +191,7 @@ def test_marking_touches_all_ancestors_once_and_takes_the_leaf_out_of_their_sums
     assert sorted(growth.dropped) == sorted(above)
     for id_ in above:
         assert growth.dropped[id_] == [leaf]
+        assert growth.nodes[id_].current == whole.nodes[id_].current - 1
         assert np.allclose(growth.sums[id_], whole.sums[id_] - whole.vectors[leaf], atol=1e-5)
     check_tree(growth.nodes, [whole.nodes[id_].entry or "" for id_ in leaves], SMALL.fan_out)
 

@@ -11,9 +11,9 @@ from eunoe.schemas.errors import AnswerInvalid
 from eunoe.workers.models.answer_forms import SummaryRow
 from eunoe.workers.models.recording import RecordedModel
 from eunoe.workers.text.tokens import count_tokens
-from eunoe.workers.tree.aggregates import ALSO, AggregateTask
+from eunoe.workers.tree.aggregates import ALSO, ELSEWHERE, FORMERLY, AggregateTask
 from eunoe.workers.tree.model import ModelAggregator
-from eunoe.workers.tree.offline import FORMERLY, OfflineAggregator, around_centroid
+from eunoe.workers.tree.offline import OfflineAggregator, around_centroid
 from eunoe.workers.tree.prompt import (
     MANY,
     AggregateContext,
@@ -75,6 +75,28 @@ async def test_an_extract_drops_what_no_longer_holds():
 async def test_where_nothing_holds_the_text_says_what_was():
     (made,) = await OFFLINE.aggregate([await task(text="Ann paints", drop=("Ann paints",))], ())
     assert made.text == f"{FORMERLY}Ann paints"
+
+
+async def test_an_extract_keeps_what_a_new_entry_says_in_the_words_of_an_ended_one():
+    again = await task(text="Ann paints", news=("Ann paints",), drop=("Ann  paints",))
+    (made,) = await OFFLINE.aggregate([again], ())
+    assert made.text == "Ann paints"
+
+
+async def test_what_other_entries_say_leaves_the_extract_and_is_told_from_what_no_longer_holds():
+    before = await task(text="Ann paints\nAnn rows", news=("Ann rows and paints",))
+    (made,) = await OFFLINE.aggregate([replace(before, said_anew=("Ann paints",), left=("Ann rows",))], ())
+    assert made.text == "Ann rows and paints"
+    (gone,) = await OFFLINE.aggregate([replace(await task(text="Ann rows"), left=("Ann rows",))], ())
+    assert gone.text == f"{ELSEWHERE}Ann rows"
+    (later,) = await OFFLINE.aggregate([await task(text=gone.text, news=("Ann bakes",))], ())
+    assert later.text == "Ann bakes"
+
+
+async def test_where_all_sentences_of_an_extract_have_ended_it_says_what_others_hold():
+    some = replace(await task(text="Ann paints", drop=("Ann paints",)), others=("Ann rows",), current=1)
+    (made,) = await OFFLINE.aggregate([some], ())
+    assert made.text == "Ann rows"
 
 
 words = st.text(alphabet="abc .!\n", min_size=1, max_size=60).filter(str.strip)
@@ -184,6 +206,14 @@ async def test_nobody_is_asked_about_a_node_below_which_nothing_is_known_to_hold
     assert made.text == f"{FORMERLY}Ann rows"
     assert not made.made_by.fallback
     assert model.calls == 0
+
+
+@pytest.mark.parametrize(("current", "asked"), [(0, 0), (1, 1), (None, 1)])
+async def test_a_node_is_asked_about_where_something_holds_below_it(current: int | None, asked: int):
+    model = FakeModel()
+    ended = replace(await task(text="Ann has a cold", drop=("Ann has a cold",)), current=current)
+    await ModelAggregator(model, OFFLINE, SETTINGS).aggregate([ended], ())
+    assert model.calls == asked
 
 
 class Kept(dict):

@@ -1,6 +1,6 @@
 """The aggregation tasks after a session's insertions, and the port of an aggregator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,10 @@ from eunoe.workers.tree.tree import Vector, WorkingTree
 
 ALSO = "Also about: "
 """Prefix of the line of an extract that lists the speakers not named in its sentences."""
+FORMERLY = "No longer so: "
+"""Prefix of the text of a node below which all entries have ended."""
+ELSEWHERE = "Said elsewhere: "
+"""Prefix of the same where entries that are not below it say all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +26,30 @@ class AggregateTask:
     news: tuple[str, ...]
     """New texts below it, in order of insertion."""
     drop: tuple[str, ...]
-    """Texts below it that have ended: the new text must not state them."""
+    """Texts below it that no longer hold: the new text must not state them."""
     descendants: int
     """Number of entries below it."""
     speakers: tuple[str, ...]
     centroid: Vector
     """Sum of the vectors of the current leaves below it; not normalized."""
+    said_anew: tuple[str, ...] = ()
+    """Ended texts below it that new entries below it say too."""
+    left: tuple[str, ...] = ()
+    """Ended texts below it that other entries say, which may not be below it: the new text need not state them."""
+    others: tuple[str, ...] = ()
+    """Texts of some current entries below it that are not new."""
+    current: int | None = None
+    """Number of entries below it that have not ended; `None` where it was not counted."""
+
+    @property
+    def before(self) -> str:
+        """Its previous text; empty also where that only tells what had ended."""
+        return "" if self.text.startswith((FORMERLY, ELSEWHERE)) else self.text
 
     @property
     def has_content(self) -> bool:
         """Whether there is anything to summarize; if not, no model is asked."""
-        return bool(self.text or self.news)
+        return bool(self.before or self.news) if self.current is None else self.current > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +81,31 @@ def tasks_of(tree: WorkingTree) -> list[AggregateTask]:
 def _task(tree: WorkingTree, node: TreeNode) -> AggregateTask:
     fresh = [tree.nodes[id_] for id_ in tree.fresh.get(node.node_id, ())]
     dropped = [tree.nodes[id_] for id_ in tree.dropped.get(node.node_id, ())]
-    ended = [*dropped, *(leaf for leaf in fresh if leaf.ended)]
+    news = tuple(leaf.text for leaf in fresh if not leaf.ended)
+    new_entries = {leaf.entry for leaf in fresh}
+    others = _others(tree, node.node_id, fresh)
+    ended = [leaf for leaf in (*dropped, *fresh) if leaf.ended and leaf.text not in {*news, *others}]
     return AggregateTask(
         node_id=node.node_id,
         text=node.text,
-        news=tuple(leaf.text for leaf in fresh if not leaf.ended),
-        drop=tuple(dict.fromkeys(leaf.text for leaf in ended)),
+        news=news,
+        drop=_texts(leaf for leaf in ended if leaf.said_by is None),
         descendants=node.descendants,
         speakers=node.speakers,
         centroid=tree.sums[node.node_id],
+        said_anew=_texts(leaf for leaf in ended if leaf.said_by in new_entries),
+        left=_texts(leaf for leaf in ended if leaf.said_by is not None and leaf.said_by not in new_entries),
+        others=others,
+        current=node.current,
     )
+
+
+def _others(tree: WorkingTree, node_id: str, fresh: Sequence[TreeNode]) -> tuple[str, ...]:
+    """The texts of the loaded current leaves below a node that are not new there."""
+    new = {leaf.node_id for leaf in fresh}
+    beside = (tree.nodes[id_] for id_ in tree.beside.get(node_id, ()) if id_ in tree.nodes and id_ not in new)
+    return _texts(leaf for leaf in beside if leaf.is_leaf and not leaf.ended)
+
+
+def _texts(leaves: Iterable[TreeNode]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(leaf.text for leaf in leaves))

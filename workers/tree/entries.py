@@ -1,26 +1,26 @@
 """The entries that a session adds to the tree: its memories, or its segments."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from eunoe.schemas.decisions import Wait
-from eunoe.schemas.memory import ChangeKind, MemoriesChanged, Memory, Segment
+from eunoe.schemas.memory import MemoriesChanged, Memory, Segment
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.compress.reads import compressed_session, read_segments, segment_id
 from eunoe.workers.tree.tree import LeafEntry
-from eunoe.workers.update.reads import updated_session
+from eunoe.workers.update.reads import endings_of, updated_session
 
 _SEGMENTS_AT_ONCE = 16
-ENDINGS = frozenset({ChangeKind.SUPERSEDED, ChangeKind.RETIRED})
 
 
 @dataclass(frozen=True, slots=True)
 class EntryChanges:
-    """A session's new leaves, in order, and the ids of entries that end with it."""
+    """A session's new leaves, in order, and the entries that end with it."""
 
     entries: tuple[LeafEntry, ...] = ()
-    ended: tuple[str, ...] = ()
+    ended: Mapping[str, str | None] = field(default_factory=dict)
+    """Id → the id of the entry that says all of it too; `None` where it no longer holds."""
 
 
 class EntrySource(Protocol):
@@ -33,13 +33,17 @@ class EntrySource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntries:
-    """Makes added memories leaves, and marks those that were superseded or retired."""
+    """Makes added memories leaves, and marks those that were superseded or retired.
+
+    A sentence that a memory passes (Keep Me Updated, section 4.3) is no new information (MemTree, section 3.1): that
+    memory has a leaf already.
+    """
 
     async def changes(self, event: MemoriesChanged) -> EntryChanges:
-        """The changes in the event itself; a memory added as superseded becomes a marked leaf."""
-        ended = (change.memory.memory_id for change in event.changes if change.kind in ENDINGS)
-        added = {memory.memory_id: memory for memory in event.added}
-        return EntryChanges(tuple(map(memory_entry, added.values())), tuple(dict.fromkeys(ended)))
+        """The changes in the event itself; a memory added as superseded becomes a marked leaf unless it repeats one."""
+        endings = endings_of(event)
+        added = {memory.memory_id: memory for memory in event.added if memory.memory_id not in endings.repeated}
+        return EntryChanges(tuple(map(memory_entry, added.values())), endings.said_by)
 
 
 def memory_entry(memory: Memory) -> LeafEntry:

@@ -8,7 +8,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.workers.stage import Indexed, IndexEntry, StageTables
 
 NAME = "tree"
-CODE = "tree/2"
+CODE = "tree/3"
 """Version of this stage's algorithms, recorded in provenance."""
 
 NODES, VECTORS, SUMS, LEAVES, TERMS, STATS = "nodes", "vectors", "sums", "leaves", "terms", "stats"
@@ -35,6 +35,10 @@ class TreeNode(Value):
     """The id of the memory (or segment) that a leaf holds."""
     ended: bool = False
     """Whether the leaf's memory has ended."""
+    said_by: Identifier | None = absent()
+    """The memory that says all that the ended memory of a leaf says; `None` where that no longer holds."""
+    current: int | None = Field(default=None, ge=0, exclude_if=lambda value: value is None)
+    """Number of leaves below an inner node that have not ended; `None` for the root, and where it was not counted."""
     speakers: tuple[Name, ...] = ()
     """All speakers below it, in order of appearance."""
     first_at: Time | None = None

@@ -10,13 +10,11 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import Embedder, Vectors
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.tokens import clip_tokens, count_tokens
-from eunoe.workers.tree.aggregates import ALSO, Aggregate, AggregateTask
+from eunoe.workers.tree.aggregates import ALSO, ELSEWHERE, FORMERLY, Aggregate, AggregateTask
 from eunoe.workers.tree.nodes import CODE
 from eunoe.workers.tree.settings import TreeSettings
 from eunoe.workers.tree.tree import DIGITS, Vector
 
-FORMERLY = "No longer so: "
-"""Prefix of the text of a node below which all entries have ended."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
@@ -42,12 +40,20 @@ class OfflineAggregator:
 
 
 def candidates(task: AggregateTask, limit: int) -> list[str]:
-    """The sentences to choose from: those of the previous text, then the new ones, without the dropped ones."""
-    gone = {_folded(text, limit) for text in task.drop}
-    lines = [line for line in task.text.splitlines() if not line.startswith((ALSO, FORMERLY))]
+    """The sentences to choose from: those of the previous text without the ended ones, then the new ones.
+
+    Where none is left, those of other current entries; none at all where all entries have ended. What a current entry
+    says stays, though another one that said it has ended.
+    """
+    if task.current == 0:
+        return []
+    ended = (*task.drop, *task.said_anew, *task.left)
+    news, others = ([_folded(text, limit) for text in texts] for texts in (task.news, task.others))
+    gone = {_folded(text, limit) for text in ended}.difference(news, others)
+    lines = [line for line in task.before.splitlines() if not line.startswith(ALSO)]
     present = [part for line in lines for part in _parts(line, limit)]
-    news = [_folded(text, limit) for text in task.news]
-    return [text for text in dict.fromkeys((*present, *news)) if text.strip() and text not in gone]
+    found = [text for text in dict.fromkeys((*present, *news)) if text.strip() and text not in gone]
+    return found or [text for text in dict.fromkeys(others) if text.strip()]
 
 
 def _parts(line: str, limit: int) -> list[str]:
@@ -67,11 +73,16 @@ def extract(task: AggregateTask, texts: Sequence[str], rows: Sequence[Vector], l
     ``rows[i]`` is the unit vector of ``texts[i]``. Without sentences the text states what has ended; it is never empty.
     """
     if not texts:
-        return clip_tokens(FORMERLY + " ".join(" ".join(task.drop).split()), limit)
+        return clip_tokens(_ended_text(task), limit)
     kept = around_centroid([count_tokens(text) for text in texts], np.stack(rows), task.centroid, limit)
     text = "\n".join(texts[place] for place in sorted(kept))
     missing = [name for name in task.speakers if name.casefold() not in text.casefold()]
     return f"{text}\n{ALSO}{', '.join(missing)}." if missing else text
+
+
+def _ended_text(task: AggregateTask) -> str:
+    prefix, texts = (FORMERLY, task.drop) if task.drop else (ELSEWHERE, (*task.left, *task.said_anew))
+    return prefix + " ".join(" ".join(texts).split())
 
 
 def around_centroid(costs: Sequence[int], rows: Vectors, centroid: Vector, limit: int) -> list[int]:

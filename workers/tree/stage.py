@@ -1,7 +1,7 @@
 """Stage `tree`: grows a tree over the memories (MemTree)."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -90,15 +90,15 @@ class TreeStage:
             used = self._settings.early_threshold if early or base is None else base
             await reader.drive(tree, insert(tree, entry, vector, used, self._settings))
 
-    async def _mark_all(self, reader: TreeReader, tree: WorkingTree, ended: Sequence[str]) -> None:
+    async def _mark_all(self, reader: TreeReader, tree: WorkingTree, ended: Mapping[str, str | None]) -> None:
         own = {tree.nodes[done.leaf].entry: done.leaf for done in tree.insertions}
         leaves = await reader.leaves([entry for entry in ended if entry not in own])
-        for entry in ended:
+        for entry, said_by in ended.items():
             leaf = own.get(entry) or leaves.get(entry)
             if leaf is None:
                 log.warning("Ended entry without a leaf: entry=%s session=%d", entry, tree.session)
             else:
-                await reader.drive(tree, mark_ended(tree, leaf))
+                await reader.drive(tree, mark_ended(tree, leaf, said_by))
 
     async def _aggregate(self, tree: WorkingTree, names: Sequence[str]) -> None:
         """Write the text of each changed inner node once, and embed it."""

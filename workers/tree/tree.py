@@ -79,6 +79,8 @@ class WorkingTree:
     """Node to aggregate → the new leaves below it."""
     dropped: dict[str, list[str]] = field(default_factory=dict)
     """Node to aggregate → the leaves below it that ended."""
+    beside: dict[str, list[str]] = field(default_factory=dict)
+    """Node to aggregate → loaded nodes below it, siblings of those that ended."""
     insertions: list[Insertion] = field(default_factory=list)
     late: int | None = None
     """The number of the late session, if it is one."""
@@ -184,6 +186,7 @@ def _place(tree: WorkingTree, path: Sequence[str], leaf: str) -> list[str]:
             children=(end.node_id, leaf),
             depth=end.depth,
             descendants=1,
+            current=0 if end.ended else 1,
             speakers=end.speakers,
             first_at=end.first_at,
             last_at=end.last_at,
@@ -231,7 +234,12 @@ def _with_entry(node: TreeNode, entry: LeafEntry) -> TreeNode:
     last = entry.at if node.last_at is None else max(node.last_at, entry.at)
     speakers = tuple(dict.fromkeys((*node.speakers, *entry.speakers)))[:MAX_SPEAKERS]
     more = {"descendants": node.descendants + 1, "first_at": first, "last_at": last, "speakers": speakers}
-    return node.model_copy(update=more)
+    return _counted(node, 0 if entry.ended else 1).model_copy(update=more)
+
+
+def _counted(node: TreeNode, more: int) -> TreeNode:
+    """The node with so many more current leaves below it, where they are counted."""
+    return node if node.current is None else node.model_copy(update={"current": node.current + more})
 
 
 def _unit(row: Vector) -> Vector:
@@ -240,23 +248,41 @@ def _unit(row: Vector) -> Vector:
     return row if length < 1e-9 else (row / length).astype(np.float32)
 
 
-def mark_ended(tree: WorkingTree, leaf: str) -> Generator[ReadRequest, None, None]:
-    """Mark a leaf as ended, and all its ancestors except the root for aggregation. Raises `TornRead` for a cycle."""
-    if leaf not in tree.nodes:
-        yield ReadRequest(nodes=(leaf,))
+def mark_ended(tree: WorkingTree, leaf: str, said_by: str | None = None) -> Generator[ReadRequest, None, None]:
+    """Mark a leaf as ended, and all its ancestors except the root for aggregation. Raises `TornRead` for a cycle.
+
+    ``said_by``: the id of the entry that says all of it too, if there is one.
+    """
+    yield from _loaded(tree, (leaf,))
     node = tree.nodes[leaf]
     if node.ended:
         return
     if leaf not in tree.vectors:
         yield ReadRequest(vectors=(leaf,))
-    tree.put(node.model_copy(update={"ended": True}))
+    tree.put(node.model_copy(update={"ended": True, "said_by": said_by}))
     above, passed = node.parent, {leaf}
+    siblings: tuple[str, ...] = ()
     while above is not None and above != ROOT:
         if above in passed:
             raise TornRead(f"tree node {above} is its own ancestor")
         passed.add(above)
-        if above not in tree.nodes:
-            yield ReadRequest(nodes=(above,))
-        tree.sums[above] = tree.sums[above] - tree.vectors[leaf]
-        tree.dropped.setdefault(above, []).append(leaf)
+        yield from _loaded(tree, (above,))
+        if not siblings:
+            siblings = tree.nodes[above].children
+            yield from _loaded(tree, siblings)
+        _drop(tree, above, leaf)
+        tree.beside.setdefault(above, []).extend(siblings)
         above = tree.nodes[above].parent
+
+
+def _loaded(tree: WorkingTree, ids: Sequence[str]) -> Generator[ReadRequest, None, None]:
+    """Request the nodes that are not there yet."""
+    if missing := tuple(id_ for id_ in ids if id_ not in tree.nodes):
+        yield ReadRequest(nodes=missing)
+
+
+def _drop(tree: WorkingTree, above: str, leaf: str) -> None:
+    """Take an ended leaf out of what the node above it sums up."""
+    tree.sums[above] = tree.sums[above] - tree.vectors[leaf]
+    tree.dropped.setdefault(above, []).append(leaf)
+    tree.put(_counted(tree.nodes[above], -1))
