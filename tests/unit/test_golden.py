@@ -33,15 +33,15 @@ REQUESTS = {
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
     "reply-refined/3": "f2a35e8bc2b3a793",
-    "reply/3": "8fd12b2e8845cba8",
+    "reply/3": "05077f40e0c55bff",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",
-    "tree/3": "ab9f8506e50e0354",
+    "tree/4": "7b2e20a128708cdd",
     "update/2": "9d39ad1c868fc3fa",
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "19331a066a7069cd", "fd2dce7220ed7b00"
+WITH_A_MODEL, WITHOUT = "79a1361c95f49bbd", "fd2dce7220ed7b00"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3

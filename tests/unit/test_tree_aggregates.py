@@ -123,7 +123,7 @@ def test_the_first_sentence_is_taken_whatever_it_costs():
 async def test_one_question_holds_all_nodes_and_writes_an_entry_once():
     tasks = (await task("old", ("new one", "new two"), ("gone",)), await task("", ("new one",), id_="m"))
     prompt = aggregate_prompt(AggregateContext(tasks, 90))
-    assert prompt.name == "tree/3"
+    assert prompt.name == "tree/4"
     assert prompt.user.count("new one") == 1
     assert "[e1] new one\n[e2] new two\n[e3] gone" in prompt.user
     assert (
@@ -132,6 +132,15 @@ async def test_one_question_holds_all_nodes_and_writes_an_entry_once():
     )
     assert "[2] Node with 2 entries below it, at most 30 words. Said nothing before. New: e1." in prompt.user
     assert '{"nodes": [{"n": 1, "text": "…"}]}' in prompt.system
+
+
+async def test_what_is_left_to_other_entries_is_no_reason_to_drop_it():
+    tasks = (replace(await task("old", ("new",)), left=("merged",), said_anew=("said",)),)
+    row = aggregate_prompt(AggregateContext(tasks, 90)).user
+    assert "[e1] new\n[e2] merged\n" in row
+    assert "Said before: old New: e1. Left to another entry: e2." in row
+    assert "drop" not in row
+    assert "said" not in row.replace("Said", "")
 
 
 async def test_few_entries_have_words_for_each_fact_and_many_for_their_theme():
@@ -174,7 +183,7 @@ async def test_what_is_wrong_twice_falls_back_node_by_node():
     made = await ModelAggregator(model, OFFLINE, SETTINGS).aggregate(tasks, ())
     assert [one.text for one in made] == ["theme 1", "second\nentry of second", "third\nentry of third", "theme 4"]
     assert [one.made_by.fallback for one in made] == [False, True, True, False]
-    assert [one.made_by.prompt for one in made] == ["tree/3"] * 4
+    assert [one.made_by.prompt for one in made] == ["tree/4"] * 4
     assert [prompt.user.count("Node ") for prompt in model.prompts] == [4, 2]
 
 

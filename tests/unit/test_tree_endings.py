@@ -83,6 +83,8 @@ async def test_what_is_merged_elsewhere_is_left_to_that_entry():
     merged = memory(2, 0, "quite other words").model_copy(update={"origin": MemoryOrigin.FUSION})
     grove.language = model = FakeModel()
     await grove.apply(replaced(2, merged, lyon))
+    assert f"[e1] {lyon.text}" in model.prompts[0].user
+    assert "Left to another entry: e1." in model.prompts[0].user
     assert "Must drop" not in model.prompts[0].user
     grove.language = None
     last = memory(3, 0, "once more other words").model_copy(update={"origin": MemoryOrigin.FUSION})
@@ -106,6 +108,8 @@ async def test_nobody_is_asked_about_a_node_below_which_all_has_ended():
     (top,) = nodes[ROOT].children
     assert (nodes[top].current, nodes[top].text) == (0, f"{FORMERLY}{throat.text}")
     assert not nodes[top].made_by.fallback
+    await grove.apply(changed(4, [memory(4, 0, "Ann has a bad cold again")]))
+    assert "Said nothing before. New: e1." in model.prompts[-1].user
 
 
 async def test_a_tree_of_an_earlier_version_is_read_and_grows():

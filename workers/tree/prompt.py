@@ -10,7 +10,7 @@ from eunoe.workers.models.items import MAX_NODES, ItemQuestion
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.tree.aggregates import AggregateTask
 
-NAME = "tree/3"
+NAME = "tree/4"
 MANY = 8
 """Number of entries from which an aggregate states the theme instead of the facts."""
 
@@ -30,7 +30,9 @@ entries and in at most as many words as its row says.
 - Build on what the node said before, and take in what its new entries say. Invent nothing; keep the people's names.
 - The more entries lie below a node, the more abstract its summary. With fewer than {many} merge them faithfully and \
 keep each fact; with more tell only the theme that they have in common and who is concerned.
-- What a node must drop no longer holds: its summary must neither say nor imply it.
+- What a node must drop no longer holds: its summary must neither say nor imply it, except as far as a new entry \
+says it.
+- What a node leaves to another entry still holds: its summary says of it only what the node's other entries say.
 - Each node stands for itself: use nothing that is not listed for it.
 
 Examples:
@@ -96,18 +98,25 @@ def words_of(task: AggregateTask, limit: int) -> int:
 
 
 def label_entries(tasks: Sequence[AggregateTask]) -> dict[str, str]:
-    """Text → label of every new or dropped entry, in order of appearance."""
-    texts = dict.fromkeys(text for task in tasks for text in (*task.news, *task.drop))
+    """Text → label of every entry that is new, to drop or left to another one, in order of appearance."""
+    texts = dict.fromkeys(text for task in tasks for text in _listed(task))
     return {text: f"e{number}" for number, text in enumerate(texts, start=1)}
+
+
+def _listed(task: AggregateTask) -> tuple[str, ...]:
+    """The entries that the prompt lists for a node; what new entries say too is left out, for they say it."""
+    return (*task.news, *task.drop, *task.left)
 
 
 def _node_row(number: int, task: AggregateTask, labels: Mapping[str, str], words: int) -> str:
     parts = [f"[{number}] Node with {task.descendants} entries below it, at most {words} words."]
-    parts += [f"Said before: {_folded(task.text)}"] if task.text else ["Said nothing before."]
+    parts += [f"Said before: {_folded(task.before)}"] if task.before else ["Said nothing before."]
     if task.news:
         parts.append(f"New: {', '.join(labels[text] for text in task.news)}.")
     if task.drop:
         parts.append(f"Must drop: {', '.join(labels[text] for text in task.drop)}.")
+    if task.left:
+        parts.append(f"Left to another entry: {', '.join(labels[text] for text in task.left)}.")
     return " ".join(parts)
 
 
@@ -134,7 +143,7 @@ def split_tasks(tasks: Sequence[AggregateTask], limit: int, budget_tokens: int) 
     seen: set[str] = set()
     used = 0
     for task in tasks:
-        entries = {*task.news, *task.drop}
+        entries = set(_listed(task))
         own = text_cost(task.text) + 16 + answer_cost(task, limit)
         cost = own + sum(map(text_cost, entries - seen))
         if not parts or used + cost > budget_tokens or len(parts[-1]) >= MAX_NODES:
@@ -161,4 +170,5 @@ def _clipped(task: AggregateTask) -> AggregateTask:
         text=_folded(task.text)[:_CLIPPED_CHARS],
         news=tuple(_folded(text)[:_CLIPPED_CHARS] for text in task.news[-MAX_NODES:]),
         drop=tuple(_folded(text)[:_CLIPPED_CHARS] for text in task.drop[-MAX_NODES:]),
+        left=tuple(_folded(text)[:_CLIPPED_CHARS] for text in task.left[-MAX_NODES:]),
     )
