@@ -32,8 +32,8 @@ REQUESTS = {
     "link/2": "624f9dd4450f9a43",
     "question/3": "8b7462cd09e1039c",
     "question/3+corrected": "a739893bcb2c34db",
-    "reply-refined/3": "f2a35e8bc2b3a793",
-    "reply/3": "05077f40e0c55bff",
+    "reply-refined/3": "e1f2679914e64564",
+    "reply/3": "ebc2306332d12369",
     "segment/2": "b764cf5276d051b1",
     "summarize/3": "cd7597914bfbdf5f",
     "tree/4": "7b2e20a128708cdd",
@@ -41,7 +41,7 @@ REQUESTS = {
 }
 """Prompt → a hash over the hashes of all its requests."""
 
-WITH_A_MODEL, WITHOUT = "79a1361c95f49bbd", "fd2dce7220ed7b00"
+WITH_A_MODEL, WITHOUT = "c0db649dfed8bfac", "74568dd06144d410"
 """The digests of what is remembered."""
 
 ASKED_OFTEN = 3

@@ -19,8 +19,10 @@ from eunoe.workers.respond.offline import choose_lines
 from eunoe.workers.respond.sources import Query
 from eunoe.workers.respond.strategies import recall_sources
 from eunoe.workers.respond.timelines import ShownTimeline, lay_out_timelines
+from eunoe.workers.respond.trees import ShownNode, without_repeats
 from eunoe.workers.text.expiry import end_of_day
 from eunoe.workers.text.tokens import count_tokens
+from eunoe.workers.tree.retrieve import TreeHit
 from eunoe.workers.update.reads import all_memories
 from tests.support.in_memory import ended, utterance
 
@@ -153,8 +155,21 @@ async def test_a_tree_shows_a_repeated_memory_once_and_as_current():
     context = await asked(pipeline, Strategy.TREE, "Where does Ann live?", FRIDAY)
     (row,) = [row for row in context.rows if "Lyon" in row.text]
     assert row.is_current
-    assert set(row.cites) == {"u1", "u3", "u5"}
     assert row.past == ""
+
+
+def test_leaves_that_say_the_same_are_shown_once_as_the_current_one_with_all_that_they_cite():
+    rows = [memory_row(0, memory(name, "Ann lives in Lyon.", cites=cites), SAID) for name, cites in SAYS_SO.items()]
+    rows[0] = replace(rows[0], is_current=False, past="held until 4 March 2026")
+    nodes = [
+        ShownNode(TreeHit(name, name, 0.5, 2, row.text, 1), (memory(name, row.text),), (row,))
+        for name, row in zip(SAYS_SO, rows, strict=True)
+    ]
+    (node,) = without_repeats(nodes)
+    assert node.rows == (replace(rows[1], cites=("u1", "u3", "u5")),)
+
+
+SAYS_SO = {"a": "u1", "b": "u3", "c": "u5"}
 
 
 def test_what_repeats_another_memory_has_not_ended():
