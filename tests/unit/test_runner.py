@@ -31,6 +31,7 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.backoff import Backoff
+from eunoe.workers.runner.continuity import WentBack
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
@@ -236,6 +237,28 @@ async def test_a_commit_that_another_process_overtook_is_fenced():
     )
     with pytest.raises(Fenced):
         await slow.handle(bench.record(closed(1)), Lease())
+
+
+async def test_a_commit_on_a_decision_that_the_store_lost_and_another_process_made_again_is_refused():
+    bench = Bench(Script(Decision()))
+    first = bench.record(closed(1))
+    await bench.runner.handle(first, Lease())
+
+    class Beside:
+        """Decides the second session while the store goes back, and the first one is decided again."""
+
+        async def decide(self, work: Work) -> Outcome:
+            del bench.stores.state._ledgers[bench.scope]
+            await bench.runner.handle(first, Lease())
+            return Decision(writes=(Put(table="t", id="a", text="of the lost decision"),))
+
+    sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log)
+    around = Surroundings(settings=QUICK)
+    slow = Runner(STAGES["segment"], Beside(), sender, bench.stores.state, LogPlace(0, 1), around)
+    with pytest.raises(WentBack):
+        await slow.handle(bench.record(closed(2)), Lease())
+    assert await bench.applied() == 1
+    assert await bench.stores.state.scan("segment", "default/c", "t") == {}
 
 
 class Together:
