@@ -14,6 +14,7 @@ from eunoe.deploy.clients.bootstrap import open_qdrant
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.inspect.state import read_states
 from eunoe.schemas.decisions import Rejection
+from eunoe.schemas.events import Ask, ConversationEvent
 from eunoe.schemas.records import DeadLetter, DeadLetterReason
 from eunoe.schemas.versions import ContractError
 from eunoe.streams.client import Connection, MemoryClient
@@ -21,7 +22,10 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.lag import lag
 from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
-from eunoe.workers.registry import STAGES
+from eunoe.workers.derive.in_memory import InMemoryPipeline
+from eunoe.workers.intake.settings import IntakeSettings
+from eunoe.workers.models.embedding import WordLlamaEmbedder
+from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.inbound import LogPlace, read_record
 from eunoe.workers.stores.qdrant import QdrantIndex
 from tests.support.command import until
@@ -32,6 +36,7 @@ from tests.support.wire import Sent
 Identity = tuple[str, str, int, int]
 """Stage, topic, partition and offset of a dead letter."""
 Letter = tuple[DeadLetter, bytes]
+QUESTION = "Where did my sister move?"
 ASK_S = 90.0
 """Longest wait for one reply."""
 
@@ -44,6 +49,8 @@ class Bystanders:
     count: int
     connection: Connection
     answered: int = 0
+    events: list[ConversationEvent] = field(default_factory=list)
+    """What they said and asked, in the order of each."""
     _said: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,20 +78,26 @@ class Bystanders:
     async def end_sessions(self) -> None:
         """End the open session of each."""
         for number in range(self.count):
-            await self.connection.send(
-                ended(conversation=self.name(number), at=START + timedelta(days=1, seconds=self._said[number]))
-            )
+            at = START + timedelta(days=1, seconds=self._said[number])
+            await self._send(ended(conversation=self.name(number), at=at))
 
     async def _say(self, number: int) -> None:
         self._said[number] += 1
         place = self._said[number]
         text = f"My sister moved to Town{number}x{place} because of her job, and I like the garden there."
-        await self.connection.send(utterance(place, text, conversation=self.name(number)))
+        await self._send(utterance(place, text, conversation=self.name(number)))
+
+    async def _send(self, event: ConversationEvent) -> None:
+        self.events.append(event)
+        await self.connection.send(event)
 
     async def _ask(self, number: int, after: str) -> None:
         client = MemoryClient(self.connection, conversation_id=self.name(number))
+        name = f"q{len(self.events)}"
+        wish = Ask(request_id=name, record=False)
+        self.events.append(utterance(1, QUESTION, conversation=self.name(number), utterance_id=name, ask=wish))
         try:
-            await client.ask("Where did my sister move?", speaker="Ann", record=False, timeout=ASK_S)
+            await client.ask(QUESTION, speaker="Ann", record=False, timeout=ASK_S)
         except Exception as fault:
             raise AssertionError(f"after {after}: {self.name(number)} got no answer: {fault}") from fault
         self.answered += 1
@@ -99,6 +112,15 @@ class Bystanders:
         async with open_store(settings) as store, open_qdrant(settings) as qdrant:
             states = await read_states(store, QdrantIndex(qdrant, store_keys(settings)), self.keys)
         assert [state.findings for state in states if state.findings] == []
+        return {state.digest.key: state.digest.sha256 for state in states}
+
+    async def expected_digests(self) -> dict[str, str]:
+        """The same after what they said alone, one event at a time in this process."""
+        settings = StageSettings(intake=IntakeSettings(idle_seconds=1e9))
+        pipeline = InMemoryPipeline(WordLlamaEmbedder(), settings)
+        for event in self.events:
+            await pipeline.produce(event)
+        states = await read_states(pipeline.store, pipeline.index, self.keys)
         return {state.digest.key: state.digest.sha256 for state in states}
 
 
