@@ -1,9 +1,14 @@
 """What ends below a node: repetitions, what other entries say too, and what no longer holds."""
 
+import copy
 import json
+import random
 
-from eunoe.schemas.memory import MemoryOrigin
-from eunoe.workers.tree.aggregates import ELSEWHERE, FORMERLY
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eunoe.schemas.memory import Memory, MemoryOrigin
+from eunoe.workers.tree.aggregates import ELSEWHERE, FORMERLY, before
 from eunoe.workers.tree.nodes import ROOT
 from eunoe.workers.tree.reads import read_tree
 from eunoe.workers.tree.settings import TreeSettings
@@ -38,13 +43,14 @@ async def test_what_a_current_memory_says_stays_where_another_one_with_its_words
     grove = Grove(TreeSettings(early_threshold=0.1))
     one, other = memory(1, 0, "The concert begins at eight."), memory(1, 1, "The concert begins at eight.", "Ben")
     await grove.apply(changed(1, [one, other]))
+    asked = copy.deepcopy(grove)
     await grove.apply(changed(2, [], [one]))
     nodes = await read_tree(grove.store, KEY)
     (top,) = nodes[ROOT].children
     assert nodes[top].text.splitlines()[0] == other.text
     assert (nodes[top].descendants, nodes[top].current) == (2, 1)
-    grove.language = model = FakeModel()
-    await grove.apply(changed(3, [memory(3, 0, "The concert begins at eight in the old hall.")]))
+    asked.language = model = FakeModel()
+    await asked.apply(changed(2, [], [one]))
     assert "Must drop" not in model.prompts[0].user
 
 
@@ -127,3 +133,39 @@ async def test_a_tree_of_an_earlier_version_is_read_and_grows():
     (top,) = nodes[ROOT].children
     assert (nodes[top].current, nodes[top].text) == (None, "summary 1")
     assert model.calls == 1
+
+
+WORDS = ("ann", "lyon", "oslo", "cat", "dog", "house", "cello", "concert", "gym", "cold", "river", "boat", "hall")
+
+
+@given(seed=st.integers(0, 10_000), fan_out=st.sampled_from([2, 3, 32]), limit=st.sampled_from([8, 20, 60]))
+@settings(max_examples=25)
+async def test_a_node_tells_only_what_has_ended_just_where_all_has(seed: int, fan_out: int, limit: int):
+    chance = random.Random(seed)
+    grove = Grove(TreeSettings(early_threshold=0.2, fan_out=fan_out, extract_tokens=limit))
+    held: list[Memory] = []
+    added: list[Memory] = []
+    for session in range(1, 16):
+        over = [held.pop(chance.randrange(len(held))) for _ in range(min(len(held), chance.randint(0, 3)))]
+        texts = (" ".join(chance.choices(WORDS, k=chance.randint(2, 6))) for _ in range(chance.randint(0, 3)))
+        new = [memory(session, place, text) for place, text in enumerate(texts)]
+        await grove.apply(changed(session, new, over))
+        held, added = [*held, *new], [*added, *new]
+    nodes = await read_tree(grove.store, KEY)
+    check_tree(nodes, [one.memory_id for one in added], fan_out) if added else None
+    aggregates = [node for node in nodes.values() if not node.is_leaf and node.node_id != ROOT]
+    assert [node.text for node in aggregates if (node.current == 0) != (before(node.text) == "")] == []
+
+
+async def test_nothing_is_taken_back_that_was_not_said():
+    grove = Grove(TreeSettings(early_threshold=0.3))
+    likes = memory(1, 0, LIKES, "Ben")
+    more = memory(2, 0, "Ben likes classical music and goes to a concert every week in the town hall with Eva.", "Ben")
+    await grove.apply(changed(1, [likes]))
+    await grove.apply(replaced(2, more, likes))
+    await grove.apply(replaced(3, memory(3, 0, "Ben hates classical music now and goes to no concert.", "Ben"), more))
+    grove.language = model = FakeModel()
+    await grove.apply(changed(4, [memory(4, 0, "Ben likes classical music no more.", "Ben")]))
+    (prompt,) = model.prompts
+    assert "Said nothing before. New: e1." in prompt.user
+    assert f"] {LIKES}" not in prompt.user

@@ -3,8 +3,12 @@
 import pytest
 
 from eunoe.schemas.events import InsightKind
+from eunoe.schemas.memory import Change, ChangeKind, Ending, MemoriesChanged, Memory, MemoryStatus
+from eunoe.workers.update.endings import SessionEndings
 from eunoe.workers.update.reads import all_memories, endings_of
 from eunoe.workers.update.settings import UpdateSettings
+from tests.support.in_memory import START
+from tests.support.tree import memory
 from tests.support.updates import KEY, Updates, formed, insight, proposed
 
 LYON, OSLO, LIKES = "Ann lives in Lyon.", "Ann lives in Oslo.", "Ann likes classical music."
@@ -103,3 +107,35 @@ async def test_consolidated_memories_are_said_by_the_one_in_their_place():
     repeated, said_by = await endings(updates)
     assert (repeated, set(said_by)) == ([], {one, other})
     assert set(said_by.values()) <= {one, other}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("successors", [("a",), ("b", "a"), ("b", "c", "b")])
+def test_a_chain_that_comes_back_to_itself_ends(successors: tuple[str, ...]):
+    """No stage writes one, but a record of a producer may tell it."""
+    olds = [memory(1, place, HOME) for place in range(len(successors))]
+    ids = dict(zip("abc", (one.memory_id for one in olds), strict=False))
+    changes = [change for old, by in zip(olds, successors, strict=True) for change in superseded(old, ids[by])]
+    event = MemoriesChanged(conversation_id="c", session=2, changes=tuple(changes), known_from=START)
+    assert set(endings_of(event).said_by.values()) == {None}
+
+
+def superseded(old: Memory, by: str) -> list[Change]:
+    """The changes of a memory that is superseded in the session that adds it."""
+    ending = Ending(status=MemoryStatus.SUPERSEDED, by=by, session=2, at=START, because="changed")
+    over = old.model_copy(update={"ending": ending})
+    return [Change(kind=ChangeKind.ADDED, memory=old), Change(kind=ChangeKind.SUPERSEDED, memory=over)]
+
+
+def test_a_reinforcement_that_names_nothing_tells_nothing():
+    told = memory(1, 0, HOME)
+    event = MemoriesChanged(
+        conversation_id="c",
+        session=2,
+        changes=(Change(kind=ChangeKind.REINFORCED, memory=told),),
+        known_from=START,
+    )
+    assert endings_of(event) == SessionEndings()
+
+
+HOME = "Ann lives in Lyon with her cat Tom."

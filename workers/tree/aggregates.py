@@ -16,6 +16,11 @@ ELSEWHERE = "Said elsewhere: "
 """Prefix of the same where entries that are not below it say all of them."""
 
 
+def before(text: str) -> str:
+    """The text of a node; empty where it only tells what had ended."""
+    return "" if text.startswith((FORMERLY, ELSEWHERE)) else text
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateTask:
     """A changed inner node, as an aggregator sees it."""
@@ -24,7 +29,7 @@ class AggregateTask:
     text: str
     """Its previous text; empty for a new node."""
     news: tuple[str, ...]
-    """New texts below it, in order of insertion."""
+    """New texts below it, in order of insertion; those of other current entries where it has neither text nor news."""
     drop: tuple[str, ...]
     """Texts below it that no longer hold: the new text must not state them."""
     descendants: int
@@ -44,7 +49,12 @@ class AggregateTask:
     @property
     def before(self) -> str:
         """Its previous text; empty also where that only tells what had ended."""
-        return "" if self.text.startswith((FORMERLY, ELSEWHERE)) else self.text
+        return before(self.text)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The ended texts that its previous text may state: what was not said need not be taken back."""
+        return (*self.drop, *self.left) if self.before else ()
 
     @property
     def has_content(self) -> bool:
@@ -88,7 +98,7 @@ def _task(tree: WorkingTree, node: TreeNode) -> AggregateTask:
     return AggregateTask(
         node_id=node.node_id,
         text=node.text,
-        news=news,
+        news=news or (() if before(node.text) else others),
         drop=_texts(leaf for leaf in ended if leaf.said_by is None),
         descendants=node.descendants,
         speakers=node.speakers,

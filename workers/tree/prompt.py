@@ -105,7 +105,7 @@ def label_entries(tasks: Sequence[AggregateTask]) -> dict[str, str]:
 
 def _listed(task: AggregateTask) -> tuple[str, ...]:
     """The entries that the prompt lists for a node; what new entries say too is left out, for they say it."""
-    return (*task.news, *task.drop, *task.left)
+    return (*task.news, *task.ended)
 
 
 def _node_row(number: int, task: AggregateTask, labels: Mapping[str, str], words: int) -> str:
@@ -113,9 +113,9 @@ def _node_row(number: int, task: AggregateTask, labels: Mapping[str, str], words
     parts += [f"Said before: {_folded(task.before)}"] if task.before else ["Said nothing before."]
     if task.news:
         parts.append(f"New: {', '.join(labels[text] for text in task.news)}.")
-    if task.drop:
+    if task.drop and task.before:
         parts.append(f"Must drop: {', '.join(labels[text] for text in task.drop)}.")
-    if task.left:
+    if task.left and task.before:
         parts.append(f"Left to another entry: {', '.join(labels[text] for text in task.left)}.")
     return " ".join(parts)
 

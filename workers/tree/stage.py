@@ -21,7 +21,7 @@ from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import MAX_SPEAKERS, TERMS, VECTORS, LeafFrequency, TreeStats
 from eunoe.workers.tree.reads import read_leaf_frequencies
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import WorkingTree, base_threshold, insert, mark_ended
+from eunoe.workers.tree.tree import WorkingTree, base_threshold, insert, load_current, mark_ended
 from eunoe.workers.tree.writes import node_writes, points_of, stats_write
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class TreeStage:
         base = await self._base_threshold(reader, stats, vectors)
         await self._insert_all(reader, tree, changes, (stats, base, vectors))
         await self._mark_all(reader, tree, changes.ended)
+        await reader.drive(tree, load_current(tree))
         await self._aggregate(tree, names)
         decision = await self._decision(work.key, tree, stats, base, names)
         return replace(decision, skipped=work.event.partial)

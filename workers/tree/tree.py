@@ -22,6 +22,8 @@ Vector = NDArray[np.float32]
 
 DIGITS = 6
 """Digits to which cosines are rounded: engines sum floats in different orders."""
+MAX_LOOKED_AT = 64
+"""Most nodes whose children are loaded to find an entry that holds: one path, and more where they are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,32 @@ def mark_ended(tree: WorkingTree, leaf: str, said_by: str | None = None) -> Gene
         _drop(tree, above, leaf)
         tree.beside.setdefault(above, []).extend(siblings)
         above = tree.nodes[above].parent
+
+
+def load_current(tree: WorkingTree) -> Generator[ReadRequest, None, None]:
+    """Load an entry that holds below each node that lost one and has no other to tell: its text must state one."""
+    for id_ in tree.dropped:
+        known = (tree.nodes[one] for one in (*tree.fresh.get(id_, ()), *tree.beside.get(id_, ())) if one in tree.nodes)
+        if tree.nodes[id_].current != 0 and not any(_holds(node) for node in known):
+            yield from _load_current_below(tree, id_)
+
+
+def _load_current_below(tree: WorkingTree, id_: str) -> Generator[ReadRequest, None, None]:
+    waiting = [id_]
+    for _ in range(MAX_LOOKED_AT):
+        children = tree.nodes[waiting.pop()].children
+        yield from _loaded(tree, children)
+        nodes = [tree.nodes[child] for child in children if child in tree.nodes]
+        if any(_holds(node) for node in nodes):
+            tree.beside.setdefault(id_, []).extend(children)
+            return
+        waiting += [node.node_id for node in reversed(nodes) if not node.is_leaf and node.current != 0]
+        if not waiting:
+            return
+
+
+def _holds(node: TreeNode) -> bool:
+    return node.is_leaf and not node.ended
 
 
 def _loaded(tree: WorkingTree, ids: Sequence[str]) -> Generator[ReadRequest, None, None]:

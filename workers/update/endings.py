@@ -50,7 +50,7 @@ def _reinforcing(event: MemoriesChanged, ended: Mapping[str, Memory]) -> frozens
     notes = {
         (change.memory.reinforced[-1].by, change.memory.memory_id)
         for change in event.changes
-        if change.kind is ChangeKind.REINFORCED
+        if change.kind is ChangeKind.REINFORCED and change.memory.reinforced
     }
     return frozenset(id_ for id_, memory in ended.items() if (id_, _by(memory)) in notes)
 
@@ -104,8 +104,11 @@ def _restating(ended: Mapping[str, Memory], successors: Successors) -> dict[str,
 
 
 def _last(id_: str, successors: Successors) -> str | None:
-    """The end of the chain of successors; `None` if any of it no longer holds."""
-    by = successors[id_]
+    """The end of the chain of successors; `None` if any of it no longer holds, or if it comes back to itself."""
+    by, passed = successors[id_], {id_}
     while by is not None and by in successors:
+        if by in passed:  # no stage writes such a chain, but a producer may
+            return None
+        passed.add(by)
         by = successors[by]
     return by
