@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, wraps
+from itertools import pairwise
 from typing import TypeVar
 
 from eunoe.workers.text.bounds import without_middle
@@ -84,6 +85,8 @@ class ParsedSentence:
     words: tuple[SentenceWord, ...]
     other: str
     """The subject if it is not the speaker: a relative or a pet; else empty."""
+    named: frozenset[str]
+    """Lower case, the words with a capital that no sentence begins with: people, places, days."""
     planned: bool
     wished: bool
     past: bool
@@ -132,11 +135,12 @@ def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     """Parse ``text``, a sentence about ``speaker``."""
     body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())
     plain = body.casefold().replace("’", "'")
-    tokens = _WORD.findall(plain)
+    tokens, written = _WORD.findall(plain), _WORD.findall(body)
     return ParsedSentence(
         plain=plain,
         words=tuple(_words(tokens, names)),
-        other=_other(_WORD.findall(body), names),
+        other=_other(written, names),
+        named=_named(written) - names,
         planned=bool(PLANNED.search(plain)),
         wished=bool(WISHED.search(plain)),
         past=bool(PAST.search(plain)),
@@ -144,6 +148,16 @@ def parse_sentence(text: str, speaker: str) -> ParsedSentence:
         stance=bool(STANCE.search(plain)),
         looks_back=bool(LOOKING_BACK.search(plain)),
     )
+
+
+def _named(tokens: list[str]) -> frozenset[str]:
+    within = (token for before, token in pairwise(tokens) if before not in _BREAK and token[0].isupper())
+    return frozenset(_bare(token) for token in within) - {"i"}
+
+
+def _bare(token: str) -> str:
+    """A word without what an apostrophe adds to it."""
+    return token.casefold().replace("’", "'").partition("'")[0]
 
 
 def unquoted(text: str) -> str:

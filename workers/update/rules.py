@@ -132,11 +132,16 @@ def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
     shared = old.stems & new.stems
     if _conflict(old, new, shared):
         return None
-    if len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers:
+    if len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers and _names_all(old, new):
         return OperationVerdict(Operation.PASS, SAID)
     if len(old.stems) >= 2 and _has_all(new, old):
         return OperationVerdict(Operation.REPLACE, SAID_WITH_MORE)
     return None
+
+
+def _names_all(old: ParsedSentence, new: ParsedSentence) -> bool:
+    """Whether the old sentence has every name of the new one: another place or person is no detail."""
+    return new.named <= {word.text.partition("'")[0] for word in old.words}
 
 
 def _has_all(new: ParsedSentence, old: ParsedSentence) -> bool:
