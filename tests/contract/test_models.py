@@ -297,7 +297,7 @@ async def test_a_recorded_answer_costs_no_call():
 async def test_a_day_of_mixed_faults_ends_every_question():
     prompts = [PROMPT.model_copy(update={"user": f"[0] Ann: {n}\n[1] Bob: apples"}) for n in range(150)]
     faults = by_rate({**MIXED, Fault.HANG: 0.02})
-    async with serving(ServerSettings(faults=faults), timeout_s=2.0) as (server, model):
+    async with serving(ServerSettings(faults=faults), timeout_s=4.0) as (server, model):
         asked = await asyncio.gather(*(ask_checked(model, prompt, Cited, offered) for prompt in prompts))
         answered = [result for result in asked if result.answer is not None]
         assert len(answered) > 120

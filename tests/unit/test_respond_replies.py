@@ -244,6 +244,25 @@ async def test_what_holds_now_is_the_latest_alone():
     assert [one.number for one in (await offline("where do I live now?", *LIVED[1::-1])).cited] == [2]
 
 
+@pytest.mark.parametrize(
+    ("later", "speaker", "chosen"),
+    [
+        ("I sold the Fiat and bought a Volvo", "Ann", [0, 1]),
+        ("Fiat has a museum in Turin, they say", "Ann", [0, 1]),
+        ("I went to the sea in May, Ben came too", "Ann", [0]),
+        ("I sold the Fiat and bought a Volvo", "Ben", [0]),
+    ],
+)
+def test_what_holds_now_is_told_with_the_last_word_on_what_it_names(later: str, speaker: str, chosen: list[int]):
+    said = (
+        row(1, "I drive a red Fiat since May, Ben"),
+        row(2, later, speaker=speaker, day=40),
+        row(3, "Fiat", speaker="Ben", day=60),
+    )
+    hints = read_question("What does Ann drive now?", ("Ann", "Ben"))
+    assert choose_lines(said, np.asarray([3.0, 0.5, 0.4]), hints) == chosen
+
+
 async def test_what_was_before_is_told_with_what_came_after():
     assert [one.number for one in (await offline("where did I live before?", *LIVED)).cited] == [1, 2]
 

@@ -11,11 +11,12 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
-from eunoe.workers.respond.hints import QuestionHints, read_question
+from eunoe.workers.respond.hints import MONTHS, QuestionHints, read_question
 from eunoe.workers.respond.quotable import Floats, Quotable
 from eunoe.workers.respond.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.days import WEEKDAYS
 from eunoe.workers.text.names import without_names
 
 NOTHING = "I do not remember anything about that."
@@ -30,6 +31,11 @@ ALIKE = 1.5
 MANY = 5
 """Lines quoted for a question about many things, of different days."""
 MAX_QUOTE_CHARS = 400
+_NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
+"""A word with a capital within a sentence."""
+_CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
+"""What has a capital and names nothing."""
+_NAMED = re.compile(r"\b[A-Z][^\W\d_]+")
 _PARTS = re.compile(r"(?<=\?)\s+|,? and (?=(?:what|when|where|who|why|how|which)\b)", re.IGNORECASE)
 
 
@@ -92,9 +98,9 @@ def is_known(quotable: Quotable) -> bool:
 def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> list[int]:
     """The indices of the lines to quote, the one that answers best first.
 
-    A question about the present prefers the latest of the best lines, one about the past quotes
-    the oldest first, then the best and the latest. One about many things quotes the best line of several days in
-    their order.
+    A question about the present prefers the latest of the best lines, with what the same person said last of somebody
+    or something that it names; one about the past quotes the oldest first, then the best and the latest. One about
+    many things quotes the best line of several days in their order.
     """
     if hints.breadth is not Breadth.ONE:
         return _choose_many(rows, scores)
@@ -106,13 +112,28 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
     alike = [index for index in ranked if scores[index] >= scores[best] - ALIKE]
     alike.sort(key=lambda index: (rows[index].at, rows[index].number))
     if hints.present:
-        return alike[-1:]
+        return [alike[-1], *_last_said_of(rows, alike[-1])]
     if hints.past:
         gone = [index for index in alike if not rows[index].is_current]
         return list(dict.fromkeys([(gone or alike)[0], best, alike[-1]]))
     said = fold(rows[best].text).casefold()
     other = next((index for index in ranked[1:] if fold(rows[index].text).casefold() != said), best)
     return [best, other] if other != best and scores[other] >= scores[best] - ALSO else [best]
+
+
+def _last_said_of(rows: Sequence[Row], told: int) -> list[int]:
+    """The index of the last line after one in which its speaker names what that names, too; empty if there is none."""
+    people = {part.casefold() for row in rows for part in row.speaker.split()}
+    names = {name for name in map(str.casefold, _NAME.findall(rows[told].text)) if name not in people | _CALENDAR}
+    later = [
+        index
+        for index, row in enumerate(rows)
+        if row.is_current
+        and row.speaker == rows[told].speaker
+        and row.at > rows[told].at
+        and not names.isdisjoint(map(str.casefold, _NAMED.findall(row.text)))
+    ]
+    return [max(later, key=lambda index: (rows[index].at, rows[index].number))] if later else []
 
 
 def _choose_many(rows: Sequence[Row], scores: Floats) -> list[int]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {
     word: n
     for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
@@ -24,7 +24,7 @@ _DAY_WORDS: Mapping[str, int] = {
     "tomorrow": 1,
 }
 _DAY_WORD = "|".join(_DAY_WORDS)
-_DAY = "|".join(_WEEKDAYS)
+_DAY = "|".join(WEEKDAYS)
 _COUNT = r"\d{1,2}|" + "|".join(_NUMBERS)
 _RELATIVE = re.compile(
     rf"\b(?:(?P<word>{_DAY_WORD})"
@@ -66,8 +66,8 @@ def _meant(found: re.Match[str], said: date) -> str:
 
 
 def _near(said: date, unit: str, way: int) -> str:
-    if unit in _WEEKDAYS:
-        return write_day(_weekday(said, _WEEKDAYS.index(unit), way))
+    if unit in WEEKDAYS:
+        return write_day(_weekday(said, WEEKDAYS.index(unit), way))
     if unit == "month":
         return _month(said, way)
     if unit == "year":
