@@ -102,11 +102,15 @@ def run(
 
     - 0: erased
     - 2: something of it is unknown or erased already, or a generation is being made; nothing was erased
-    - 69: a server did not answer; what had begun is finished by `eunoe erase replay`
+    - 69: a server did not answer, or a conversation was written to all the time; what had begun is finished by
+      `eunoe erase replay`
     """
     wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
-    receipts = asyncio.run(_run(wanted, wait=wait, quiet=as_json))
-    print_receipts(receipts, as_json=as_json)
+    found = asyncio.run(_run(wanted, wait=wait, quiet=as_json))
+    if found.receipts or found.waiting is None:
+        print_receipts(found.receipts, as_json=as_json)
+    if found.waiting is not None:
+        raise found.waiting
 
 
 @app.command()
@@ -238,13 +242,16 @@ async def _plan(wanted: ErasureWords) -> list[Erasure]:
         return [await eraser.plan(request) for request in await wanted.requests(eraser)]
 
 
-async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> list[Receipt]:
+async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
+    outcome = WorkedOff()
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
         begun = [await eraser.begin(request) for request in await wanted.requests(eraser)]
         if not wait:
             note(f"recorded for {len(begun)} conversations; `eunoe erase replay` carries it out", quiet=quiet)
-            return []
-        return [await eraser.carry_out(erasure) for erasure in begun]
+            return outcome
+        for erasure in begun:
+            await outcome.carry_out(eraser, erasure)
+        return outcome
 
 
 async def _replay(*, quiet: bool) -> WorkedOff:

@@ -63,6 +63,10 @@ class Repaired:
     """Calls of the language model; recorded answers need none."""
 
 
+class StillWritten(Unavailable):
+    """New records of one conversation came in during each attempt to derive it; those of others do not wait for it."""
+
+
 BeforeSwap = Callable[[Sequence[Record]], Awaitable[None]]
 
 
@@ -91,7 +95,8 @@ class Repairer:
 
         All records that intake has handled are derived in memory, then swapped in by one atomic write. If intake has
         handled more records meanwhile, the derivation is repeated with them. Raises `Refused` where the log holds
-        nothing of the conversation, `Unavailable` when a server is down or new records keep coming in.
+        nothing of the conversation, `StillWritten` where new records keep coming in, `Unavailable` when a server is
+        down.
         """
         calls = self._calls()
         for _ in range(TRIES):
@@ -105,7 +110,7 @@ class Repairer:
             swapped = await self._swap(derived, intake, await self._asks(key))
             if swapped is not None:
                 return await self._follow(derived, swapped, len(records), calls)
-        raise Unavailable(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
+        raise StillWritten(f"{key}: new records came in during each of {TRIES} attempts to derive it; try again later")
 
     async def read(self, key: str) -> tuple[list[Record], int]:
         """The records of a conversation that intake has handled, and the position up to which it has."""

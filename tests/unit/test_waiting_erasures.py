@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from eunoe.deploy.generations.erase.loop import work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
+from eunoe.deploy.generations.repair import Repairer, StillWritten
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
@@ -27,6 +29,7 @@ WAITED_FOR = (
     NotNow("generation v2 is being built"),
 )
 AT_FAULT = RequestRefused("no such utterance: ghost")
+BUSY = StillWritten("acme/busy: new records came in during each of 20 attempts to derive it; try again later")
 
 
 def request(number: int) -> ErasureRequest:
@@ -38,6 +41,10 @@ class Beginning(Eraser):
     """An eraser whose requests go as told: a fault is raised, anything else begins and is carried out."""
 
     outcome: Callable[[ErasureRequest], Exception | None] = lambda _: None
+    begun: list[ErasureRequest] = field(default_factory=list)
+    """Those that were begun before and are not finished."""
+    busy: frozenset[str] = frozenset()
+    """The ids of erasures in conversations that are written to all the time."""
 
     async def plan(self, request: ErasureRequest) -> Erasure:
         fault = self.outcome(request)
@@ -49,10 +56,12 @@ class Beginning(Eraser):
         return await self.plan(request)
 
     async def carry_out(self, erasure: Erasure) -> Receipt:
+        if erasure.request_id in self.busy:
+            raise BUSY
         return cast("Receipt", erasure.request_id)
 
     async def unfinished(self) -> list[Erasure]:
-        return []
+        return cast("list[Erasure]", self.begun)
 
 
 def eraser(ledger: MemoryErasures, *faults: Exception | None) -> Beginning:
@@ -86,6 +95,109 @@ async def test_a_request_that_is_at_fault_is_refused_and_keeps_no_other_waiting(
     assert outcome.waiting is None
     assert list(map(str, outcome.receipts)) == ["r1"]
     assert [(one.request_id, one.reason) for one in await ledger.refusals()] == [("r0", str(AT_FAULT))]
+
+
+async def test_a_conversation_that_is_still_written_to_keeps_no_other_waiting() -> None:
+    ledger = await asked(2)
+    begun, busy = [request(7), request(8)], frozenset({"r7", "r0"})
+    outcome = await work_off(Beginning(Settings(), ledger, begun=begun, busy=busy))
+    assert list(map(str, outcome.receipts)) == ["r8", "r1"]
+    assert outcome.waiting is BUSY
+    assert await ledger.refusals() == []
+    fault = WAITED_FOR[0]  # of the installation: it is told first, for nothing goes on meanwhile
+    outcome = await work_off(Beginning(Settings(), ledger, outcome=lambda _: fault, begun=begun, busy=busy))
+    assert (list(map(str, outcome.receipts)), outcome.waiting) == (["r8"], fault)
+
+
+async def test_new_records_that_keep_coming_in_are_told_from_a_server_that_is_down() -> None:
+    class Outrun(Repairer):
+        async def _intake(self, key: str) -> Any:
+            return key
+
+        async def _records(self, key: str, intake: Any) -> Any:
+            return [intake], 0
+
+        async def _derive(self, key: str, records: Any, report: Any) -> Any:
+            return key
+
+        async def _asks(self, key: str) -> Any:
+            return None
+
+        async def _swap(self, derived: Any, intake: Any, asks: Any) -> Any:
+            return None  # intake has handled more meanwhile
+
+        def _calls(self) -> int:
+            return 0
+
+    nothing = cast("Any", None)
+    with pytest.raises(StillWritten, match="acme/busy"):
+        await Outrun(Settings(), nothing, nothing, 1).repair("acme/busy")
+
+
+async def test_retention_goes_on_past_a_conversation_that_is_still_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    @dataclass(frozen=True, slots=True)
+    class Noting(Beginning):
+        async def carry_out(self, erasure: Erasure) -> Receipt:
+            receipt = await Beginning.carry_out(self, erasure)
+            done.append(erasure.request_id)
+            return receipt
+
+    async def found(*_: object) -> list[ErasureRequest]:
+        return [request(0), request(1)]
+
+    monkeypatch.setattr(retention, "outdated", found)
+    with pytest.raises(StillWritten):
+        await run_retention(Noting(Settings(), MemoryErasures(), busy=frozenset({"r0"})), NOW)
+    assert done == ["r1"]
+
+
+async def test_a_round_runs_retention_though_a_conversation_is_still_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swept: list[Eraser] = []
+
+    @asynccontextmanager
+    async def alone(_: object) -> AsyncIterator[None]:
+        yield
+
+    async def live(settings: Settings) -> Settings:
+        return settings
+
+    async def sweep(eraser: Eraser, _: datetime) -> list[Receipt]:
+        swept.append(eraser)
+        return []
+
+    busy = Beginning(Settings(), MemoryErasures(), begun=[request(0)], busy=frozenset({"r0"}))
+    for name, twin in {"alone": alone, "live_settings": live, "run_retention": sweep}.items():
+        monkeypatch.setattr(serve, name, twin)
+    monkeypatch.setattr(serve, "Eraser", lambda *_: busy)
+    with pytest.raises(StillWritten):
+        await serve._round(Settings(), busy.ledger, sweeps=True)
+    assert swept == [busy]
+
+
+async def test_a_run_of_retention_that_left_one_busy_conversation_is_not_repeated_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds: list[bool] = []
+    over = asyncio.Event()
+
+    async def one_round(_settings: object, _ledger: object, *, sweeps: bool) -> None:
+        rounds.append(sweeps)
+        if len(rounds) == 3:
+            over.set()
+        raise BUSY
+
+    monkeypatch.setattr(serve, "_round", one_round)
+    monkeypatch.setattr(serve, "LATER_S", 0)
+    ledger = await asked(1)
+    await ledger.set_retention(RetentionPolicy(request_id="p", key="acme", at=NOW, days=1))
+    working = asyncio.create_task(serve._work(Settings(), ledger, 0))
+    await asyncio.wait_for(over.wait(), 5)
+    working.cancel()
+    assert rounds[:3] == [True, False, False]
 
 
 @pytest.mark.parametrize("work", [run_retention, plan_retention], ids=lambda work: work.__name__)

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
-from eunoe.schemas.erasure import ErasureLedger, ErasureRefused
+from eunoe.deploy.generations.repair import StillWritten
+from eunoe.schemas.erasure import Erasure, ErasureLedger, ErasureRefused
 from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
 
 log = logging.getLogger(__name__)
@@ -27,19 +28,31 @@ class WorkedOff:
 
     receipts: list[Receipt] = field(default_factory=list)
     refused: list[ErasureRefused] = field(default_factory=list)
-    waiting: Refused | None = None
-    """The fault of the installation for which the rest waits; `None`: nothing is left."""
+    waiting: Refused | StillWritten | None = None
+    """The fault for which the rest waits: one of the installation, or else of the first conversation that new records
+    kept from being derived again; `None`: nothing is left."""
+
+    async def carry_out(self, eraser: Eraser, erasure: Erasure) -> None:
+        """Carry out one that has begun; one whose conversation is still written to is left for a later round.
+
+        Raises as `Eraser.carry_out` does for any other reason.
+        """
+        try:
+            self.receipts.append(await eraser.carry_out(erasure))
+        except StillWritten as fault:
+            self.waiting = self.waiting or fault
 
 
 async def work_off(eraser: Eraser) -> WorkedOff:
     """Finish begun erasures, then carry out the requests in their order.
 
     A request that is at fault itself is refused in the ledger, for good. One that meets an installation where nothing
-    can be erased now stays, with those after it. Raises `Unavailable`, and `Refused` where a begun erasure has to wait.
+    can be erased now stays, with those after it; one in a conversation that is still written to stays alone. Raises
+    `Unavailable`, and `Refused` where a begun erasure has to wait.
     """
     outcome = WorkedOff()
     for erasure in await eraser.unfinished():
-        outcome.receipts.append(await eraser.carry_out(erasure))
+        await outcome.carry_out(eraser, erasure)
     for request in await eraser.requested():
         try:
             erasure = await eraser.begin(request)
@@ -53,7 +66,7 @@ async def work_off(eraser: Eraser) -> WorkedOff:
             outcome.waiting = fault
             break
         else:
-            outcome.receipts.append(await eraser.carry_out(erasure))
+            await outcome.carry_out(eraser, erasure)
     return outcome
 
 

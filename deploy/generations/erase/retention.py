@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from eunoe.deploy.clients.shared import open_store
+from eunoe.deploy.generations.erase.loop import WorkedOff
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.inspect.known import last_known
@@ -67,14 +68,16 @@ async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> 
 async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None) -> list[Receipt]:
     """Erase what is too old: one entry of the ledger for each conversation. Raises `Refused`, `Unavailable`.
 
-    After either, some of it may still be there: run it again.
+    After either, some of it may still be there: run it again. `StillWritten` is raised when all others are done.
     """
-    receipts = []
+    outcome = WorkedOff()
     for request in await outdated(eraser, now, tenant):
         try:
             erasure = await eraser.begin(request)
         except RequestRefused as fault:
             log.info("retention: %s", fault)
         else:
-            receipts.append(await eraser.carry_out(erasure))
-    return receipts
+            await outcome.carry_out(eraser, erasure)
+    if outcome.waiting is not None:
+        raise outcome.waiting
+    return outcome.receipts

@@ -12,6 +12,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention
 from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.process.erasing import LATER_S, RETENTION_EVERY_S
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureLedger, current_policies
@@ -42,7 +43,7 @@ async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> No
 
 
 async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float) -> None:
-    swept = float("-inf")
+    swept, sweeps = float("-inf"), False
     while True:
         try:
             sweeps = monotonic() - swept >= RETENTION_EVERY_S and bool(current_policies(await ledger.retentions()))
@@ -51,13 +52,18 @@ async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float) -> Non
             swept = monotonic() if sweeps else swept
         except (Refused, Unavailable) as fault:  # also refused logins and embedders: they may change while it waits
             log.warning("erasures wait: %s", fault)
+            if sweeps and isinstance(fault, StillWritten):  # all others are done, and that one has begun
+                swept = monotonic()
             await asyncio.sleep(LATER_S)
         else:
             await asyncio.sleep(poll_s)
 
 
 async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> None:
-    """Do all that is there to do. Raises `Refused` where the rest has to wait, `Unavailable`."""
+    """Do all that is there to do. Raises `Refused` where the rest has to wait, `Unavailable`.
+
+    `StillWritten` is raised when everything else is done.
+    """
     async with alone(ledger):
         eraser = Eraser(await live_settings(settings), ledger)
         outcome = await work_off(eraser)
@@ -65,8 +71,10 @@ async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> 
             log.info("erased: request %s, %d utterances", receipt.request_id, receipt.utterances)
         for refused in outcome.refused:
             log.warning("request %s cannot be carried out", refused.request_id)
-        if outcome.waiting is not None:
+        if isinstance(outcome.waiting, Refused):
             raise outcome.waiting
         if sweeps:
             receipts = await run_retention(eraser, datetime.now(UTC))
             log.info("retention: %d conversations had sessions that were too old", len(receipts))
+        if outcome.waiting is not None:
+            raise outcome.waiting
