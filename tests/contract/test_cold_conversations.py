@@ -626,6 +626,27 @@ async def test_an_erasure_during_the_second_look_gets_one_of_its_own(rig: Rig) -
     assert await rig.client.zcard(rig.keys.to_clean()) == 1
 
 
-async def test_no_look_is_noted_where_nothing_went_to_a_cold_store(rig: Rig) -> None:
-    await rig.erased_snapshots().clean(KEY, time())
+async def test_no_look_is_noted_without_a_cold_store_to_which_anything_went(rig: Rig) -> None:
+    redis = RedisConnection(rig.client)
+    storeless = ErasedSnapshots(redis, rig.keys, RedisStore(rig.client, rig.keys).cold)
+    await storeless.clean(KEY, time())
     assert not await rig.client.exists(rig.keys.to_clean())
+    await rig.freezer().mark.ensure()
+    with pytest.raises(Unavailable, match="set EUNOE_COLD__STORE as it was"):
+        await storeless.clean(KEY, time())
+    assert await rig.client.exists(rig.keys.to_clean())
+
+
+async def test_an_erasure_finds_the_snapshots_of_a_redis_that_was_lost(rig: Rig) -> None:
+    await rig.fill()
+    assert await rig.freeze() == 1
+    (name,) = rig.snapshots
+    data = rig.snapshots[name]
+    await forget_generation(rig.client, rig.keys)  # its mark, too
+    assert await rig.store().cold.unnamed(KEY) == [name]
+    now = time()
+    await rig.erased_snapshots().clean(KEY, now)
+    assert rig.snapshots == {}
+    await rig.cold.put(name, data)  # by a process that was stopped since before
+    await rig.erased_snapshots().sweep(now + LATE_S)
+    assert rig.snapshots == {}

@@ -69,6 +69,8 @@ async def test_a_folder_that_is_away_is_told_and_not_made(tmp_path: Path) -> Non
     assert not (tmp_path / "unmounted").exists()
     with pytest.raises(Unavailable, match="mount it, or make it"):
         await missing.get("a/b")
+    with pytest.raises(Unavailable, match="mount it, or make it"):
+        await missing.names("a")
 
 
 async def test_a_folder_that_hangs_is_told(tmp_path: Path) -> None:

@@ -75,6 +75,11 @@ class ColdConversations:
         self._read: CacheBySize[str, Snapshot] = CacheBySize(0 if self.thaws else CACHED_BYTES, "cold conversations")
         self.meter = ColdMeter()
 
+    @property
+    def has_store(self) -> bool:
+        """Whether a cold store is configured."""
+        return self._store is not None
+
     def note_hot(self, key: str) -> None:
         """Note that a conversation is hot: for a short time a missing hash means "no data" and not "frozen".
 
@@ -185,11 +190,13 @@ class ColdConversations:
 
         Raises `Unavailable`, also where this is not the cold store that they went to: they would stay there unnoticed.
         """
-        if await self._redis.command("EXISTS", self._keys.cold_mark()) == 0:
-            return []
+        marked = await self._redis.command("EXISTS", self._keys.cold_mark())
         if self._store is None:
+            if not marked:
+                return []
             raise Unavailable(f"snapshots of {key} may lie in a cold store: set EUNOE_COLD__STORE as it was", COLD)
-        await ColdMark(self._redis, self._keys, self._store).check()
+        if marked:  # a Redis that was lost knows no mark, and the snapshots of before still lie there
+            await ColdMark(self._redis, self._keys, self._store).check()
         found = await self._store.names(folder_of(self._keys, key))
         # Three may be asked for: the one that the stub names; the one that was brought back last, which the stub of a
         # server that lost its last writes names again; and the one that is announced, for freeze.lua makes no other one

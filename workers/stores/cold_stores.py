@@ -167,6 +167,7 @@ class FolderColdStore:
             self._remove(path)
 
     def _names(self, folder: Path) -> list[str]:
+        self._check_there()
         files = (path for path in folder.rglob("*") if path.is_file())
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 

@@ -33,7 +33,7 @@ class ErasedSnapshots:
 
     async def note(self, key: str, due: float) -> None:
         """Have the snapshots that Redis does not name deleted by the first sweep after ``due``."""
-        if await self.redis.command("EXISTS", self.keys.cold_mark()):
+        if self.cold.has_store or await self.redis.command("EXISTS", self.keys.cold_mark()):
             # each note is another one: who has done the first does not remove the second
             await self.redis.command("ZADD", self.keys.to_clean(), f"{due:.3f}", f"{key} {secrets.token_hex(4)}")
 
