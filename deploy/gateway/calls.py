@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from eunoe.deploy.gateway.keys import Caller
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import Limiter, Rate
 from eunoe.deploy.gateway.lookups import Lookups
+from eunoe.deploy.gateway.open_requests import OpenRequests
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.ports import ErasurePlans, GatewayLog, LiveState, LiveStates, Notes
 from eunoe.deploy.gateway.problems import Problem, invalid, is_no_json
@@ -36,40 +37,6 @@ JSON_TYPE = "application/json"
 NDJSON_TYPES = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 
 
-@dataclass(slots=True)
-class StreamCounter:
-    """Counts the open streams of a process."""
-
-    settings: GatewaySettings
-    of_caller: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def open(self) -> int:
-        """All open streams."""
-        return sum(self.of_caller.values())
-
-    @contextmanager
-    def counted(self, caller: Caller) -> Iterator[None]:
-        """Count one during the block."""
-        self.of_caller[caller.id] = self.of_caller.get(caller.id, 0) + 1
-        try:
-            yield
-        finally:
-            self.of_caller[caller.id] -= 1
-            if not self.of_caller[caller.id]:
-                del self.of_caller[caller.id]
-
-    def check(self, caller: Caller) -> None:
-        """Raise `Problem` (429 or 503) where no more streams may be opened."""
-        if self.of_caller.get(caller.id, 0) >= self.settings.streams_per_caller:
-            limit = self.settings.streams_per_caller
-            raise Problem(
-                429, f"this key has {limit} open streams, the most that one may have", headers={"Retry-After": "10"}
-            )
-        if self.open >= self.settings.streams:
-            raise Problem(503, "too many streams are open at this replica", headers={"Retry-After": "5"})
-
-
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """The services of all handlers."""
@@ -82,7 +49,9 @@ class Gateway:
     limiter: Limiter
     credentials: Credentials
     letters: LetterIndex
-    streams: StreamCounter
+    streams: OpenRequests
+    waits: OpenRequests
+    """Requests that wait for an answer or a session."""
     processes: ProcessRecords
     erasures: ErasureLedger | None = None
     """`None` where the operator has set none."""

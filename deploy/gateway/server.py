@@ -20,7 +20,7 @@ from eunoe.deploy.clients.key_checks import check_key_store_has_destroyed
 from eunoe.deploy.clients.shared import open_redis
 from eunoe.deploy.event_loop import keep_for_good
 from eunoe.deploy.gateway.app import GatewayApp
-from eunoe.deploy.gateway.calls import Gateway, StreamCounter
+from eunoe.deploy.gateway.calls import Gateway
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
 from eunoe.deploy.gateway.health import GatewayHealth
 from eunoe.deploy.gateway.http_protocol import bounded_heads
@@ -28,6 +28,7 @@ from eunoe.deploy.gateway.kafka import MovingLog
 from eunoe.deploy.gateway.keys import KeyFile
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import RedisLimiter
+from eunoe.deploy.gateway.open_requests import OpenRequests
 from eunoe.deploy.gateway.redis import RedisLiveStates, RedisNotes
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
@@ -124,7 +125,8 @@ async def open_gateway(settings: Settings) -> AsyncIterator[GatewayApp]:
             limiter=RedisLimiter(redis, settings.prefix, absence),
             credentials=Credentials(KeyFile(settings.gateway.keys), tokens),
             letters=LetterIndex(lambda: moving.log, data_keys),
-            streams=StreamCounter(settings.gateway),
+            streams=OpenRequests(settings.gateway, "open streams"),
+            waits=OpenRequests(settings.gateway, "waiting requests"),
             processes=RedisProcesses(redis, settings.prefix),
             erasures=erasures,
         )

@@ -107,9 +107,11 @@ class GatewaySettings(Value):
     max_wait_seconds: float = Field(default=120.0, gt=0)
     """Longest wait that a request may name."""
     streams: Annotated[int, Tier.TUNE] = Field(default=10_000, ge=1)
-    """Open streams of one process."""
+    """Open streams of one process; as many requests may wait for an answer or a session."""
     streams_per_caller: Annotated[int, Tier.TUNE] = Field(default=5_000, ge=1)
-    """Open streams of one key in one process."""
+    """Open streams of one key in one process; as many of its requests may wait."""
+    streams_per_tenant: Annotated[int, Tier.TUNE] = Field(default=8_000, ge=1)
+    """Open streams of one tenant, by all its keys, in one process; as many of its requests may wait."""
     ping_seconds: float = Field(default=15.0, gt=0)
     """Interval of the comments that keep a silent stream open."""
     send_seconds: float = Field(default=30.0, gt=0)

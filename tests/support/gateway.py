@@ -11,12 +11,13 @@ from typing import Any
 import httpx
 
 from eunoe.deploy.gateway.app import GatewayApp
-from eunoe.deploy.gateway.calls import Gateway, StreamCounter
+from eunoe.deploy.gateway.calls import Gateway
 from eunoe.deploy.gateway.credentials import Credentials, TokenChecker
 from eunoe.deploy.gateway.erasures import ErasurePlan
 from eunoe.deploy.gateway.keys import KeyFile, KeyPlan, KeyScope, new_key
 from eunoe.deploy.gateway.letters import LetterIndex
 from eunoe.deploy.gateway.limits import ProcessLimiter
+from eunoe.deploy.gateway.open_requests import OpenRequests
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.server import serving
 from eunoe.deploy.observability.process_records import MemoryRecords
@@ -262,7 +263,8 @@ def make_gateway(
         limiter=ProcessLimiter(),
         credentials=Credentials(keys, tokens),
         letters=LetterIndex(lambda: log),
-        streams=StreamCounter(own),
+        streams=OpenRequests(own, "open streams"),
+        waits=OpenRequests(own, "waiting requests"),
         processes=processes or MemoryRecords(),
         erasures=MemoryErasures(),
         plans=InMemoryPlans(),

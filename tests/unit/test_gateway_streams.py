@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from eunoe.deploy.settings.sections import GatewaySettings
+from eunoe.streams.topics import Topic
 from tests.support.gateway import LATER, TestGateway, make_gateway, told
 
 C = "/v1/conversations/c"
@@ -191,6 +192,54 @@ async def test_streams_are_bounded_for_a_key_and_for_the_process(tmp_path):
         await until_closed(gateway)
         async with stream(client, "/v1/remembered"):
             pass
+
+
+async def test_streams_are_bounded_for_a_tenant_with_many_keys(tmp_path):
+    gateway = make_gateway(tmp_path, GatewaySettings(streams=4, streams_per_caller=2, streams_per_tenant=3))
+    async with gateway.served() as client, gateway.served() as second, gateway.served("other") as other:
+        async with (
+            stream(client, "/v1/remembered"),
+            stream(client, f"{C}/remembered"),
+            stream(second, "/v1/remembered"),
+        ):
+            for path, body in (("/v1/remembered", None), (f"{C}/asks", ASK)):
+                async with second.stream("POST" if body else "GET", path, json=body, headers=STREAM) as refused:
+                    assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+                    assert "the keys of this tenant have 3 open streams" in json.loads(await refused.aread())["detail"]
+            assert gateway.pipeline.events(Topic.CONVERSATIONS) == [], "a refused ask leaves nothing in the log"
+            async with stream(other, "/v1/remembered"):
+                pass
+        await until_closed(gateway)
+        async with stream(second, "/v1/remembered"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("POST", "asks", ASK), ("POST", "recall", {"query": "Where?"}), ("GET", "sessions/last?wait=memory", None)],
+)
+async def test_waits_are_bounded_for_a_key_and_for_a_tenant(tmp_path, method, path, body):
+    gateway = make_gateway(tmp_path, GatewaySettings(streams_per_caller=1, streams_per_tenant=2))
+    waits = gateway.app.gateway.waits
+    async with gateway.client() as first, gateway.client() as second, gateway.client() as third:
+        await told(first)
+        gateway.log.lagging = True
+        await told(first, events=LATER)
+        waiting = []
+        for client in (first, second):
+            waiting.append(asyncio.ensure_future(client.post(f"{C}/asks", json=ASK)))
+            while waits.open < len(waiting):  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+        for client, whose in ((first, "this key has 1"), (third, "the keys of this tenant have 2")):
+            refused = await client.request(method, f"{C}/{path}", json=body)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+            assert f"{whose} waiting requests" in refused.json()["detail"]
+        shown = await third.get(f"{C}/sessions/last")
+        assert shown.status_code == 200, "who does not wait is not counted"
+        await gateway.log.catch_up()
+        assert [(await one).status_code for one in waiting] == [200, 200]
+        assert (await third.request(method, f"{C}/{path}", json=body)).status_code == 200
+    assert waits.open == 0
 
 
 def gateway_client(gateway: TestGateway, like: httpx.AsyncClient) -> httpx.AsyncClient:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -66,6 +66,12 @@ def wants_stream(call: Call) -> bool:
     return EVENT_STREAM in call.request.headers.get("accept", "")
 
 
+def _counted(call: Call) -> AbstractContextManager[None]:
+    """Count the request as a stream or a wait during a block; raises `Problem` (429, 503) where there are too many."""
+    kind = call.gateway.streams if wants_stream(call) else call.gateway.waits
+    return kind.counted(call.caller)
+
+
 @dataclass(frozen=True, slots=True)
 class SentAsk:
     """An ask that is in the log, and the feed in which its answer comes."""
@@ -98,6 +104,7 @@ async def ask(call: Call) -> Response | EventStream:
     """Add an utterance and wait for the reply."""
     body = await call.body(ASK)
     async with AsyncExitStack() as closing:
+        closing.enter_context(_counted(call))  # before it is sent: a refused ask leaves nothing
         sent = await _send_ask(call, body, closing)
         return await _answered(call, sent, closing)
 
@@ -166,6 +173,7 @@ async def resume_ask(call: Call) -> Response | EventStream:
     async with AsyncExitStack() as closing:
         if place is None:
             return await _found_lately(call, request_id, partition)
+        closing.enter_context(_counted(call))
         feed = await _resume(call, place, closing)
         accepted = AskAccepted(
             request_id=request_id,
@@ -190,10 +198,7 @@ async def _found_lately(call: Call, request_id: str, partition: int) -> Response
 async def _answered(call: Call, sent: SentAsk, closing: AsyncExitStack) -> Response | EventStream:
     """The answer as the client wants it: streamed, or waited for."""
     if wants_stream(call):
-        call.gateway.streams.check(call.caller)
-        resources = closing.pop_all()
-        resources.enter_context(call.gateway.streams.counted(call.caller))
-        return call.stream(_reply_events(call, sent), resources)
+        return call.stream(_reply_events(call, sent), closing.pop_all())
     waiting = waiting_of(call)
     try:
         async with asyncio.timeout(waiting.seconds):
@@ -285,6 +290,7 @@ async def recall(call: Call) -> Response:
     )
     waiting = waiting_of(call)
     async with AsyncExitStack() as closing:
+        closing.enter_context(call.gateway.waits.counted(call.caller))
         feed = await _follow(call, await answers_partition(call), None, closing)
         await call.gateway.log().append([said])
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
@@ -154,7 +155,8 @@ async def show_session(call: Call) -> Response:
     if not _names_session(call.path["session"]):
         raise not_found("session")
     seconds = query.timeout if query.wait or query.after is not None else 0.0
-    found = await while_connected(call, _awaited(call, query, seconds))
+    with call.gateway.waits.counted(call.caller) if seconds else nullcontext():
+        found = await while_connected(call, _awaited(call, query, seconds))
     if found is None:
         return Response(status_code=499)
     return answer(found)

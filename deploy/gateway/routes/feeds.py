@@ -90,7 +90,6 @@ async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | No
     given = call.request.headers.get("last-event-id"), query.last_event_id
     places = [read_feed_place(text) for text in given if text is not None]
     place = places[0] if places else None
-    call.gateway.streams.check(call.caller)  # and counted at once: nothing is awaited in between
     async with AsyncExitStack() as opened:
         opened.enter_context(call.gateway.streams.counted(call.caller))
         live = await call.live()
