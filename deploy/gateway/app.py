@@ -2,7 +2,7 @@
 
 import logging
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 from uuid import uuid4
@@ -13,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 
 from eunoe.deploy.gateway.calls import Call, Gateway, answer
 from eunoe.deploy.gateway.keys import ANY_TENANT, Caller
-from eunoe.deploy.gateway.limits import NoLimiter
 from eunoe.deploy.gateway.mcp.discovery import (
     METADATA_PATH,
     ResourceMetadata,
@@ -54,8 +53,7 @@ class GatewayApp:
     def with_mcp(cls, gateway: Gateway) -> "GatewayApp":
         """The routes, and the tools of agents; stop ``mcp`` at the end."""
         meter = GatewayMeter(f"{route.method} {route.path}" for route in ROUTES)
-        inside = cls(replace(gateway, limiter=NoLimiter()), meter)  # a tool's request was counted at the door
-        return cls(gateway, meter, McpDoor(inside))
+        return cls(gateway, meter, McpDoor(cls(gateway, meter)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -129,7 +127,8 @@ class GatewayApp:
         caller = await self._caller(request)
         _check_reach(caller, found)
         call = Call(request, self.gateway, caller, found.path, id_)
-        await call.admit(1)
+        if self.mcp is not None:  # else it was counted at the door, as the call of a tool
+            await call.admit(1)
         return call
 
     async def _caller(self, request: Request) -> Caller:

@@ -50,15 +50,6 @@ class Limiter(Protocol):
         ...
 
 
-class NoLimiter:
-    """`Limiter` that admits everything, for requests that were counted before."""
-
-    async def wait_s(self, caller: str, rate: Rate, cost: float) -> float:
-        """0."""
-        del caller, rate, cost
-        return 0.0
-
-
 @dataclass(slots=True)
 class ProcessLimiter:
     """`Limiter` in this process alone."""

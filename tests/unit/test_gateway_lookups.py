@@ -2,6 +2,7 @@
 
 import asyncio
 
+import httpx
 import pytest
 
 from eunoe.deploy.gateway.keys import Caller
@@ -19,6 +20,17 @@ async def test_a_search_in_the_log_counts_as_twenty_requests(tmp_path, path):
     async with gateway.client() as client:
         found = [(await client.get(f"{C}/{path}")).status_code for _ in range(6)]
     assert found == [404] * 4 + [429] * 2
+
+
+async def test_what_a_tool_of_agents_asks_the_routes_counts_beyond_its_one_request(tmp_path):
+    gateway = make_gateway(tmp_path, SLOW)
+    assert gateway.app.mcp is not None
+    headers = {"Authorization": f"Bearer {gateway.key()}"}
+    inside = httpx.ASGITransport(app=gateway.app.mcp.routes)
+    async with httpx.AsyncClient(transport=inside, base_url="http://gateway", headers=headers) as client:
+        plain = [(await client.get("/v1/conversations")).status_code for _ in range(150)]
+        found = [(await client.get(f"{C}/replies/none")).status_code for _ in range(7)]
+    assert (set(plain), found) == ({200}, [404] * 5 + [429] * 2)
 
 
 async def test_a_search_ends_soon_after_its_time_and_takes_no_time_before_the_log(tmp_path):

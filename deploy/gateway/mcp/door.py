@@ -37,7 +37,7 @@ class McpDoor:
     """Hands requests to an MCP server, which starts with the first one; ``stop`` ends it."""
 
     routes: ASGIApp
-    """The gateway's routes, for the tools; they count no request of a key again."""
+    """The gateway's routes, for the tools; they count no call of a tool again, but what it costs beyond one request."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: asyncio.Event = field(default_factory=asyncio.Event)
     _app: ASGIApp | None = None
