@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final
 
 from aiokafka import ConsumerRecord, TopicPartition
@@ -20,6 +21,8 @@ from eunoe.streams.topics import TopicNames
 MAX_WAITING: Final = 1_000
 """Records that wait for a reader; one that lags behind further loses its feed."""
 MAX_WAITING_BYTES: Final = 4_000_000
+PAGE_S: Final = 1.0
+"""Seconds after which a page of a backlog ends, so that other readers have their turn."""
 
 Takes = Callable[[bytes | None], bool]
 """Whether a reader wants the records of a key."""
@@ -38,6 +41,8 @@ class Subscription:
     """Partition → the first offset that it reads."""
     backlog: AsyncGenerator[Record] | None = None
     """The records before those that came since the subscription began."""
+    turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Entered while a page of the backlog is read, for which it takes a consumer."""
     _waiting: deque[Record] = field(default_factory=deque)
     _size: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,9 +51,9 @@ class Subscription:
     async def next(self) -> Record:
         """The next record; raises `FeedLost`, and `Unavailable` where the backlog cannot be read."""
         if self.backlog is not None:
-            async for record in self.backlog:
-                if self._wants(record):
-                    return record
+            record = await anext(self.backlog, None)
+            if record is not None:
+                return record
             self.backlog = None
         while not self._waiting:
             if self._lost is not None:
@@ -61,7 +66,7 @@ class Subscription:
 
     def offer(self, record: Record) -> None:
         """Hand over a record that has just come."""
-        if self._lost is not None or not self._wants(record):
+        if self._lost is not None or not self.wants(record):
             return
         self._waiting.append(record)
         self._size += len(record.value)
@@ -75,7 +80,8 @@ class Subscription:
         self._lost = why
         self._news.set()
 
-    def _wants(self, record: Record) -> bool:
+    def wants(self, record: Record) -> bool:
+        """Whether the record is one that it reads."""
         return record.offset >= self.begin.get(record.partition, 0) and self.takes(record.key)
 
 
@@ -133,7 +139,7 @@ class Feed:
         missed = {partition: (wanted[partition], now[partition]) for partition in begin}
         subscription = Subscription(takes, wanted)
         if any(first < end for first, end in missed.values()):
-            subscription.backlog = self._backlog(missed)
+            subscription.backlog = self._backlog(subscription, missed)
         for partition in begin:
             self._subscriptions.setdefault(partition, []).append(subscription)
         try:
@@ -141,8 +147,6 @@ class Feed:
         finally:
             for partition in begin:
                 self._subscriptions[partition].remove(subscription)
-            if subscription.backlog is not None:  # its consumer is closed now, not when the collector finds it
-                await subscription.backlog.aclose()
 
     def _is_awaited(self) -> bool:
         return self._interactive and any(self._subscriptions.values())
@@ -150,13 +154,33 @@ class Feed:
     def _place(self, partition: int) -> TopicPartition:
         return TopicPartition(self._names.name(self._topic), partition)
 
-    async def _backlog(self, missed: Mapping[int, tuple[int, int]]) -> AsyncGenerator[Record]:
+    async def _backlog(
+        self, subscription: Subscription, missed: Mapping[int, tuple[int, int]]
+    ) -> AsyncGenerator[Record]:
+        """Read page by page, so that a reader who takes its time keeps no consumer."""
         for partition, (first, end) in sorted(missed.items()):
-            if first < end:
-                records = read_range(self._kafka, self._names, self._topic, partition, (first, end))
-                async with aclosing(records):
-                    async for record in records:
-                        yield record
+            place = first
+            while place < end:
+                async with subscription.turn():
+                    page, place = await self._page(subscription, partition, (place, end))
+                for record in page:
+                    yield record
+
+    async def _page(
+        self, subscription: Subscription, partition: int, offsets: tuple[int, int]
+    ) -> tuple[list[Record], int]:
+        """The first records that a reader wants among these offsets, and the offset behind what was looked at."""
+        page: list[Record] = []
+        size, begun = 0, monotonic()
+        async with aclosing(read_range(self._kafka, self._names, self._topic, partition, offsets)) as records:
+            async for record in records:
+                if subscription.wants(record):
+                    page.append(record)
+                    size += len(record.value)
+                full = len(page) >= MAX_WAITING or size >= MAX_WAITING_BYTES
+                if full or monotonic() - begun >= PAGE_S:
+                    return page, record.offset + 1
+        return page, offsets[1]
 
     def _take(self, found: ConsumerRecord) -> None:
         record = as_record(self._topic, found)

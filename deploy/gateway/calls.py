@@ -59,6 +59,8 @@ class Gateway:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     feeds: FeedSharing = field(default_factory=FeedSharing)
     lookups: Lookups = field(default_factory=Lookups)
+    resumptions: Lookups = field(default_factory=Lookups)
+    """What streams read that have missed something; apart, so that no reply waits behind them."""
     later: set["asyncio.Future[None]"] = field(default_factory=set)
     """Work that no answer waits for."""
 

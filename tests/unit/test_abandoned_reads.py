@@ -1,7 +1,11 @@
 """Readers that are abandoned: their consumers are closed at once, also where whoever closes is cancelled."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from eunoe.streams import feed as feeds
 from eunoe.streams import plain_consumer
@@ -28,6 +32,18 @@ class Slow:
         self.stopped = True
 
 
+def feed_with(monkeypatch: pytest.MonkeyPatch, read_range: Any) -> Feed:
+    """A feed of partition 0, which ends at offset 9 and is read by ``read_range``."""
+
+    async def follow(places: Any) -> None:
+        feed._follower.next.update(dict.fromkeys(places, 9))
+
+    monkeypatch.setattr(feeds, "read_range", read_range)
+    feed = Feed(KAFKA, TopicNames(), Topic.REPLIES)
+    monkeypatch.setattr(feed._follower, "follow", follow)
+    return feed
+
+
 async def test_a_consumer_is_stopped_to_the_end_although_its_reader_is_cancelled_twice():
     slow: Any = Slow()
 
@@ -48,34 +64,70 @@ async def test_a_consumer_is_stopped_to_the_end_although_its_reader_is_cancelled
     assert (slow.stopped, reading.cancelled()) == (True, True)
 
 
-async def test_a_backlog_that_is_abandoned_is_closed_with_its_subscription(monkeypatch):
-    closed: list[int] = []
+async def test_a_backlog_whose_reader_is_cancelled_is_closed_at_once(monkeypatch):
+    begun, closed = asyncio.Event(), []
 
     async def read_range(*place: Any) -> Any:
         try:
-            for offset in range(9):
-                yield Record(Topic.REPLIES, 0, offset, b"k", b"", 0, {})
+            yield Record(Topic.REPLIES, 0, 0, b"k", b"", 0, {})
+            begun.set()
+            await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)  # as a consumer does
             closed.append(place[3])
 
-    async def follow(places: Any) -> None:
-        feed._follower.next.update(dict.fromkeys(places, 9))
-
-    monkeypatch.setattr(feeds, "read_range", read_range)
-    feed = Feed(KAFKA, TopicNames(), Topic.REPLIES)
-    monkeypatch.setattr(feed._follower, "follow", follow)
+    feed = feed_with(monkeypatch, read_range)
     async with feed.subscribe({0: 0}, lambda _: True) as late:
-        assert (await late.next()).offset == 0
-        assert closed == []
-    assert closed == [0]
+        reading = asyncio.ensure_future(late.next())
+        await begun.wait()
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert closed == [0]
+
+
+async def test_a_reader_that_takes_its_time_keeps_neither_a_consumer_nor_a_turn(monkeypatch):
+    at_work: list[tuple[int, int]] = []
+    turns: list[str] = []
+
+    async def read_range(*place: Any) -> Any:
+        at_work.append(place[4])
+        try:
+            for offset in range(*place[4]):
+                yield Record(Topic.REPLIES, 0, offset, b"k" if offset % 2 else b"other", b"", 0, {})
+        finally:
+            at_work.pop()
+
+    @asynccontextmanager
+    async def turn() -> AsyncIterator[None]:
+        turns.append("begun")
+        yield
+        turns.append("ended")
+
+    monkeypatch.setattr(feeds, "MAX_WAITING", 2)
+    feed = feed_with(monkeypatch, read_range)
+    async with feed.subscribe({0: 0}, lambda key: key == b"k") as late:
+        late.turn = turn
+        for count, offset in enumerate((1, 3, 5, 7)):
+            assert (await late.next()).offset == offset
+            assert (at_work, turns) == ([], ["begun", "ended"] * (count // 2 + 1))
+
+
+async def test_a_page_of_a_backlog_ends_in_time_and_goes_on_where_it_was(monkeypatch):
+    pages: list[tuple[int, int]] = []
+
+    async def read_range(*place: Any) -> Any:
+        pages.append(place[4])
+        for offset in range(*place[4]):
+            yield Record(Topic.REPLIES, 0, offset, b"k" if offset == 8 else b"other", b"", 0, {})
+
+    monkeypatch.setattr(feeds, "PAGE_S", 0.0)
+    feed = feed_with(monkeypatch, read_range)
+    async with feed.subscribe({0: 5}, lambda key: key == b"k") as late:
+        assert (await late.next()).offset == 8
+    assert pages == [(5, 9), (6, 9), (7, 9), (8, 9)]
 
 
 async def test_a_subscription_that_read_nothing_is_closed_without_fault(monkeypatch):
-    async def follow(places: Any) -> None:
-        feed._follower.next.update(dict.fromkeys(places, 9))
-
-    feed = Feed(KAFKA, TopicNames(), Topic.REPLIES)
-    monkeypatch.setattr(feed._follower, "follow", follow)
+    feed = feed_with(monkeypatch, None)
     async with feed.subscribe({0: 0}, lambda _: True) as late:
         assert late.backlog is not None

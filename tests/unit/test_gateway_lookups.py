@@ -7,6 +7,7 @@ import pytest
 
 from eunoe.deploy.gateway.keys import Caller
 from eunoe.deploy.gateway.lookups import Lookups
+from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.settings.sections import GatewaySettings
 from tests.support.gateway import make_gateway, told
 
@@ -45,11 +46,15 @@ async def test_a_search_ends_soon_after_its_time_and_takes_no_time_before_the_lo
     assert (old.status_code, now.status_code) == (404, 200)
 
 
+def caller(key: str, tenant: str) -> Caller:
+    return Caller(key, tenant, frozenset(), "")
+
+
 async def test_few_lookups_are_made_at_once_and_fewer_of_one_key():
     lookups, gate, begun = Lookups(), asyncio.Event(), []
 
     async def look(key: str) -> None:
-        async with lookups.turn(Caller(key, "t", frozenset(), "")):
+        async with lookups.turn(caller(key, f"tenant of {key}")):
             begun.append(key)
             await gate.wait()
 
@@ -60,6 +65,28 @@ async def test_few_lookups_are_made_at_once_and_fewer_of_one_key():
     gate.set()
     await asyncio.gather(*looking)
     assert (len(begun), lookups.open) == (14, 0)
+
+
+async def test_a_tenant_with_many_keys_leaves_turns_to_others_and_may_not_wait_without_bound():
+    lookups, gate, begun = Lookups(), asyncio.Event(), []
+
+    async def look(who: Caller) -> None:
+        lookups.check(who)
+        async with lookups.turn(who):
+            begun.append(who.tenant)
+            await gate.wait()
+
+    many = [asyncio.ensure_future(look(caller(f"k{number}", "many"))) for number in range(64)]
+    await asyncio.sleep(0.01)
+    with pytest.raises(Problem, match="the keys of this tenant have 64 lookups") as refused:
+        await look(caller("k64", "many"))
+    assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": "2"})
+    other = asyncio.ensure_future(look(caller("o", "other")))
+    await asyncio.sleep(0.01)
+    assert begun == [*["many"] * 4, "other"]
+    gate.set()
+    await asyncio.gather(*many, other)
+    assert (len(begun), lookups.open) == (65, 0)
 
 
 async def test_a_search_ends_with_its_client_and_gives_its_turn_back(tmp_path, monkeypatch):

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
 
 from eunoe.deploy.settings.sections import GatewaySettings
+from eunoe.streams.feed import Subscription
+from eunoe.streams.record import Record
 from eunoe.streams.topics import Topic
 from tests.support.gateway import LATER, TestGateway, make_gateway, told
 
@@ -212,6 +215,73 @@ async def test_streams_are_bounded_for_a_tenant_with_many_keys(tmp_path):
         await until_closed(gateway)
         async with stream(second, "/v1/remembered"):
             pass
+
+
+class Backlogs:
+    """The log of a gateway, whose streams read what they missed in turns; each holds its turn until ``gate``."""
+
+    def __init__(self, gateway: TestGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gate, self.at_once, self.most, self.read = asyncio.Event(), 0, 0, 0
+        self._subscribe = gateway.log.subscribe
+        monkeypatch.setattr(gateway.log, "subscribe", self.subscribe)
+
+    @asynccontextmanager
+    async def subscribe(self, *words: Any) -> AsyncIterator[Subscription]:
+        async with self._subscribe(*words) as subscription:
+            if any(offset is not None for offset in words[1].values()):
+                subscription.backlog = self._backlog(subscription)
+            yield subscription
+
+    async def _backlog(self, subscription: Subscription) -> AsyncGenerator[Record]:
+        async with subscription.turn():
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            try:
+                await self.gate.wait()
+            finally:
+                self.at_once -= 1
+            self.read += 1
+        for _ in ():
+            yield Record("none", 0, 0, None, b"", 0, {})
+
+
+@pytest.mark.parametrize("path", ["/v1/remembered", f"{C}/remembered"])
+async def test_few_streams_read_at_once_what_they_missed(tmp_path, monkeypatch, path):
+    gateway = make_gateway(tmp_path)
+    log = Backlogs(gateway, monkeypatch)
+    async with AsyncExitStack() as opened:
+        client = await opened.enter_async_context(gateway.served())
+        keys = [{"Authorization": f"Bearer {gateway.key(tenant)}"} for tenant in [*["acme"] * 3, "other"]]
+        await told(client)
+        ready = await (await opened.enter_async_context(stream(client, path))).next()
+        assert ready is not None
+        resumed, kept = {"Last-Event-ID": ready["id"]}, []
+        for headers in keys * 3:
+            kept.append(await opened.enter_async_context(stream(client, path, **resumed, **headers)))
+            await kept[-1].data("ready")
+        await asyncio.sleep(0.1)
+        assert log.at_once == 4 + 2, "four of the tenant with three keys, two of the other's key"
+        log.gate.set()
+        while log.read < 12:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+        assert log.most <= 8
+
+
+async def test_a_stream_that_reads_what_it_missed_counts_as_six_requests(tmp_path, monkeypatch):
+    gateway = make_gateway(tmp_path, GatewaySettings(rate=0.001, burst=100))
+    Backlogs(gateway, monkeypatch).gate.set()
+    async with gateway.served() as client:
+        async with stream(client, f"{C}/remembered") as events:
+            ready = await events.next()
+            assert ready is not None
+        resumed = {"Last-Event-ID": ready["id"]}
+        for _ in range(16):
+            async with stream(client, f"{C}/remembered", **resumed) as events:
+                await events.data("ready")
+        refused = await client.get(f"{C}/remembered", headers=resumed)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 0
+        await until_closed(gateway)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from uuid import uuid4
 
 from pydantic import TypeAdapter
@@ -93,7 +94,7 @@ async def _resume(call: Call, place: AnswerPlace, resources: AsyncExitStack) -> 
     if feed.backlog is not None:
         call.gateway.lookups.check(call.caller)
         await call.admit(SEARCH_COST)
-        feed.backlog = call.gateway.lookups.in_turn(call.caller, feed.backlog)
+        feed.turn = partial(call.gateway.lookups.turn, call.caller)
     return feed
 
 

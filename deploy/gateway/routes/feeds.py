@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from eunoe.deploy.gateway.bodies import FEED_PLACE, StreamQuery
 from eunoe.deploy.gateway.calls import Call
+from eunoe.deploy.gateway.lookups import READ_COST
 from eunoe.deploy.gateway.problems import Problem, unavailable
 from eunoe.deploy.gateway.reads import read_progress
 from eunoe.deploy.gateway.sse import EventStream, write_event
@@ -97,6 +98,9 @@ async def _stream(call: Call, partitions: list[int], takes: Callable[[bytes | No
         stale = place is not None and place.generation != live.generation
         begin = _begin_of(None if stale else place, partitions)
         feed = await opened.enter_async_context(call.gateway.log().subscribe(Topic.CHANGES, begin, takes))
+        if feed.backlog is not None:  # streams wait in line however many they are: their number is bounded itself
+            await call.admit(READ_COST)
+            feed.turn = partial(call.gateway.resumptions.turn, call.caller)
         events = _events(call, feed, FeedPlace(live.generation, dict(feed.begin)), stale=stale)
         return call.stream(events, opened.pop_all())
 
