@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from time import monotonic
@@ -125,15 +125,13 @@ class KafkaLog:
         """The record at a place; `None` where the topic does not hold it."""
         return await read_one(self._kafka, self.names, topic, (partition, offset))
 
-    async def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncIterator[Record]:
-        """The records that a partition holds now, from an offset on."""
-        async for record in read_range(self._kafka, self.names, topic, partition, (begin, sys.maxsize)):
-            yield record
+    def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncGenerator[Record]:
+        """The records that a partition holds now, from an offset on; closed, it has closed its consumer."""
+        return read_range(self._kafka, self.names, topic, partition, (begin, sys.maxsize))
 
-    async def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncIterator[Record]:
-        """All records that a topic holds now, from these offsets on."""
-        async for record in read_all(self._kafka, self.names, topic, begin=begin):
-            yield record
+    def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncGenerator[Record]:
+        """All records that a topic holds now, from these offsets on; closed, it has closed its consumer."""
+        return read_all(self._kafka, self.names, topic, begin=begin)
 
 
 class MovingLog:

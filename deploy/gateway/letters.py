@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import quote
@@ -46,8 +47,8 @@ class LetterIndex:
 
         ``conversations`` is a prefix of conversation ids. Raises `Unavailable`.
         """
-        async with self._lock:
-            async for record in self.log().read_all(Topic.DEAD_LETTERS, dict(self._next)):
+        async with self._lock, aclosing(self.log().read_all(Topic.DEAD_LETTERS, dict(self._next))) as records:
+            async for record in records:
                 await self._take(record)
         found = [filed for filed in self._letters.values() if is_of(filed.letter.key, tenant, conversations)]
         return [replace(filed, closed=self._closed.get(letter_identity(filed.letter))) for filed in found]

@@ -1,6 +1,6 @@
 """Ports of the gateway: the log, the live state, and notes about requests."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,12 +67,12 @@ class GatewayLog(Protocol):
         """The record at a place; `None` where the topic does not hold it."""
         ...
 
-    def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncIterator[Record]:
-        """The records that a partition holds now, from an offset on."""
+    def read_range(self, topic: Topic, partition: int, begin: int) -> AsyncGenerator[Record]:
+        """The records that a partition holds now, from an offset on. Close it: it holds a consumer."""
         ...
 
-    def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncIterator[Record]:
-        """All records that a topic holds now, from these offsets on."""
+    def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncGenerator[Record]:
+        """All records that a topic holds now, from these offsets on. Close it: it holds a consumer."""
         ...
 
 

@@ -132,7 +132,7 @@ class InMemoryGatewayLog:
         for record in await self._between(topic, partition, begin):
             yield record
 
-    async def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncIterator[Record]:
+    async def read_all(self, topic: Topic, begin: Mapping[int, int]) -> AsyncGenerator[Record]:
         self._check()
         for record in self.log.records(topic):
             if record.offset >= begin.get(record.partition, 0):

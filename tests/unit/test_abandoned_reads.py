@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 
+from eunoe.deploy.gateway import kafka as gateway_log
+from eunoe.deploy.gateway import letters
+from eunoe.deploy.gateway.kafka import KafkaLog
+from eunoe.schemas.errors import Unavailable
 from eunoe.streams import feed as feeds
 from eunoe.streams import plain_consumer
 from eunoe.streams.feed import Feed
@@ -131,3 +135,41 @@ async def test_a_subscription_that_read_nothing_is_closed_without_fault(monkeypa
     feed = feed_with(monkeypatch, None)
     async with feed.subscribe({0: 0}, lambda _: True) as late:
         assert late.backlog is not None
+
+
+class Reads:
+    """Reads of one record after the other; each takes a moment to close its consumer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.closed = 0
+        for name in ("read_range", "read_all"):
+            monkeypatch.setattr(gateway_log, name, self.read)
+
+    async def read(self, *_: Any, **_more: Any) -> Any:
+        try:
+            for offset in range(9):
+                yield Record(Topic.DEAD_LETTERS, 0, offset, b"k", b"", 0, {})
+        finally:
+            await asyncio.sleep(0)
+            self.closed += 1
+
+
+async def test_a_read_of_the_gateway_is_closed_to_the_end(monkeypatch):
+    reads, log = Reads(monkeypatch), KafkaLog(KAFKA, TopicNames())
+    for count, records in enumerate((log.read_range(Topic.REPLIES, 0, 0), log.read_all(Topic.REPLIES, {}))):
+        async with aclosing(records):
+            assert (await anext(records)).offset == 0
+            assert reads.closed == count
+        assert reads.closed == count + 1
+
+
+async def test_an_index_of_letters_that_stops_in_the_middle_closes_its_read(monkeypatch):
+    async def away(*_: Any) -> None:
+        raise Unavailable("the store of data keys is away")
+
+    reads = Reads(monkeypatch)
+    monkeypatch.setattr(letters, "open_letter", away)
+    index = letters.LetterIndex(lambda: KafkaLog(KAFKA, TopicNames()))
+    with pytest.raises(Unavailable):
+        await index.of_tenant("acme")
+    assert reads.closed == 1

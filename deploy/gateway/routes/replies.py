@@ -1,9 +1,9 @@
 """Replies given before: the log of answers, and the routes that show one or explain it."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from starlette.responses import Response
 
@@ -64,8 +64,7 @@ async def search_answers(
     last_ms = (middle + LOOK_BACK).timestamp() * 1000
     async with call.gateway.lookups.turn(call.caller):
         begin = await log.offset_at(Topic.REPLIES, partition, max(middle - LOOK_BACK, _NO_TIME))
-        found_there = cast("AsyncGenerator[Record]", log.read_range(Topic.REPLIES, partition, begin))
-        async with aclosing(found_there) as records:
+        async with aclosing(log.read_range(Topic.REPLIES, partition, begin)) as records:
             async for record in records:
                 if record.timestamp_ms > last_ms:
                     return None
