@@ -31,6 +31,13 @@ class StateStore(Tables, Protocol):
         """The number applied last, as `ledger` has it; cheaper, for other stages that need no more."""
         ...
 
+    async def cold_applied(self, scope: Scope) -> int | None:
+        """The number applied last of a conversation in the cold store, which stays there; `None` where it is not there.
+
+        Raises `eunoe.schemas.errors.SnapshotLost` where it is lost.
+        """
+        ...
+
     async def commit(self, scope: Scope, commit: Commit) -> str | None:
         """Apply a transaction; returns the token that `Ledger.token` has from now on, `None` when it was fenced.
 

@@ -7,13 +7,14 @@ import pytest
 
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.generations.cold import cold_status
+from eunoe.deploy.process.standalone import drained
 from eunoe.deploy.settings.sections import ColdSettings
 from eunoe.workers.derive.digest import read_digest
 from eunoe.workers.registry import MEMORY_STAGES, STAGES
 from eunoe.workers.stores.cold import object_name
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.stores.snapshot import Snapshot, Stub
-from tests.broker.test_erase import end, said, sessions
+from tests.broker.test_erase import digest, end, said, sessions
 from tests.broker.test_repair import applied, held, letters, names_of_one_partition, session, told
 from tests.support.command import until
 from tests.support.pipeline import Pipeline
@@ -77,6 +78,33 @@ async def test_idle_conversations_go_and_come_back_as_they_were(pipeline: Pipeli
     built = await own.eunoe("rebuild", "--into", "v2")
     assert built.code == 0, built.err
     assert await digests(own, "v2", *names) == await digests(own, "v1", *names)
+
+
+@pytest.mark.embedded("stops and starts the embedded stack")
+async def test_they_stay_where_they_are_when_the_log_is_played_back(standalone: Pipeline) -> None:
+    names = ("one", "two", "three")
+    quick = {"AFTER_DAYS": str(1 / 86_400), "SETTLE_SECONDS": "1", "SWEEP_SECONDS": "0.2"}
+
+    async def cold() -> int:
+        return (await cold_status(standalone.settings)).cold
+
+    async def all_cold() -> bool:
+        return await cold() == len(names)
+
+    async with standalone.up(**{f"EUNOE_COLD__{name}": value for name, value in quick.items()}):
+        await standalone.produce(*(line for name in names for line in sessions(name)))
+        await until(all_cold)
+        before = {name: (await digest(standalone.settings, name)).sha256 for name in names}
+    async with standalone.up():  # nothing goes to the cold store there: it takes 30 days
+        await drained(standalone.settings, 60, lambda *_: None)
+        assert await all_cold()
+        await standalone.produce(said("two", 4), end("two", 3))
+        await standalone.remembered(3, "two")
+        asked = await standalone.eunoe("ask", "one", "Where did Ann move?", "--json")
+        assert (asked.code, "Zanzibar" in asked.out) == (0, True)
+        assert await cold() == 1
+        assert await digests(standalone, "v1", "one") == [before["one"]]
+        assert (await digest(standalone.settings, "three")).sha256 == before["three"]
 
 
 async def test_snapshots_are_moved_by_hand_and_go_with_what_is_erased_or_dropped(pipeline: Pipeline) -> None:

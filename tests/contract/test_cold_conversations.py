@@ -147,6 +147,27 @@ async def test_an_idle_conversation_leaves_a_stub_and_comes_back_as_it_was(rig: 
     assert len(await rig.client.hgetall(rig.keys.timer_documents(PARTITION))) == 1
 
 
+async def test_what_a_cold_conversation_had_applied_is_read_where_it_is(rig: Rig) -> None:
+    store = await rig.fill()
+    assert await store.cold_applied(INTAKE) is None, "it is hot"
+    assert await rig.freeze() == 1
+    worker = rig.store()
+    assert [await worker.cold_applied(scope) for scope in (INTAKE, UPDATE)] == [7, 1]
+    rig.cold.away = True
+    assert await worker.cold_applied(INTAKE) == 7, "a snapshot is read once"
+    rig.cold.away = False
+    assert worker.cold.meter.thawed == 0
+    assert await rig.names() == {rig.keys.stub(KEY)}
+    assert (await worker.ledger(INTAKE)).applied == 7
+    assert await rig.store().cold_applied(INTAKE) is None
+    assert await RedisStore(rig.client, rig.keys, data_keys=rig.data_keys).cold_applied(INTAKE) is None
+    assert await rig.freeze() == 1
+    for name in rig.snapshots:
+        del rig.cold.files[name]
+    with pytest.raises(SnapshotLost):
+        await rig.store().cold_applied(INTAKE)
+
+
 async def test_a_snapshot_is_kept_until_the_next_one(rig: Rig) -> None:
     await rig.fill()
     before = await rig.contents()

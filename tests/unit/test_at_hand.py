@@ -37,6 +37,10 @@ class Counting(MemoryStore):
         self.read["scan"] += 1
         return await super().scan(stage, key, table)
 
+    async def cold_applied(self, scope: Scope) -> int | None:
+        self.read["cold"] += 1
+        return 7
+
 
 class Clock:
     now = 0.0
@@ -69,6 +73,18 @@ def commit(number: int, *writes: Put | Drop | Clear, outbox: bool = False) -> Co
 async def with_two_documents(kept: Counting) -> None:
     """What an earlier process has written."""
     assert await kept.commit(SCOPE, commit(1, Put("nodes", "a", "A"), Put("nodes", "b", "B")))
+
+
+async def test_the_cold_store_is_asked_only_of_conversations_that_are_not_at_hand(
+    state: StateAtHand, kept: Counting, clock: Clock
+) -> None:
+    await with_two_documents(kept)
+    assert await state.cold_applied(SCOPE) == 7
+    await state.ledger(SCOPE)
+    assert await state.cold_applied(SCOPE) is None
+    clock.now += AT_HAND_S
+    assert await state.cold_applied(SCOPE) == 7
+    assert await state.cold_applied(OTHER) == 7
 
 
 async def test_documents_and_ledger_are_read_once(state: StateAtHand, kept: Counting) -> None:

@@ -79,6 +79,9 @@ class EventApplier:
 
     async def apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
         """Apply an event once, in its turn. Raises `Fenced`, `Unavailable` and what `Decider.decide` raises."""
+        if await self._committer.applied_before_cold(ordered):
+            self._meter.ignored += 1
+            return
         ledger = await self._ledger(ordered)
         if ordered.number <= ledger.applied:
             if ordered.late:

@@ -113,6 +113,9 @@ class BatchApplier:
             return await self._apply(batch, spans)
 
     async def _apply(self, batch: Sequence[Arrived], spans: Mapping[int, TraceSpan]) -> bool:
+        if await self._committer.applied_before_cold(batch[-1].ordered):
+            self._count(batch, ())
+            return True
         scope = batch[0].ordered.scope
         ledger = await self._committer.flushed(scope)
         news = [arrived for arrived in batch if arrived.ordered.number > ledger.applied]
@@ -128,10 +131,13 @@ class BatchApplier:
             for arrived, work, decision in zip(news, works, decisions, strict=True):
                 span = spans[arrived.record.offset]
                 self._observer.committed(arrived.ordered, arrived.record, work, (decision, DecidedBy.OFFLINE), span)
+        self._count(batch, news)
+        return True
+
+    def _count(self, batch: Sequence[Arrived], news: Sequence[Arrived]) -> None:
         meter = self._committer.sender.meter
         meter.events += len(batch)
         meter.ignored += len(batch) - len(news)
-        return True
 
     async def _works(self, news: Sequence[Arrived]) -> Sequence[Work[Any]] | None:
         """The inputs of the stage's decisions; `None` where the outcome of one is recorded."""

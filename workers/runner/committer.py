@@ -31,6 +31,17 @@ class Committer:
     data_keys: KeyStore | None = None
     """The keys that stored text is sealed with; `None`: it is plain."""
 
+    async def applied_before_cold(self, ordered: OrderedEvent) -> bool:
+        """Whether a copy was applied before its conversation went to the cold store, where this leaves it.
+
+        A kept data directory plays the whole log back at each start: looks at the ledgers would bring all back.
+        Raises `Unavailable`, `SnapshotLost`.
+        """
+        if not ordered.replayed:
+            return False
+        applied = await self.sender.store.cold_applied(ordered.scope)
+        return applied is not None and ordered.number <= applied
+
     async def flushed(self, scope: Scope) -> Ledger:
         """The ledger, after an unsent outbox has been sent.
 

@@ -178,6 +178,12 @@ class StateAtHand:
         """The number applied last, as the ledger has it."""
         return (await self.ledger(scope)).applied if self._is_own(scope) else await self._store.applied(scope)
 
+    async def cold_applied(self, scope: Scope) -> int | None:
+        """The number applied last of a conversation in the cold store; `None` where its ledger is at hand."""
+        if self._is_own(scope) and self._current(scope.key) is not None:
+            return None
+        return await self._store.cold_applied(scope)
+
     async def commit(self, scope: Scope, commit: Commit) -> str | None:
         """Run the transaction; raises `StaleState` where it was refused, and the ledger came from memory."""
         known = self._known(scope.key) if self._is_own(scope) else None

@@ -31,8 +31,11 @@ HOT_S: Final = 5.0
 MAX_HOT: Final = 10_000
 CACHED_BYTES: Final = 32 * 2**20
 """Bytes of the snapshots that a reader keeps, unpacked; a worker keeps none, for it brings the state back."""
+APPLIED_BYTES: Final = 4 * 2**20
+"""Bytes of the numbers that a process has read from snapshots: about 10,000 conversations."""
 STAGED_MS: Final = 600_000
 """Time to live of keys that are being brought back: a process that is killed meanwhile leaves nothing."""
+_APPLIED_ENTRY_BYTES: Final = 400
 _FIELDS: Final = 500
 """Fields that one command writes at most …"""
 _BYTES: Final = 2**20
@@ -73,6 +76,7 @@ class ColdConversations:
         self.thaws = access is not None and access.thaws
         self._hot: OrderedDict[str, float] = OrderedDict()
         self._read: CacheBySize[str, Snapshot] = CacheBySize(0 if self.thaws else CACHED_BYTES, "cold conversations")
+        self._applied: CacheBySize[tuple[str, str], int] = CacheBySize(APPLIED_BYTES, "cold conversations")
         self.meter = ColdMeter()
 
     @property
@@ -97,16 +101,35 @@ class ColdConversations:
 
         ``name``: its key in Redis, which was read as empty. Raises `Unavailable`.
         """
-        if self._store is None or monotonic() - self._hot.get(key, -HOT_S) < HOT_S:
-            return None
-        stub = await self._redis.command("GET", self._keys.stub(key))
+        stub = await self._stub(key)
         if stub is None:
             return None
-        found = await self.open(key, as_text(stub))
+        found = await self.open(key, stub)
         if found is None:  # another process has brought it back since the caller read nothing
             rows = await self._redis.command("HGETALL", name)
             return {as_bytes(field): as_bytes(value) for field, value in rows.items()}
         return found.hashes.get(self.rest(key, name), {})
+
+    async def _stub(self, key: str) -> str | None:
+        """The stub of a cold conversation; `None` for one that was hot a moment ago, and without a cold store."""
+        if self._store is None or monotonic() - self._hot.get(key, -HOT_S) < HOT_S:
+            return None
+        stub = await self._redis.command("GET", self._keys.stub(key))
+        return None if stub is None else as_text(stub)
+
+    async def applied(self, key: str, name: str) -> int | None:
+        """The number applied last by a ledger of a cold conversation, which stays cold; `None` where it is hot.
+
+        ``name``: the ledger's key in Redis. Raises `SnapshotLost`, and `Unavailable`.
+        """
+        stub = await self._stub(key)
+        if self._store is None or stub is None:
+            return None
+        number = self._applied.get((stub, name))
+        if number is None and (found := await self._load(self._store, key, stub)) is not None:
+            number = int(found.hashes.get(self.rest(key, name), {}).get(b"applied", 0))
+            self._applied.put((stub, name), number, _APPLIED_ENTRY_BYTES)
+        return number
 
     async def open(self, key: str, stub: str) -> Snapshot | None:
         """The state of a cold conversation, which is hot from now on where looks bring it back.

@@ -70,6 +70,11 @@ class MemoryStore:
         """The number applied last; 0 before the first commit."""
         return self._stored(scope).applied
 
+    async def cold_applied(self, scope: Scope) -> int | None:
+        """`None`: there is no cold store."""
+        del scope
+        return None
+
     async def commit(self, scope: Scope, commit: Commit) -> str | None:
         """Run the transaction; returns its token, `None` where the fence refuses it."""
         stored = self._stored(scope)

@@ -106,6 +106,13 @@ class RedisStore:
         number = await self._redis.command("HGET", self._keys.ledger(scope), "applied")
         return (await self.ledger(scope)).applied if number is None else int(number)
 
+    async def cold_applied(self, scope: Scope) -> int | None:
+        """The number applied last of a conversation in the cold store, which stays there; `None` where it is not there.
+
+        Raises `SnapshotLost`, and `Unavailable`.
+        """
+        return await self.cold.applied(scope.key, self._keys.ledger(scope))
+
     async def bring_back(self, key: str) -> bool:
         """Bring a cold conversation back; returns whether this call did it. Raises `Unavailable`."""
         before = self.cold.meter.thawed
