@@ -14,11 +14,11 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares, joined
-from eunoe.deploy.inspect.state import ConversationState, all_conversations, counts_of, read_states
+from eunoe.deploy.inspect.state import ConversationState, all_conversations, counts_of, is_known, read_states
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
-from eunoe.schemas.identity import conversation_key
+from eunoe.schemas.identity import conversation_key, split_key
 from eunoe.workers.derive.digest import hash_of_all
 from eunoe.workers.stores.qdrant import QdrantIndex
 
@@ -28,6 +28,8 @@ ADVICE = (
     "The state store is the truth: `eunoe repair CONVERSATION` mends the index of a conversation, "
     "`eunoe rebuild` builds the whole index again in a new generation."
 )
+
+ASKED_ONLY = ": it was only asked about, and nothing was said in it"
 
 MENDED = "`eunoe repair CONVERSATION` derives it again from the log."
 
@@ -59,7 +61,7 @@ def state(
 
     - 0: the index agrees with the state store, and no evidence is lost
     - 1: otherwise; each disagreement is reported
-    - 2: unknown conversation
+    - 2: unknown conversation, also where it was only asked about
     - 69: a server did not answer
     """
     if (conversation is None) != all_:
@@ -85,8 +87,9 @@ async def _read(settings: Settings, wanted: str | None, *, log_times: bool) -> l
         known = await store.conversations() if wanted is None else [wanted]
         index = QdrantIndex(client, store_keys(settings))
         states = await read_states(store, index, known, log_times=log_times)
-    if wanted is not None and not states:
-        raise Refused(f"no conversation {wanted!r}")
+    if wanted is not None and not any(map(is_known, states)):
+        tenant, conversation = split_key(wanted)
+        raise Refused(f"no conversation {conversation!r} of tenant {tenant!r}{ASKED_ONLY if states else ''}")
     return states
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from eunoe.schemas.ports import VectorIndex
 from eunoe.workers.derive.digest import StateDigest, read_digest
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
+from eunoe.workers.intake.state import HEAD
 from eunoe.workers.registry import STAGES
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.redis import RedisStore
@@ -49,6 +50,15 @@ async def _read_state(
     memories = {memory.memory_id: memory for memory in await all_memories(store, key)}
     lost = lost_evidence(memories, await all_steps(store, key))
     return ConversationState(digest, findings, unfinished_work, tuple(lost))
+
+
+def is_known(state: ConversationState) -> bool:
+    """Whether something was said in a conversation, or is left of it; an unrecorded ask leaves only a head."""
+    parts = state.digest.state
+    head = parts.get("intake", {}).get("tables", {}).get(HEAD, {}).get(HEAD, {})
+    tables = state.digest.counts.keys() - {f"intake/{HEAD}"}
+    applied = any(part.get("applied") for part in parts.values())
+    return bool(head.get("opened") or tables or applied or state.findings or state.unfinished)
 
 
 def all_conversations(number: int) -> str:

@@ -21,7 +21,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "show segments with all": (["show", "nobody", "--all"], "--all needs --memories"),
     "show a memory of it": (["show", "nobody", "--history", "ab12"], "nobody"),
     "explain an unknown reply": (["explain", "nothing"], "no reply 'nothing'"),
-    "state of an unknown one": (["state", "nobody"], "nobody"),
+    "state of an unknown one": (["state", "nobody"], "no conversation 'nobody' of tenant 'default'"),
     "state of an unknown tenant": (["state", "c", "--tenant", "nobody"], "nobody"),
     "an unknown letter": (["dead-letters", "show", "abcdef"], "abcdef"),
     "retry an unknown letter": (["dead-letters", "retry", "abcdef", "--yes"], "abcdef"),

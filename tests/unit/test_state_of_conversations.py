@@ -1,0 +1,72 @@
+"""`eunoe state` over a pipeline in memory: of what is known, and of what is not."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from eunoe.deploy.cli import state as command
+from eunoe.deploy.inspect.state import is_known, read_states
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.errors import Refused
+from eunoe.schemas.events import Ask
+from eunoe.workers.derive.in_memory import InMemoryPipeline
+from tests.support.in_memory import make_pipeline, utterance
+
+app = typer.Typer()
+app.command()(command.state)
+
+Serve = Callable[[InMemoryPipeline], None]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Lets the command read a pipeline in memory in place of servers."""
+
+    def served(pipeline: InMemoryPipeline) -> None:
+        @asynccontextmanager
+        async def opened(_settings: Settings) -> AsyncIterator[object]:
+            yield pipeline.store
+
+        async def live(settings: Settings) -> Settings:
+            return settings
+
+        monkeypatch.setattr(command, "connected_settings", Settings)
+        monkeypatch.setattr(command, "live_settings", live)
+        monkeypatch.setattr(command, "open_store", opened)
+        monkeypatch.setattr(command, "open_qdrant", opened)
+        monkeypatch.setattr(command, "QdrantIndex", lambda *_: pipeline.index)
+
+    return served
+
+
+def run(*words: str) -> str:
+    """What the command prints on standard output; raises what it refuses."""
+    done = CliRunner().invoke(app, words)
+    if done.exception is not None:
+        raise done.exception
+    return done.stdout
+
+
+@pytest.mark.parametrize("record", [False, True])
+async def test_an_ask_that_is_recorded_is_known(record: bool) -> None:
+    pipeline = make_pipeline()
+    await pipeline.produce(utterance(1, ask=Ask(request_id="r", record=record)))
+    (state,) = await read_states(pipeline.store, pipeline.index, ["default/c"])
+    assert is_known(state) is record
+
+
+def test_a_conversation_of_which_nothing_is_known_is_refused(serve: Serve) -> None:
+    pipeline = make_pipeline()
+    asked = utterance(1, conversation="asked", ask=Ask(request_id="r", record=False))
+    asyncio.run(pipeline.produce(utterance(1), asked))
+    serve(pipeline)
+    assert run("c", "--digest").endswith("  default/c\n")
+    with pytest.raises(Refused, match=r"^no conversation 'nobody' of tenant 'default'$"):
+        run("nobody")
+    for words in (["asked"], ["asked", "--json"], ["asked", "--digest"]):
+        with pytest.raises(Refused, match=r"^no conversation 'asked' of tenant 'default': it was only asked about"):
+            run(*words)
