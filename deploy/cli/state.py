@@ -1,11 +1,14 @@
 """`eunoe state`."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
 
 from eunoe.deploy.cli.output import Json, console, errors, print_json
 from eunoe.deploy.clients.bootstrap import open_qdrant
@@ -24,6 +27,16 @@ from eunoe.workers.stores.qdrant import QdrantIndex
 
 SHOWN = 20
 """Disagreements that are printed one by one; the JSON has all."""
+HASH_DIGITS: Final = 12
+"""Digits of a hash beside counts; --digest prints it whole."""
+INDENT: Final = 2
+COUNTED: Final = {
+    "segments": "compress/segments",
+    "memories": "update/memories",
+    "edges": "link/edges",
+    "nodes": "tree/nodes",
+}
+"""What is counted, by its table, beside the sessions that became memory."""
 ADVICE = (
     "The state store is the truth: `eunoe repair CONVERSATION` mends the index of a conversation, "
     "`eunoe rebuild` builds the whole index again in a new generation."
@@ -40,7 +53,9 @@ def state(
     all_: Annotated[bool, typer.Option("--all", help="Include all conversations of all tenants.")] = False,
     digest: Annotated[
         bool,
-        typer.Option("--digest", help="Print only hashes: one line for each conversation, with --all one for all."),
+        typer.Option(
+            "--digest", help="Print only hashes, whole: a line for each conversation, with --all one for all."
+        ),
     ] = False,
     dump: Annotated[
         bool, typer.Option("--dump", help="Print the hashed state: one line of JSON for each conversation.")
@@ -53,7 +68,7 @@ def state(
     """Print counts and a SHA-256 of the state derived from a conversation; check it and the vector index.
 
     Two runs over the same events give the same hash, also across crashes and rebalances. Run it when the stages are
-    done; unfinished work is reported on standard error. Column ``offline``: of the items that a model was asked about,
+    done; unfinished work is reported on standard error. ``offline``: of the items that a model was asked about,
     those that the offline rules decided; --json has them by stage. Every utterance that spoke for a memory must still
     be cited by one that holds, or that has ended for a reason.
 
@@ -76,7 +91,7 @@ def state(
     elif digest:
         _print_hashes(states, whole=all_)
     else:
-        console.print(_table(states))
+        _print_counts(states, whole=all_)
     if not _report(states):
         raise typer.Exit(Exit.FAILED)
 
@@ -100,19 +115,26 @@ def _print_hashes(states: list[ConversationState], *, whole: bool) -> None:
         typer.echo(f"{hash_of_all(each.digest for each in states)}  {all_conversations(len(states))}")
 
 
-def _table(states: list[ConversationState]) -> Table:
-    table = Table()
-    for name in ("conversation", "sessions", "segments", "memories", "edges", "nodes", "offline", "index", "SHA-256"):
-        table.add_column(name, no_wrap=name in ("conversation", "SHA-256"))
+def _print_counts(states: list[ConversationState], *, whole: bool) -> None:
+    """Print three lines for each conversation: a table of so many columns would be cut on a terminal of 80."""
     for each in states:
-        counts = counts_of(each.digest)
-        cells = (counts.get(name, 0) for name in ("compress/segments", "update/memories", "link/edges", "tree/nodes"))
-        points = "agree" if not each.findings else f"{len(each.findings)} disagree"
-        applied = str(each.digest.state.get("update", {}).get("applied", 0))
-        offline = _offline(decision_shares(each.digest.state))
-        table.add_row(each.digest.key, applied, *map(str, cells), offline, points, each.digest.sha256[:12])
-    table.caption = f"{all_conversations(len(states))}: {hash_of_all(each.digest for each in states)}"
-    return table
+        _print_hash(each.digest.key, each.digest.sha256)
+        for line in _counts(each):
+            console.print(Padding(Text(line), (0, 0, 0, INDENT), expand=False))
+    if whole:
+        _print_hash(all_conversations(len(states)), hash_of_all(each.digest for each in states))
+
+
+def _print_hash(name: str, sha256: str) -> None:
+    console.print(f"[bold]{escape(name)}[/]  {sha256[:HASH_DIGITS]}", highlight=False, soft_wrap=True)
+
+
+def _counts(each: ConversationState) -> Iterator[str]:
+    counts = counts_of(each.digest)
+    applied = each.digest.state.get("update", {}).get("applied", 0)
+    yield ", ".join([f"sessions {applied}", *(f"{name} {counts.get(table, 0)}" for name, table in COUNTED.items())])
+    index = f"{len(each.findings)} points disagree" if each.findings else "agrees"
+    yield f"offline {_offline(decision_shares(each.digest.state))}, index {index}"
 
 
 def _offline(rows: list[DecisionShare]) -> str:

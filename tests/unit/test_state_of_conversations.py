@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from io import StringIO
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from eunoe.deploy.cli import state as command
@@ -14,7 +16,7 @@ from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import Ask
 from eunoe.workers.derive.in_memory import InMemoryPipeline
-from tests.support.in_memory import make_pipeline, utterance
+from tests.support.in_memory import ended, make_pipeline, utterance
 
 app = typer.Typer()
 app.command()(command.state)
@@ -70,3 +72,24 @@ def test_a_conversation_of_which_nothing_is_known_is_refused(serve: Serve) -> No
     for words in (["asked"], ["asked", "--json"], ["asked", "--digest"]):
         with pytest.raises(Refused, match=r"^no conversation 'asked' of tenant 'default': it was only asked about"):
             run(*words)
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_counts_fit_on_a_narrow_terminal(serve: Serve, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    pipeline = make_pipeline()
+    for name in ("mina-and-jonas", "[red]"):
+        talk = (utterance(number, conversation=name) for number in range(1, 4))
+        asyncio.run(pipeline.produce(*talk, ended(conversation=name)))
+    serve(pipeline)
+    monkeypatch.setattr(command, "console", Console(file=(shown := StringIO()), width=width))
+    run("--all")
+    first, *rest, whole = shown.getvalue().splitlines()
+    assert max(map(len, [first, *rest, whole])) <= width
+    hashes = dict(reversed(line.split("  ")) for line in run("--all", "--digest").splitlines())
+    assert [line.split("  ") for line in (first, rest[2], whole)] == [
+        [name, hashes[name][:12]] for name in ("default/%5Bred%5D", "default/mina-and-jonas", "all 2 conversations")
+    ]
+    assert rest[:2] == [
+        "  sessions 1, segments 1, memories 0, edges 0, nodes 0",
+        "  offline –, index agrees",
+    ]
