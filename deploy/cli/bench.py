@@ -25,6 +25,7 @@ from eunoe.deploy.evaluate.soak.run import run_soak
 from eunoe.deploy.evaluate.soak.samples import SoakRecord, SoakSample, ask_figures, fresh_figures
 from eunoe.deploy.evaluate.soak.verdict import Judgement, judge
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.deploy.process.standalone import StandaloneOptions, open_standalone
@@ -89,7 +90,7 @@ def soak(
 async def _run(plan: SoakPlan, bars: ProgressBars, forks: ForkServer | None, *, attach: bool) -> SoakRecord:
     def show(sample: SoakSample) -> None:
         total = round(plan.minutes * 60)
-        said = f"{sample.sent} sent, {sample.lag} left, {sample.dead_letters} dead letters"
+        said = f"{sample.sent} sent, {sample.lag} left, {counted(sample.dead_letters, 'dead letter')}"
         bars("seconds", min(round(sample.at_s), total), total, said)
 
     async with _system(bars, forks, attach=attach) as (settings, pid):
@@ -129,7 +130,8 @@ def _print(record: SoakRecord, judgements: list[Judgement]) -> None:
     figures = ask_figures([one.took_s for one in record.asks]) | fresh_figures([one.took_s for one in record.fresh])
     sent = record.samples[-1].sent if record.samples else 0
     console.print(
-        f"{sent} utterances, {len(record.asks)} asks answered, {len(record.fresh)} sessions remembered;"
+        f"{counted(sent, 'utterance')}, {counted(len(record.asks), 'ask')} answered,"
+        f" {counted(len(record.fresh), 'session')} remembered;"
         f" {', '.join(f'{name} {value}' for name, value in figures.items())}",
         highlight=False,
     )

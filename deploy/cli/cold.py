@@ -10,6 +10,7 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.cold import NO_STORE, ColdStatus, adopt, cold_status, freeze_now, thaw_now
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
@@ -106,11 +107,14 @@ async def _adopt() -> Settings:
 
 def _lines(found: ColdStatus) -> list[str]:
     hot = found.conversations - found.cold
-    lines = [f"{found.generation}: {found.conversations} conversations, {hot} in Redis, {found.cold} in the cold store"]
+    known = counted(found.conversations, "conversation")
+    lines = [f"{found.generation}: {known}, {hot} in Redis, {found.cold} in the cold store"]
     if found.cold:
         each = found.snapshot_bytes / found.cold
         lines.append(f"snapshots: {found.snapshot_bytes / 1e6:.1f} MB, {each / 1000:.1f} kB each")
     if found.lost:
-        lines.append(f"lost: {found.lost} snapshots; `eunoe repair --all-held` derives their conversations again")
+        lines.append(
+            f"lost: {counted(found.lost, 'snapshot')}; `eunoe repair --all-held` derives such conversations again"
+        )
     lines.append(NO_STORE if found.store is None else f"cold store: {found.store}")
     return lines

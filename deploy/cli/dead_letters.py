@@ -12,6 +12,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.live_settings import placed_settings
 from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.dead_letters import (
     LetterFilter,
     close,
@@ -161,7 +162,7 @@ def _confirm(letters: list[Filed], action: str, *, yes: bool, as_json: bool) -> 
     if as_json:
         raise Refused("--json cannot ask for confirmation: add --yes or --dry-run")
     errors.print(_table(letters, "dead letters"))
-    typer.confirm(f"{action} {len(letters)} dead letters?", abort=True, err=True)
+    typer.confirm(f"{action} {counted(len(letters), 'dead letter')}?", abort=True, err=True)
 
 
 def _report(letters: list[Filed], refused: dict[str, str], how: Closing, *, dry_run: bool, as_json: bool) -> None:

@@ -30,6 +30,7 @@ from eunoe.deploy.demo.play import (
     wait_until_remembered,
 )
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.process.temporary import running
 from eunoe.deploy.settings import Settings, read_settings
 from eunoe.schemas.events import DEFAULT_TENANT, Strategy, Utterance
@@ -222,13 +223,14 @@ def _summary(report: dict[str, Any], options: DemoOptions) -> None:
     recall = report["evidence_recall"]
     found = "" if recall is None else f", {recall:.0%} of the evidence within {options.budget} tokens"
     console.print(
-        f"{report['sessions']} sessions, {report['utterances']} utterances, {report['memories']} memories, "
-        f"{len(report['questions'])} questions answered{found}, {report['seconds']:.1f} s",
+        f"{counted(report['sessions'], 'session')}, {counted(report['utterances'], 'utterance')}, "
+        f"{counted(report['memories'], 'memory')}, {counted(len(report['questions']), 'question')} answered{found}, "
+        f"{report['seconds']:.1f} s",
         highlight=False,
     )
     if options.verbose or report["dead_letters"]:
         console.print(
-            f"{report['segments']} segments, {sum(report['edges'].values())} links, "
-            f"{report['dead_letters']} dead letters",
+            f"{counted(report['segments'], 'segment')}, {counted(sum(report['edges'].values()), 'link')}, "
+            f"{counted(report['dead_letters'], 'dead letter')}",
             highlight=False,
         )

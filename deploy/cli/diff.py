@@ -15,6 +15,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.diff.questions import Overlap, read_questions
 from eunoe.deploy.generations.diff.run import Compared, DiffOptions, run_diff
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.differences import Tally, TreeShape
 from eunoe.schemas.events import DEFAULT_TENANT, Strategy
 from eunoe.schemas.identity import conversation_key
@@ -117,18 +118,21 @@ def _asked_table(asked: DiffOptions, overlaps: Sequence[Overlap]) -> Table:
     table = Table("question", "shared", f"{asked.old} tokens", f"{asked.new} tokens")
     for each in overlaps:
         table.add_row(escape(each.question.question), f"{each.shared:.0%}", *map(str, each.tokens))
-    table.caption = f"{len(overlaps)} questions, {_mean(overlaps):.1%} of the retrieved utterances are shared"
+    table.caption = (
+        f"{counted(len(overlaps), 'question')}, {_mean(overlaps):.1%} of the retrieved utterances are shared"
+    )
     return table
 
 
 def _verdict(asked: DiffOptions, compared: Compared) -> str:
     difference = compared.difference
+    whole = counted(difference.conversations, "conversation")
     if compared.is_equal:
-        return f"{asked.old} and {asked.new} are equal: the digests of {difference.conversations} conversations agree"
+        return f"{asked.old} and {asked.new} are equal: the digests of {whole} agree"
     differing = difference.conversations - difference.equal
     seen = any(found.differs for found in difference.tallies.values())
     why = "" if seen or not differing else ", but only in provenance (models, prompts, versions) or event details"
-    return f"{asked.old} and {asked.new} differ in {differing} of {difference.conversations} conversations{why}"
+    return f"{asked.old} and {asked.new} differ in {differing} of {whole}{why}"
 
 
 def _number(count: int) -> str:

@@ -9,6 +9,7 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.generations.promotion import check_droppable
 from eunoe.deploy.generations.promotion import drop as delete
+from eunoe.deploy.inspect.counted import counted
 
 
 def drop(
@@ -29,5 +30,6 @@ def drop(
         print_json({"dropped": generation, "keys": removed})
     else:
         console.print(
-            f"{generation} deleted ({removed} Redis keys); to build it again: eunoe rebuild --into {generation}"
+            f"{generation} deleted ({counted(removed, 'Redis key')}); to build it again:"
+            f" eunoe rebuild --into {generation}"
         )

@@ -23,6 +23,7 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
+from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -247,7 +248,8 @@ async def _run(wanted: ErasureWords, *, wait: bool, quiet: bool) -> WorkedOff:
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
         begun = [await eraser.begin(request) for request in await wanted.requests(eraser)]
         if not wait:
-            note(f"recorded for {len(begun)} conversations; `eunoe erase replay` carries it out", quiet=quiet)
+            count = counted(len(begun), "conversation")
+            note(f"recorded for {count}; `eunoe erase replay` carries it out", quiet=quiet)
             return outcome
         for erasure in begun:
             await outcome.carry_out(eraser, erasure)

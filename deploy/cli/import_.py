@@ -17,6 +17,7 @@ from eunoe.deploy.datasets.imports.estimate import ImportEstimate, estimate_impo
 from eunoe.deploy.datasets.imports.formats import ImportFormat, read_import
 from eunoe.deploy.datasets.imports.imported import ImportFile, ImportTarget
 from eunoe.deploy.datasets.imports.run import ImportDone, closed_sessions, run_import
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
 from eunoe.schemas.errors import Refused
@@ -89,15 +90,16 @@ def plan_lines(found: ImportFile, plan: tuple[int, ImportEstimate]) -> list[str]
     present, cost = plan
     first, last = (time.date().isoformat() for time in found.dates or ())
     lines = [
-        f"{found.events} events in {len(found.sessions)} sessions of {len(found.conversations)} conversations,"
-        f" from {first} to {last}",
-        f"about {cost.calls} model calls, {cost.prompt_tokens} prompt tokens, {cost.completion_tokens} completion"
-        " tokens"
+        f"{counted(found.events, 'event')} in {counted(len(found.sessions), 'session')}"
+        f" of {counted(len(found.conversations), 'conversation')}, from {first} to {last}",
+        f"about {counted(cost.calls, 'model call')}, {cost.prompt_tokens} prompt tokens,"
+        f" {cost.completion_tokens} completion tokens"
         + (f", ${cost.cost:.2f}" if cost.cost else "")
-        + f", {max(1, round(cost.seconds / 60))} minutes (scaled from {cost.sampled_events} events)",
+        + f", {counted(max(1, round(cost.seconds / 60)), 'minute')}"
+        + f" (scaled from {counted(cost.sampled_events, 'event')})",
     ]
     if present:
-        lines.append(f"{present} of the sessions are there already; they are passed over")
+        lines.append(f"passed over, for they are there already: {counted(present, 'session')}")
     if found.left_out:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.left_out.items()))
         lines.append(f"left out: {kinds}")
@@ -106,8 +108,9 @@ def plan_lines(found: ImportFile, plan: tuple[int, ImportEstimate]) -> list[str]
 
 def done_line(done: ImportDone) -> str:
     """The result as a line of text."""
-    there = f"; {done.present} sessions were there already" if done.present else ""
-    return f"{done.events} events in {done.sessions} sessions are in memory, in {done.seconds:.1f} s{there}"
+    there = f"; {counted(done.present, 'session')} had come before" if done.present else ""
+    played = f"{counted(done.events, 'event')} in {counted(done.sessions, 'session')}"
+    return f"{played} became memory in {done.seconds:.1f} s{there}"
 
 
 def _plan_document(found: ImportFile, plan: tuple[int, ImportEstimate]) -> dict[str, Any]:

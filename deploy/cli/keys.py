@@ -16,6 +16,7 @@ from eunoe.deploy.clients.data_keys import open_key_store
 from eunoe.deploy.clients.key_checks import destroy_again, report_key_store
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.gateway.keys import ApiKey, KeyFile, KeyPlan, KeyScope, new_key
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import read_settings
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -104,14 +105,14 @@ def status(as_json: Json = False) -> None:
     else:
         store = found.status
         console.print(
-            f"key store {store.id}: {store.tombstones} keys destroyed; version {store.kek} of the operator's key"
-            " wraps new ones",
+            f"key store {store.id}: {counted(store.tombstones, 'key')} destroyed;"
+            f" version {store.kek} of the operator's key wraps new ones",
             highlight=False,
         )
         if found.alive is None:
             console.print("no ledger of erasures is set: not compared with it", style="dim")
         elif found.alive:
-            text = f"it has {found.alive} keys that erasures have destroyed: run `eunoe keys replay`"
+            text = f"it has {counted(found.alive, 'key')} that erasures have destroyed: run `eunoe keys replay`"
             console.print(text, style="red", markup=False, highlight=False)
     if found.alive:
         raise typer.Exit(Exit.FAILED)
@@ -128,7 +129,8 @@ def rewrap(as_json: Json = False) -> None:
         print_json({"rewrapped": count, "kek": version})
     else:
         console.print(
-            f"{count} keys wrapped anew: all are under version {version} of the operator's key", highlight=False
+            f"{counted(count, 'key')} wrapped anew: all are under version {version} of the operator's key",
+            highlight=False,
         )
 
 
@@ -139,7 +141,7 @@ def replay(as_json: Json = False) -> None:
     if as_json:
         print_json({"destroyed": count})
     else:
-        console.print(f"{count} keys destroyed again", highlight=False)
+        console.print(f"{counted(count, 'key')} destroyed again", highlight=False)
 
 
 async def _rewrap() -> tuple[int, int]:

@@ -14,6 +14,7 @@ from eunoe.deploy.clients.shared import open_publisher
 from eunoe.deploy.datasets.load import read_events
 from eunoe.deploy.datasets.loaded import ClientEvent
 from eunoe.deploy.demo.play import produce as send
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 
 
@@ -35,7 +36,9 @@ def produce(
     if as_json:
         print_json({"events": len(events), "conversations": conversations})
     else:
-        console.print(f"{len(events)} events of {conversations} conversations produced", highlight=False)
+        console.print(
+            f"{counted(len(events), 'event')} of {counted(conversations, 'conversation')} produced", highlight=False
+        )
 
 
 async def _send(settings: Settings, events: tuple[ClientEvent, ...], bars: ProgressBars) -> None:

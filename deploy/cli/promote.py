@@ -8,6 +8,7 @@ import typer
 from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.generations.promotion import promote as make_live
+from eunoe.deploy.inspect.counted import counted
 
 
 def promote(
@@ -20,7 +21,7 @@ def promote(
     """
 
     def report_lag(left: int) -> None:
-        note(f"{generation}: {left} records behind", quiet=as_json or not left)
+        note(f"{generation}: {counted(left, 'record')} behind", quiet=as_json or not left)
 
     before = asyncio.run(make_live(connected_settings(), generation, report_lag))
     if as_json:

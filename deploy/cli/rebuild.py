@@ -18,6 +18,7 @@ from eunoe.deploy.generations.rebuild.follow import follow
 from eunoe.deploy.generations.rebuild.plan import RebuildPlan, check_from_stage, stages_named
 from eunoe.deploy.generations.rebuild.processes import forks_for_shares
 from eunoe.deploy.generations.rebuild.progress import RebuildProgress, ReportRebuild
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.process.forked import ForkServer
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -110,7 +111,7 @@ async def _run(plan: RebuildPlan, forks: ForkServer | None, *, as_json: bool) ->
 
 async def _follow(plan: RebuildPlan) -> None:
     settings = await live_settings(connected_settings())
-    await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {left} records behind"))
+    await follow(settings, plan, lambda left: errors.print(f"{plan.into}: {counted(left, 'record')} behind"))
 
 
 def shown_on(bars: ProgressBars) -> ReportRebuild:
@@ -127,9 +128,11 @@ def _detail(progress: RebuildProgress) -> str:
     made = progress.made
     rate = (made.events - made.kept_events) / progress.seconds if progress.seconds else 0.0
     asked = (
-        f", {made.calls} model calls, {made.tokens} tokens{_dollars(made.cost)}" if made.calls else ", no model calls"
+        f", {counted(made.calls, 'model call')}, {counted(made.tokens, 'token')}{_dollars(made.cost)}"
+        if made.calls
+        else ", no model calls"
     )
-    return f"{made.sessions} sessions, {rate:.0f} events/s{asked}"
+    return f"{counted(made.sessions, 'session')}, {rate:.0f} events/s{asked}"
 
 
 def _dollars(cost: float | None) -> str:
@@ -141,17 +144,19 @@ def estimate_lines(found: Estimate) -> list[str]:
     how = (
         "all of them derived"
         if found.is_exact
-        else f"scaled from {found.sampled} of them ({found.sampled_events} events)"
+        else f"scaled from {found.sampled} of them ({counted(found.sampled_events, 'event')})"
     )
     lines = [
-        f"{found.conversations} conversations, {found.events} events, about {found.sessions} sessions ({how})",
-        f"{found.calls} model calls: {found.prompt_tokens} prompt tokens, {found.completion_tokens} completion tokens"
-        f"{_dollars(found.cost)}; {found.recorded} more are served by recorded answers at no cost",
+        f"{counted(found.conversations, 'conversation')}, {counted(found.events, 'event')},"
+        f" about {counted(found.sessions, 'session')} ({how})",
+        f"{counted(found.calls, 'model call')}: {found.prompt_tokens} prompt tokens,"
+        f" {found.completion_tokens} completion tokens{_dollars(found.cost)};"
+        f" recorded answers serve {found.recorded} more at no cost",
     ]
     if found.guessed:
         lines.append(f"no recorded answers to {', '.join(found.guessed)}: assumed {GUESSED_TOKENS} tokens each")
     if found.embedded is not None:
-        lines.append(f"{found.embedded} texts sent to the embedding endpoint")
+        lines.append(f"{counted(found.embedded, 'text')} sent to the embedding endpoint")
     if found.calls and found.cost is None:
         lines.append(
             "cost unknown: set EUNOE_MODEL_PROMPT_PRICE and EUNOE_MODEL_COMPLETION_PRICE (dollars per million tokens)"
@@ -181,9 +186,10 @@ def _print(done: run.Rebuilt, *, as_json: bool) -> None:
         )
         return
     console.print(
-        f"{done.generation} is {done.state}: {made.conversations} conversations, {made.events} events,"
-        f" {made.sessions} sessions, {made.memories} memories in {done.seconds:.1f} s"
-        f" ({done.events_per_s:.0f} events/s); {made.calls} model calls, {made.tokens} tokens{_dollars(made.cost)}"
-        + (f"; {made.failed} decisions failed, their sessions were skipped" if made.failed else ""),
+        f"{done.generation} is {done.state}: {counted(made.conversations, 'conversation')},"
+        f" {counted(made.events, 'event')}, {counted(made.sessions, 'session')},"
+        f" {counted(made.memories, 'memory')} in {done.seconds:.1f} s ({done.events_per_s:.0f} events/s);"
+        f" {counted(made.calls, 'model call')}, {counted(made.tokens, 'token')}{_dollars(made.cost)}"
+        + (f"; {counted(made.failed, 'decision')} failed: sessions were skipped" if made.failed else ""),
         highlight=False,
     )

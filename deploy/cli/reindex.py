@@ -10,6 +10,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.generations.reindex import Reindexed
 from eunoe.deploy.generations.reindex import reindex as fill
+from eunoe.deploy.inspect.counted import counted
 
 
 def reindex(as_json: Json = False) -> None:
@@ -40,9 +41,8 @@ async def _reindex(*, quiet: bool) -> Reindexed:
 
 
 def _line(done: Reindexed) -> str:
+    whole = f"the index of {counted(done.conversations, 'conversation')} is complete"
     if not done.points:
-        return f"{done.generation}: the index of {done.conversations} conversations is complete; nothing was written"
-    return (
-        f"{done.generation}: {done.points} points of {done.restored} conversations written;"
-        f" the index of {done.conversations} conversations is complete"
-    )
+        return f"{done.generation}: {whole}; nothing was written"
+    points, restored = counted(done.points, "point"), counted(done.restored, "conversation")
+    return f"{done.generation}: {points} of {restored} written; {whole}"

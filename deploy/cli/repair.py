@@ -15,6 +15,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_redis, store_keys
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.repair import Repaired, Repairer
+from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
@@ -72,11 +73,12 @@ async def _repair(key: str | None, *, quiet: bool) -> list[Repaired]:
 
 def _line(done: Repaired) -> str:
     parts = [
-        f"{done.key}: {done.records} records, {done.sessions} sessions, {done.memories} memories",
-        f"{done.points} points written, {done.removed} removed",
-        f"{done.calls} model calls",
+        f"{done.key}: {counted(done.records, 'record')}, {counted(done.sessions, 'session')},"
+        f" {counted(done.memories, 'memory')}",
+        f"{counted(done.points, 'point')} written, {done.removed} removed",
+        f"{counted(done.calls, 'model call')}",
     ]
-    parts += [f"{done.letters} held dead letters resolved"] if done.letters else []
-    parts += [f"{done.asked} asks forwarded"] if done.asked else []
-    parts += [f"{done.skipped} sessions FAILED and are missing"] if done.skipped else []
+    parts += [f"{counted(done.letters, 'held dead letter')} resolved"] if done.letters else []
+    parts += [f"{counted(done.asked, 'ask')} forwarded"] if done.asked else []
+    parts += [f"{counted(done.skipped, 'session')} FAILED, missing now"] if done.skipped else []
     return "; ".join(parts)

@@ -11,6 +11,7 @@ from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.cli.rebuild import shown_on
 from eunoe.deploy.generations.rebuild.follow import until_stopped
 from eunoe.deploy.generations.rebuild.processes import forks_for_shares
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.repartition.run import Move, Moved, RebuildProcesses, repartition, survey
 from eunoe.deploy.settings import Settings
 
@@ -40,7 +41,8 @@ def _question(move: Move) -> str:
     old, new = move.names
     again = "" if move.is_new else " (continuing an earlier attempt)"
     return (
-        f"Copy {old} ({move.before} partitions) into {new} ({move.partitions}), build generation {move.row.name} from"
+        f"Copy {old} ({counted(move.before, 'partition')}) into {new} ({move.partitions}), build generation"
+        f" {move.row.name} from"
         f" it{again}, and then refuse records that clients produce into {old}?"
     )
 
@@ -49,7 +51,7 @@ async def _repartition(move: Move, options: RepartitionOptions, processes: Rebui
     as_json = options.as_json
 
     def report_lag(left: int) -> None:
-        note(f"{move.row.name}: {left} records behind", quiet=as_json or not left)
+        note(f"{move.row.name}: {counted(left, 'record')} behind", quiet=as_json or not left)
 
     async with AsyncExitStack() as closing:
         with ProgressBars(quiet=as_json) as bars:
@@ -72,11 +74,12 @@ def _print(move: Move, done: Moved, *, as_json: bool) -> None:
         )
         return
     console.print(
-        f"{move.row.name} is live now, on {new} with {move.partitions} partitions: {done.copied} records copied,"
-        f" {done.made.calls} model calls. New records in {old} are refused.\n"
+        f"{move.row.name} is live now, on {new} with {counted(move.partitions, 'partition')}:"
+        f" {counted(done.copied, 'record')} copied, {counted(done.made.calls, 'model call')}."
+        f" New records in {old} are refused.\n"
         f"Restart the workers with EUNOE_PARTITIONS={move.partitions}, and set EUNOE_LOG={log} for all clients",
         highlight=False,
     )
     if done.left_out:
-        errors.print(f"{done.left_out} records that intake had dead-lettered were not copied", highlight=False)
+        errors.print(f"not copied: {counted(done.left_out, 'record')} that intake had dead-lettered", highlight=False)
     note(done.note, quiet=not done.note)

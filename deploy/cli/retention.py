@@ -13,6 +13,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import outdated, plan_retention, run_retention
+from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, RetentionPolicy, current_policies
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -60,7 +61,7 @@ def show(tenant: OneTenant = None, as_json: Json = False) -> None:
         changes = [{"tenant": one.key, "days": one.days, "at": one.at.isoformat()} for one in history]
         print_json({"policies": {name: one.days for name, one in current.items()}, "changes": changes})
         return
-    lines = [f"{name}: sessions are kept for {one.days} days" for name, one in sorted(current.items())]
+    lines = [f"{name}: {_days(one)}" for name, one in sorted(current.items())]
     lines += [f"  {one.at:%Y-%m-%d %H:%M} {one.key}: {_days(one)}" for one in history]
     for line in lines or ["no tenant has a policy: everything is kept"]:
         console.print(line, highlight=False, markup=False)
@@ -119,4 +120,4 @@ async def _run(tenant: str | None, *, quiet: bool) -> list[Receipt]:
 
 
 def _days(policy: RetentionPolicy) -> str:
-    return "kept for ever" if policy.days is None else f"sessions are kept for {policy.days} days"
+    return "kept for ever" if policy.days is None else f"sessions are kept for {counted(policy.days, 'day')}"

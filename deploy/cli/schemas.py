@@ -8,6 +8,7 @@ import typer
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.contracts.write import write_contracts
 from eunoe.deploy.gateway.openapi import OPENAPI, openapi_bytes
+from eunoe.deploy.inspect.counted import counted
 
 
 def schemas(
@@ -24,4 +25,4 @@ def schemas(
     if as_json:
         print_json({"written": [str(path) for path in written]})
     else:
-        console.print(f"{len(written)} files written to {folder}/")
+        console.print(f"{counted(len(written), 'file')} written to {folder}/")

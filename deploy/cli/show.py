@@ -20,6 +20,7 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.gateway.page.bundle import page_file
 from eunoe.deploy.gateway.page.export import read_snapshot
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.drawing import (
     history_tree,
     memories_tree,
@@ -199,7 +200,7 @@ def _show_memories(title: str, memories: Sequence[Memory], as_json: bool) -> Non
     if as_json:
         print_json([memory.model_dump(mode="json") for memory in memories])
     else:
-        console.print(memories_tree(f"{title}: {len(memories)} memories", memories), highlight=False)
+        console.print(memories_tree(f"{title}: {counted(len(memories), 'memory')}", memories), highlight=False)
 
 
 def _show_history(entries: list[HistoryEntry], as_json: bool) -> None:
@@ -265,15 +266,14 @@ def _open_sessions(view: ConversationView) -> str:
         case 0:
             return "no session is open"
         case 1:
-            return f"{view.open_lines} utterances in the open session"
+            return f"{counted(view.open_lines, 'utterance')} in the open session"
         case number:
-            return f"{view.open_lines} utterances in {number} open sessions"
+            return f"{counted(view.open_lines, 'utterance')} in {number} open sessions"
 
 
 def _tree(view: ConversationView, denoised: bool) -> Tree:
-    root = Tree(
-        f"[bold]{view.key}[/]: {view.remembered} of {view.head.opened} sessions remembered, {_open_sessions(view)}"
-    )
+    sessions = counted(view.head.opened, "session")
+    root = Tree(f"[bold]{view.key}[/]: {view.remembered} of {sessions} remembered, {_open_sessions(view)}")
     branches: dict[int, Tree] = {}
     for segment in view.segments:
         if segment.session not in branches:

@@ -16,6 +16,7 @@ from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.clients.shared import open_store, store_keys
 from eunoe.deploy.exits import Exit
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.decisions import DecisionShare, decision_shares, joined
 from eunoe.deploy.inspect.state import ConversationState, all_conversations, counts_of, is_known, read_states
 from eunoe.deploy.settings import Settings
@@ -133,7 +134,7 @@ def _counts(each: ConversationState) -> Iterator[str]:
     counts = counts_of(each.digest)
     applied = each.digest.state.get("update", {}).get("applied", 0)
     yield ", ".join([f"sessions {applied}", *(f"{name} {counts.get(table, 0)}" for name, table in COUNTED.items())])
-    index = f"{len(each.findings)} points disagree" if each.findings else "agrees"
+    index = f"disagrees in {counted(len(each.findings), 'point')}" if each.findings else "agrees"
     yield f"offline {_offline(decision_shares(each.digest.state))}, index {index}"
 
 
@@ -178,10 +179,11 @@ def _report(states: list[ConversationState]) -> bool:
         errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
     if found:
         more = f" ({len(found) - SHOWN} more in --json)" if len(found) > SHOWN else ""
-        errors.print(f"{len(found)} points disagree with the state store{more}. {ADVICE}", highlight=False)
+        points = counted(len(found), "point")
+        errors.print(f"The index disagrees with the state store in {points}{more}. {ADVICE}", highlight=False)
     lost = [f"{each.digest.key}: {fault}" for each in states for fault in each.lost_evidence]
     for fault in lost[:SHOWN]:
         errors.print(f"evidence lost: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
     if lost:
-        errors.print(f"{len(lost)} memories have lost evidence: a fault of eunoe. {MENDED}", highlight=False)
+        errors.print(f"Evidence of {counted(len(lost), 'memory')} is lost: a fault of eunoe. {MENDED}", highlight=False)
     return not found and not lost

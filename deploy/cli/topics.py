@@ -11,6 +11,7 @@ from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.cli.progress import ProgressBars
 from eunoe.deploy.clients.connect import connected_settings, kept_stack
 from eunoe.deploy.clients.live_settings import placed_settings
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
 from eunoe.streams.admin import TopicStatus, create_topics, list_topics
@@ -37,7 +38,11 @@ def create(
     if as_json:
         print_json({"created": created, "partitions": wanted})
     else:
-        console.print(f"{len(created)} topics created with {wanted} partitions" if created else "all topics exist")
+        console.print(
+            f"{counted(len(created), 'topic')} created with {counted(wanted, 'partition')}"
+            if created
+            else "all topics exist"
+        )
 
 
 @app.command("list")
@@ -80,7 +85,7 @@ def seal(
         print_json(asdict(done))
         return
     kept = "the embedded broker removes nothing" if done.hours is None else f"kept for {done.hours:g} hours from now on"
-    console.print(f"{done.sealed} records sealed; {done.topic}: {kept}", highlight=False)
+    console.print(f"{counted(done.sealed, 'record')} sealed; {done.topic}: {kept}", highlight=False)
 
 
 async def _create(settings: Settings, partitions: int | None) -> tuple[list[TopicStatus], int]:

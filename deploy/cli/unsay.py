@@ -8,6 +8,7 @@ import typer
 from eunoe.deploy.cli.erase import ErasureWords, opened_eraser
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.generations.erase.difference import erase_and_compare, foresee
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.differences import Example, GenerationDiff
 from eunoe.schemas.events import DEFAULT_TENANT
 
@@ -72,7 +73,7 @@ def difference_document(difference: GenerationDiff) -> dict[str, Any]:
 
 
 def _print(key: str, difference: GenerationDiff, *, dry_run: bool, utterances: int) -> None:
-    count = f"{utterances} utterance{'' if utterances == 1 else 's'}"
+    count = counted(utterances, "utterance")
     lines = [f"{key}: {count} {'would be erased' if dry_run else 'erased'}"]
     for kind, found in difference.tallies.items():
         if found.differs:

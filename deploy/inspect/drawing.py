@@ -9,6 +9,7 @@ import graphviz
 from rich.markup import escape
 from rich.tree import Tree
 
+from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.memory import Memory, MemoryStatus
 from eunoe.workers.link.graph import Edge
@@ -48,7 +49,7 @@ def timelines_tree(title: str, memories: Sequence[Memory], edges: Sequence[Edge]
     for edge in edges:
         newer[edge.older].append(edge)
     led_to = {edge.newer for edge in edges}
-    root = Tree(f"[bold]{escape(title)}[/]: {len(memories)} memories, {len(edges)} links")
+    root = Tree(f"[bold]{escape(title)}[/]: {counted(len(memories), 'memory')}, {counted(len(edges), 'link')}")
     shown: set[str] = set()
     for memory in memories:
         if memory.memory_id in newer and memory.memory_id not in led_to:
@@ -101,7 +102,7 @@ def memories_tree(title: str, memories: Iterable[Memory]) -> Tree:
 
 def history_tree(entries: Sequence[HistoryEntry]) -> Tree:
     """The changes of a memory by session: the kind, the memory that caused it, the reason, the utterances."""
-    root = Tree(f"[bold]{len(entries)} changes[/]")
+    root = Tree(f"[bold]{counted(len(entries), 'change')}[/]")
     branches: dict[int, Tree] = {}
     for entry in entries:
         if entry.session not in branches:

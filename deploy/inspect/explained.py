@@ -8,6 +8,7 @@ from rich.tree import Tree
 
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.inspect.answers import read_answers
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.drawing import memory_line
 from eunoe.deploy.inspect.explain import ExplainedLeftOut, ExplainedLine, ExplainedMemory, Explanation
 from eunoe.deploy.settings import Settings
@@ -69,7 +70,7 @@ def explanation_tree(found: Explanation) -> Tree:
     """The reasons of a reply: cited lines, the memories behind them, what was shown besides."""
     reply = found.reply
     root = Tree(f"[bold]{escape(reply.text or reply.error or '(no text)')}[/] [dim]({_decided(reply.made_by)})[/]")
-    cited = root.add(f"[bold]cites[/] [dim]knew {reply.known_session} sessions[/]")
+    cited = root.add(f"[bold]cites[/] [dim]knew {counted(reply.known_session, 'session')}[/]")
     for line in found.lines:
         if line.cited:
             cited.add(_line(line))
@@ -85,12 +86,12 @@ def explanation_tree(found: Explanation) -> Tree:
 
 def _add_rest(root: Tree, found: Explanation) -> None:
     rest = [line for line in found.lines if not line.cited]
-    shown = root.add(f"[bold]shown, but not cited[/]: {len(rest)} utterances")
+    shown = root.add(f"[bold]shown, but not cited[/]: {counted(len(rest), 'utterance')}")
     for line in rest:
         shown.add(f"[dim]{_line(line)}[/]")
     ended = [memory for memory in found.memories if not memory.cited and memory.memory.ending]
     if ended:
-        branch = root.add(f"[bold]superseded or ended, and not cited[/]: {len(ended)} memories")
+        branch = root.add(f"[bold]superseded or ended, and not cited[/]: {counted(len(ended), 'memory')}")
         for memory in ended:
             _add_memory(branch, memory)
     if found.left_out:

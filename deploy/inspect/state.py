@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.ports import VectorIndex
 from eunoe.workers.derive.digest import StateDigest, read_digest
 from eunoe.workers.derive.index_audit import Finding, Unfinished, compare_index, unfinished
@@ -63,4 +64,4 @@ def is_known(state: ConversationState) -> bool:
 
 def all_conversations(number: int) -> str:
     """The label of the line for all conversations."""
-    return f"all {number} conversations"
+    return f"all {counted(number, 'conversation')}"

@@ -55,5 +55,5 @@ async def test_nothing_is_imported_without_a_yes(at_work: Pipeline, tmp_path: Pa
     assert "--yes" in refused.err
     shown = await at_work.eunoe("import", str(path), "--from", "jsonl", "--conversation", "untouched", "--dry-run")
     assert shown.code == 0
-    assert "4 events in 2 sessions of 1 conversations, from 2024-05-01 to 2024-05-02" in shown.err
+    assert "4 events in 2 sessions of 1 conversation, from 2024-05-01 to 2024-05-02" in shown.err
     assert not [record for record in await at_work.records(Topic.CONVERSATIONS) if record.key == b"default/untouched"]

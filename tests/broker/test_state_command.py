@@ -39,7 +39,7 @@ async def test_state_tells_counts_and_hashes_and_finds_a_point_that_is_missing(p
         hashes = await pipeline.eunoe("state", "--all", "--digest", timeout_s=200)
         own, whole = hashes.out.splitlines()
         assert own == f"{told['sha256']}  {KEY}"
-        assert whole == f"{one.json['sha256']}  all 1 conversations"
+        assert whole == f"{one.json['sha256']}  all 1 conversation"
         lost = await _lose_a_point(pipeline)
         bad = await pipeline.eunoe("state", NAME, timeout_s=200)
         assert bad.code == 1

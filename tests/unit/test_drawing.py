@@ -54,7 +54,7 @@ def printed(tree: object) -> list[str]:
 
 def test_timelines_run_from_old_to_new_with_their_relations():
     assert printed(timelines_tree("c", MEMORIES, EDGES)) == [
-        "c: 3 memories, 1 links",
+        "c: 3 memories, 1 link",
         'Ann lives in "Rome" (2026-01-02, m1, superseded by m9 on 2026-01-02)',
         "Changed Ann moved to [Lyon] (2026-01-03, m2)",
         "memories without links: 1",
