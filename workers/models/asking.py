@@ -14,6 +14,7 @@ from eunoe.schemas.model_ports import LanguageModel, Prompt
 from eunoe.workers.models.metering import ItemCounts, ItemOutcome, stage_of
 from eunoe.workers.models.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.time_budget import decision_time
+from eunoe.workers.text.invisible import without_invisible
 
 T = TypeVar("T")
 AnswerT = TypeVar("AnswerT", bound=Value)
@@ -25,8 +26,11 @@ OPENING, CLOSING = "<<<data", "data>>>"
 REFUSED_NOTE = "Your answer to the above was refused:"
 """First line of the text that such a prompt adds."""
 
-_MARKS = re.compile(r"[<＜﹤]{3,}|[>＞﹥]{3,}")  # angle brackets of any width: whatever could pass for a mark
-_INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_LEFT, _RIGHT = "<＜﹤‹«˂ᐸ\u2329\u3008《⟨⟪❬❮❰︿︽≪⪡⋘⫷", ">＞﹥›»˃ᐳ\u232a\u3009》⟩⟫❭❯❱﹀︾≫⪢⋙⫸"
+"""Angle brackets, and what looks like them."""
+_BRACKETS = re.compile(f"[{_LEFT}]+|[{_RIGHT}]+")
+_TRIPLE = str.maketrans({"⋘": "≪<", "⫷": "⪡<", "⋙": "≫>", "⫸": "⪢>"})
+_DOUBLE = "≪⪡≫⪢"
 _MAX_FAULT_CHARS = 500
 
 
@@ -244,15 +248,28 @@ def delimited(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """The text with whatever could pass for a mark taken apart, and without invisible characters."""
+    """The text with whatever could pass for a mark taken apart, and `without_invisible`.
+
+    A mark begins or ends with three angle brackets. Of any width, of whatever brackets look like them, and of signs
+    that hold two or three of them, never three stand together.
+    """
     if text.isascii() and "<<<" not in text and ">>>" not in text and all(map(str.isprintable, text.split("\n"))):
         return text
-    return _MARKS.sub(_spread, _INVISIBLE.sub("", text))
+    return _BRACKETS.sub(_spread, without_invisible(text))
 
 
-def _spread(mark: re.Match[str]) -> str:
-    """The brackets of a mark with spaces, never three together."""
-    return re.sub(r"..(?!$)", r"\g<0> ", mark.group())
+def _spread(found: re.Match[str]) -> str:
+    """The brackets with a space behind every two."""
+    spread: list[str] = []
+    together = 0
+    for bracket in found.group().translate(_TRIPLE):
+        wide = 2 if bracket in _DOUBLE else 1
+        if together + wide > 2:
+            spread.append(" ")
+            together = 0
+        spread.append(bracket)
+        together += wide
+    return "".join(spread)
 
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -1,0 +1,49 @@
+"""Takes out what cannot be seen, so that a text tells a model what it shows to people, and no more."""
+
+import re
+
+_CONTROLS = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
+"""All but the tab, the ends of lines and of pages."""
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""The property Default_Ignorable_Code_Point of Unicode 16, and the marks of interlinear annotations."""
+
+_EMOJI = (
+    "#*0-9©®‼⁉™ℹ\u2190-\u21ff\u2300-\u2328\u232b-\u276b\u2772-\u27bf\u2934\u2935\u2b05-\u2b55〰〽㊗㊙"
+    "\U0001f000-\U0001faff"
+)
+"""Signs that may be shown as emoji; no brackets."""
+_VARIED = "\u1000-\u109f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Ideographs, and the letters of Myanmar."""
+_MONGOLIAN = "\u1800-\u180a\u1820-\u18aa"
+
+
+def _flag_of(region: str) -> str:
+    """The tag characters of a region's flag, behind a black flag."""
+    return "".join(chr(0xE0000 + ord(char)) for char in region) + "\U000e007f"
+
+
+_SEEN = "|".join(
+    (
+        f"(?<=[{_EMOJI}])[\ufe0e\ufe0f]",
+        f"(?<=[{_VARIED}])[\ufe00-\ufe02\U000e0100-\U000e01ef]",
+        f"(?<=[{_MONGOLIAN}])[\u180b-\u180f]",
+        f"(?<=\U0001f3f4)(?:{'|'.join(map(_flag_of, ('gbeng', 'gbsct', 'gbwls')))})",
+    )
+)
+"""Ignorable characters that change the look of what stands before them."""
+_INVISIBLE = re.compile(f"(?P<seen>{_SEEN})|[{_CONTROLS}{_IGNORABLE}]")
+
+
+def without_invisible(text: str) -> str:
+    """The text without controls and characters that are not shown (Unicode's default-ignorable ones).
+
+    They can hold what no reader sees: sentences in tag characters or variation selectors, words cut by soft hyphens
+    and zero-width spaces, an order turned round by bidirectional controls. Spaces, tabs and ends of lines stay. So does
+    one variation selector behind a sign, an ideograph or a Mongolian letter that it gives its shape, and so do the
+    flags of England, Scotland and Wales, which are spelt in tags. Dropped with the rest are joiners between letters and
+    between emoji, Hangul fillers and selectors of mathematical signs: the text is read without them.
+    """
+    return _INVISIBLE.sub(r"\g<seen>", text)
