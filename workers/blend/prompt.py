@@ -10,6 +10,7 @@ from eunoe.workers.models.answer_forms import InsightsForm, QuestionForm, answer
 from eunoe.workers.models.asking import delimited, numbered, write_day
 from eunoe.workers.models.prompt_lines import FROM_MEMORY, line_cost, shorten, speakers_in, speakers_listed
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS
+from eunoe.workers.text.printed_names import printed_name
 
 QUESTION = "question/3"
 NAME = "blend/3"
@@ -142,7 +143,7 @@ def _memories(memories: Sequence[Memory]) -> str:
     if not memories:
         return "Nothing is known of earlier sessions: every insight is New."
     rows = "\n".join(
-        f"[{number}] {memory.speaker} ({write_day(memory.at)}): {_fold(memory.text)}"
+        f"[{number}] {printed_name(memory.speaker)} ({write_day(memory.at)}): {_fold(memory.text)}"
         for number, memory in enumerate(memories, 1)
     )
     return f"The memories 1 to {len(memories)}:\n{delimited(rows)}"

@@ -11,6 +11,7 @@ from eunoe.workers.models.answer_forms import RelationRow, RelationsForm, answer
 from eunoe.workers.models.asking import delimited, write_day
 from eunoe.workers.models.items import MAX_PAIRS, ItemQuestion, split_batches
 from eunoe.workers.text.passages import excerpt
+from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.tokens import count_tokens
 
 NAME = "link/2"
@@ -92,7 +93,7 @@ def show(memory: Memory, label: str, max_evidence_chars: int) -> str:
         if left <= 0:
             break
         said = _fold(excerpt(line.text, memory.text, left // _CHARS_PER_TOKEN), left)
-        rows.append(f"        {line.speaker} said on {write_day(line.at)}: {said}")
+        rows.append(f"        {printed_name(line.speaker)} said on {write_day(line.at)}: {said}")
         left -= len(said)
     return "\n".join(rows)
 

@@ -15,6 +15,7 @@ from eunoe.workers.models.metering import ItemCounts, ItemOutcome, stage_of
 from eunoe.workers.models.recording import CORRECTED, RecordedModel
 from eunoe.workers.models.time_budget import decision_time
 from eunoe.workers.text.invisible import without_invisible
+from eunoe.workers.text.printed_names import printed_name
 
 T = TypeVar("T")
 AnswerT = TypeVar("AnswerT", bound=Value)
@@ -283,9 +284,9 @@ def write_day(at: datetime) -> str:
 def numbered(lines: Sequence[Line], first: int = 0) -> str:
     """One row per line, ``[7] Ann (Sun 2026-03-01): …``, numbered from ``first``.
 
-    White space is folded, so that no text can pass for a row.
+    White space is folded, so that no text can pass for a row; nor can a name.
     """
     return "\n".join(
-        f"[{number}] {line.speaker} ({write_day(line.at)}): {' '.join(line.text.split())}"
+        f"[{number}] {printed_name(line.speaker)} ({write_day(line.at)}): {' '.join(line.text.split())}"
         for number, line in enumerate(lines, first)
     )

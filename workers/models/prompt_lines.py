@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.events import Line
+from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.tokens import count_tokens
 
 FROM_MEMORY = "(a reply from memory, proves nothing)"
@@ -18,7 +19,9 @@ def speakers_in(lines: Sequence[Line]) -> list[str]:
 
 def speakers_listed(speakers: Sequence[str]) -> str:
     """The speakers with their numbers from 1, ``1 = Ann``, one a line."""
-    return "\n".join(f"{number} = {' '.join(speaker.split())}" for number, speaker in enumerate(speakers, 1))
+    return "\n".join(
+        f"{number} = {' '.join(printed_name(speaker).split())}" for number, speaker in enumerate(speakers, 1)
+    )
 
 
 def shorten(line: Line, max_chars: int) -> Line:

@@ -13,6 +13,7 @@ from eunoe.schemas.relations import Relation
 from eunoe.schemas.replies import LeftOut, LeftOutReason, Source
 from eunoe.workers.respond.left_out import MOST, few, left_out
 from eunoe.workers.text.passages import GAP, cut_passages, excerpt_spans
+from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.statements import sentence_spans
 from eunoe.workers.text.tokens import count_tokens
 
@@ -189,7 +190,8 @@ def write_row(row: Row) -> str:
     past = f" ({row.past})" if row.past else ""
     if row.is_memory:
         return f"{row.number} {fold(row.text)}{past}"
-    return f"{row.number} {row.speaker}{REPLY_MARK if row.reply_id is not None else ''}: {fold(row.text)}{past}"
+    mark = REPLY_MARK if row.reply_id is not None else ""
+    return f"{row.number} {printed_name(row.speaker)}{mark}: {fold(row.text)}{past}"
 
 
 def make_context(

@@ -14,6 +14,7 @@ from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import REPLY_MARK
 from eunoe.workers.text.intent import instructs, states_self, wishes
 from eunoe.workers.text.passages import PassageSpan
+from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
 
@@ -214,7 +215,7 @@ def segment_passages(
     ``place``: session, and index of the segment in it; ``spans`` has those of each of its utterances.
     """
     found: list[CandidatePassage] = []
-    names = {name: count_tokens(name) for name in {line.speaker for line in stored.said}}
+    names = {name: count_tokens(printed_name(name)) for name in {line.speaker for line in stored.said}}
     for number, (line, own) in enumerate(zip(stored.said, spans, strict=True)):
         mark = 0 if line.is_evidence else count_tokens(REPLY_MARK)
         row = names[line.speaker] + NUMBER_AND_COLON + mark

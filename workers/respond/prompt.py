@@ -11,6 +11,7 @@ from eunoe.workers.models.asking import delimited, without_marks
 from eunoe.workers.respond.context import Row, fold, write_day, write_row
 from eunoe.workers.respond.hints import MONTHS
 from eunoe.workers.respond.replier import ReplyTask
+from eunoe.workers.text.printed_names import printed_name
 
 REPLY, FUSED, REFINE = "reply/3", "reply-refined/3", "refine/3"
 MAX_NOTES = 12
@@ -86,9 +87,9 @@ def _persona(task: ReplyTask) -> str:
 
 
 def _material(task: ReplyTask) -> str:
-    said = f"{task.question.speaker}: {fold(task.question.text)}"
+    said = f"{printed_name(task.question.speaker)}: {fold(task.question.text)}"
     parts = (
-        ("You speak as", fold(task.speak_as)),
+        ("You speak as", fold(printed_name(task.speak_as))),
         ("What is remembered", with_weekdays(task.context.text) or "(nothing is remembered)"),
         ("The session that is going on", "\n".join(map(write_row, task.dialogue)) or "(it has just begun)"),
         (f"The utterance to answer, said on {_weekday(task.question.at)} {write_day(task.question.at)}", said),

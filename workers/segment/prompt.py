@@ -8,6 +8,7 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import StartsForm, answer_like
 from eunoe.workers.models.asking import delimited
 from eunoe.workers.segment.settings import Unit
+from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.tokens import count_tokens
 
 NAME = "segment/2"
@@ -82,7 +83,7 @@ def row_cost(row: str) -> int:
 
 
 def _said(line: Line) -> str:
-    return f"{line.speaker}: {' '.join(line.text.split())}"
+    return f"{printed_name(line.speaker)}: {' '.join(line.text.split())}"
 
 
 def _clip(row: str, max_chars: int) -> str:

@@ -8,6 +8,7 @@ from eunoe.schemas.model_ports import Prompt
 from eunoe.workers.models.answer_forms import OperationRow, OperationsForm, answer_like
 from eunoe.workers.models.asking import delimited, write_day
 from eunoe.workers.models.items import MAX_PAIRS, ItemQuestion, split_batches
+from eunoe.workers.text.printed_names import printed_name
 from eunoe.workers.text.tokens import count_tokens
 from eunoe.workers.update.operator import Operation, OperationPair
 
@@ -85,7 +86,7 @@ def show(pair: OperationPair, number: int, max_text_chars: int = _MAX_TEXT_CHARS
     """The rows of a pair; white space is folded, so that no text can look like a row."""
     return "\n".join(
         (
-            f"[{number}] about {_fold(pair.old.speaker, max_text_chars)}",
+            f"[{number}] about {_fold(printed_name(pair.old.speaker), max_text_chars)}",
             f"    m ({write_day(pair.old.at)}): {_fold(pair.old.text, max_text_chars)}",
             f"    s ({write_day(pair.new.at)}): {_fold(pair.new.text, max_text_chars)}",
         )
