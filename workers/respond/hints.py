@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from eunoe.workers.respond.breadth import Breadth, read_breadth
+from eunoe.workers.text.terms import terms
 
 MONTHS = (
     "january",
@@ -128,6 +129,12 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
         is_own=is_own,
         breadth=read_breadth(text),
     )
+
+
+def without_asking(text: str) -> str:
+    """The question without the words that ask for what the one spoken to said; a text without another word stays."""
+    topic = " ".join(_REPLIES.sub(" ", text).split())
+    return topic if terms(topic) else text
 
 
 def read_times(text: str) -> list[TimeHint]:

@@ -11,7 +11,7 @@ from eunoe.schemas.events import Provenance
 from eunoe.schemas.model_ports import Embedder
 from eunoe.workers.respond.breadth import Breadth, read_breadth, topic_of
 from eunoe.workers.respond.context import Row, fold, write_day
-from eunoe.workers.respond.hints import MONTHS, QuestionHints, read_question
+from eunoe.workers.respond.hints import MONTHS, QuestionHints, read_question, without_asking
 from eunoe.workers.respond.quotable import Floats, Quotable
 from eunoe.workers.respond.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
@@ -47,33 +47,59 @@ class OfflineReplier:
 
     async def reply(self, task: ReplyTask) -> DraftReply:
         """Quotations with speaker and day, or a statement that nothing is remembered. Raises `Unavailable`."""
-        rows = [part for row in task.rows.values() if row.reply_id is None for part in row.quotable]
         made_by = Provenance(code=CODE, model=f"quotation + {self.embedder.name}")
-        if not rows:
-            return DraftReply(NOTHING, (), made_by)
-        chosen: dict[int, None] = {}
+        chosen: dict[Row, None] = {}
         parts = parts_of(task.question.text)
         for part in parts:
-            quotable = await self._read(task, rows, part)
-            if is_known(quotable):
-                found = choose_lines(rows, score_quotes(quotable), quotable.hints)
-                chosen |= dict.fromkeys(found if len(parts) == 1 else found[:1])
+            found = await self._answers(task, part)
+            chosen |= dict.fromkeys(found if len(parts) == 1 else found[:1])
         if not chosen:
             return DraftReply(NOTHING, (), made_by)
-        cited = tuple(rows[index] for index in chosen)
+        cited = tuple(chosen)
         return DraftReply(" ".join(_quote(row, task.speak_as) for row in cited), cited, made_by)
 
-    async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str) -> Quotable:
+    async def _answers(self, task: ReplyTask, question: str) -> list[Row]:
+        """The rows to quote for one part of the question, the one that answers best first.
+
+        A question for what the one who replies said is answered by that one's rows alone.
+        """
+        hints = _hints_of(task, question)
+        rows = [part for row in task.rows.values() if row.reply_id is None for part in row.quotable]
+        if asks_for_own(task, rows, hints):
+            hints = replace(hints, speakers=frozenset((task.speak_as,)))
+            quotable = replace(await self._read(task, rows, without_asking(question), hints), for_replies=True)
+            answering = [place for place, row in enumerate(rows) if row.speaker == task.speak_as]
+        else:
+            quotable = await self._read(task, rows, question, hints)
+            answering = list(range(len(rows)))
+        if not is_known(quotable):
+            return []
+        found = choose_lines([rows[place] for place in answering], score_quotes(quotable)[answering], hints)
+        return [rows[answering[place]] for place in found]
+
+    async def _read(self, task: ReplyTask, rows: Sequence[Row], question: str, hints: QuestionHints) -> Quotable:
         """The rows beside one part of the question."""
-        asker, speakers = task.question.speaker, task.speakers
-        hints = read_question(question, speakers, asker)
-        if not hints.speakers:
-            hints = replace(hints, speakers=read_question(task.question.text, speakers, asker).speakers)
-        question = topic_of(question, hints.breadth)
+        question, speakers = topic_of(question, hints.breadth), task.speakers
         texts = [without_brackets(row.text) or row.text for row in rows]
         vectors = await self.embedder.embed([without_names(text, speakers) for text in (question, *texts)])
         cosines = np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
         return Quotable(question, hints, speakers, rows, cosines, task.context.sources)
+
+
+def asks_for_own(task: ReplyTask, rows: Sequence[Row], hints: QuestionHints) -> bool:
+    """Whether a question asks for what the one who replies said ("your advice"), and the rows hold anything of it."""
+    own = task.speak_as
+    is_asked = hints.replies and hints.named <= {own} and task.question.speaker != own
+    return is_asked and any(row.speaker == own for row in rows)
+
+
+def _hints_of(task: ReplyTask, question: str) -> QuestionHints:
+    """The hints of one part of the question; one that names nobody is about whom the whole question is about."""
+    asker, speakers = task.question.speaker, task.speakers
+    hints = read_question(question, speakers, asker)
+    if hints.speakers:
+        return hints
+    return replace(hints, speakers=read_question(task.question.text, speakers, asker).speakers)
 
 
 def parts_of(question: str) -> list[str]:

@@ -56,6 +56,8 @@ class Quotable:
     cosines: Floats
     """Shape (n,)."""
     sources: Sequence[Source]
+    for_replies: bool = False
+    """Whether the question asks for what one participant said to the others: that is about what they said before."""
 
     @cached_property
     def texts(self) -> list[str]:
@@ -72,8 +74,11 @@ class Quotable:
         """For each row what it has of the question, its share plus its cosine.
 
         An answer has as much as what another speaker asked the one who answers; what is said beside it does not count.
+        A reply has as much as what it replies to.
         """
-        own = self.shares + self.cosines
+        own: Floats = self.shares + self.cosines
+        if self.for_replies:
+            return np.maximum(own, replied(self.rows, own))
         asked = [" ".join(filter(_is_asked, _SENTENCE.findall(text))) for text in self.texts]
         put = flags(map(bool, asked)) * (self._shares_of(asked) + self.cosines)
         best: Floats = np.maximum(own, answered(self.rows, put))
@@ -124,4 +129,16 @@ def answered(rows: Sequence[Row], shares: Floats) -> Floats:
         before, row = rows[place - 1], rows[place]
         if "?" in before.text and before.speaker != row.speaker and adjoin(before, row):
             found[place] = shares[place - 1]
+    return found
+
+
+def replied(rows: Sequence[Row], shares: Floats) -> Floats:
+    """The share of the last row before of another speaker, of the same day."""
+    found = np.zeros(len(rows))
+    other: int | None = None
+    for place in range(1, len(rows)):
+        if rows[place - 1].speaker != rows[place].speaker:
+            other = place - 1
+        if other is not None and adjoin(rows[other], rows[place]):
+            found[place] = shares[other]
     return found

@@ -15,7 +15,7 @@ import numpy as np
 from eunoe.schemas.replies import Source
 from eunoe.workers.respond.context import Row
 from eunoe.workers.respond.hints import TimeHint, read_times, time_fit
-from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags
+from eunoe.workers.respond.quotable import Floats, Quotable, adjoin, answered, flags, replied
 from eunoe.workers.text.days import has_days
 from eunoe.workers.text.terms import terms
 from eunoe.workers.text.tokens import count_tokens
@@ -76,7 +76,7 @@ class QuoteWeights:
     near: float = 1.0
     """The best share of words beside it."""
     answers: float = 3.0
-    """The share of words of another speaker's question before it."""
+    """The share of words of another speaker's question before it, or of what it replies to."""
     speaker: float = 1.4
     """Its speaker is asked about."""
     asks: float = 0.5
@@ -106,7 +106,8 @@ def score_quotes(quotable: Quotable, weights: QuoteWeights | None = None) -> Flo
     asks = flags("?" in text[-3:] for text in quotable.texts)
     scores = weights.words * shares + weights.sense * quotable.cosines
     scores += weights.retrieved * _retrieved(rows, quotable.sources)
-    scores += weights.near * _beside(rows, shares) + weights.answers * answered(rows, shares)
+    answers = replied(rows, shares) if quotable.for_replies else answered(rows, shares)
+    scores += weights.near * _beside(rows, shares) + weights.answers * answers
     scores += weights.speaker * quotable.is_named - weights.asks * asks
     scores += weights.length * np.log([max(count_tokens(row.text), 1) for row in rows])
     if hints.times:
