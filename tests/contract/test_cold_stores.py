@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from obstore.store import LocalStore
@@ -13,7 +13,11 @@ from obstore.store import MemoryStore as ObstoreMemory
 from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.schemas.ports import ColdStore
+from eunoe.workers.stores import cold_stores
+from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.cold_stores import FolderColdStore, MemoryColdStore, ObjectColdStore, cold_store
+from eunoe.workers.stores.connection import RedisConnection
+from eunoe.workers.stores.keys import Keys
 
 
 @pytest.fixture(params=["memory", "folder", "obstore memory", "obstore folder"])
@@ -107,6 +111,70 @@ async def test_a_write_that_was_given_up_leaves_no_file(
     assert await store.get("a/b") == b"y"
 
 
+async def test_a_write_that_was_given_up_leaves_no_file_where_its_folder_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, drive, ended = FolderColdStore(tmp_path, timeout_s=0.2), threading.Event(), threading.Event()
+    put = FolderColdStore._put
+
+    def noted(*words: Any) -> None:
+        try:
+            put(*words)
+        finally:
+            ended.set()
+
+    def failing(_: Path) -> None:
+        drive.wait(10)
+        raise OSError("the drive is gone")
+
+    monkeypatch.setattr(FolderColdStore, "_put", noted)
+    monkeypatch.setattr(cold_stores, "_sync_folder", failing)
+    with pytest.raises(Unavailable, match=r"no answer for 0\.2 s"):
+        await store.put("a/b", b"x")
+    assert (tmp_path / "a" / "b").exists()
+    drive.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+class OneKey:
+    """Redis, as far as the mark of a cold store needs it."""
+
+    def __init__(self, value: str | None) -> None:
+        self.value = value
+
+    async def command(self, name: str, _key: str, value: str = "", *options: str) -> str | None:
+        if name == "SET" and not (options and self.value):
+            self.value = value
+        return self.value
+
+
+@pytest.mark.parametrize("slow", [(Path, "replace"), (cold_stores, "_sync_folder")], ids=["replace", "sync"])
+@pytest.mark.parametrize("known", [None, "abc"], ids=["first", "adopted"])
+async def test_a_mark_outlives_the_late_end_of_an_earlier_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: tuple[Any, str], known: str | None
+) -> None:
+    store, drive, ended = FolderColdStore(tmp_path, timeout_s=0.2), threading.Event(), threading.Event()
+    mark, put = ColdMark(cast("RedisConnection", OneKey(known)), Keys(), store), FolderColdStore._put
+
+    def noted(*words: Any) -> None:
+        put(*words)
+        ended.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderColdStore, "_put", noted)
+        hang(patch, *slow, drive)
+        with pytest.raises(Unavailable, match=r"no answer for 0\.2 s"):
+            await mark.adopt()
+    await mark.adopt()
+    await mark.check()
+    drive.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    await mark.check()
+    await mark.ensure()
+    assert len(await store.names("eunoe")) == 1
+
+
 async def test_a_write_that_is_done_as_its_time_ends_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, drive, ended = FolderColdStore(tmp_path, timeout_s=0.2), threading.Event(), threading.Event()
     put = FolderColdStore._put
@@ -143,7 +211,7 @@ async def test_a_write_that_is_cancelled_leaves_no_file(tmp_path: Path, monkeypa
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def hang(patch: pytest.MonkeyPatch, owner: type, name: str, drive: threading.Event) -> None:
+def hang(patch: pytest.MonkeyPatch, owner: object, name: str, drive: threading.Event) -> None:
     """Let a method wait for the drive."""
     method = getattr(owner, name)
 

@@ -41,14 +41,18 @@ class ColdMark:
     async def ensure(self) -> None:
         """Mark a store to which nothing has gone yet; raises `Unavailable` as `check`."""
         if await self._known() is None:
-            await self.adopt()
+            await self._mark("NX")
         await self.check()
 
     async def adopt(self) -> None:
         """Take this store for the one to go on with. Raises `Unavailable`."""
-        mark = await self._known() or secrets.token_hex(8)
+        await self._mark()
+
+    async def _mark(self, *options: str) -> None:
+        """Mark the store. The name is new each time: a write that was given up may end late, and deletes its file."""
+        mark = secrets.token_hex(8)
         await self.store.put(self._name(mark), self.keys.generation.encode())  # before Redis tells of it
-        await self.redis.command("SET", self.keys.cold_mark(), mark, "NX")
+        await self.redis.command("SET", self.keys.cold_mark(), mark, *options)
 
     async def _known(self) -> str | None:
         mark = await self.redis.command("GET", self.keys.cold_mark())

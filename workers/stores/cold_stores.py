@@ -97,7 +97,10 @@ class FolderColdStore:
     timeout_s: float = TIMEOUT_S
 
     async def put(self, name: str, data: bytes) -> None:
-        """Write a file: beside its place first, then moved there; one that came too late is deleted again."""
+        """Write a file: beside its place first, then moved there; one that came too late is deleted again.
+
+        So a name whose write may have been given up is not to be used again: the late file would take its place.
+        """
         verdict = _Verdict()
         try:
             await self._off_loop(self._put, self.root / _check(name), data, verdict)
@@ -146,8 +149,8 @@ class FolderColdStore:
 
     def _put(self, path: Path, data: bytes, verdict: _Verdict) -> None:
         self._check_there()
-        folders = path.parents[: len(path.relative_to(self.root).parts) - 1]
-        for folder in reversed(folders):
+        folders = (*path.parents[: len(path.relative_to(self.root).parts) - 1], self.root)
+        for folder in reversed(folders[:-1]):
             folder.mkdir(mode=_PRIVATE, exist_ok=True)
         part = path.with_name(f"{path.name}{_UNFINISHED}{secrets.token_hex(4)}")
         try:
@@ -160,11 +163,19 @@ class FolderColdStore:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-        for folder in (*folders, self.root):  # new ones, too
-            _sync_folder(folder)
-        # the drive hung, and the caller gave up: what has been erased since would stand here again
-        if not verdict.give():
-            self._remove(path)
+        self._confirm(path, folders, verdict)
+
+    def _confirm(self, path: Path, folders: Sequence[Path], verdict: _Verdict) -> None:
+        """Bring the place of a file to the disk; deletes the file again where the caller has given up meanwhile."""
+        counts = False
+        try:
+            for folder in folders:  # new ones, too
+                _sync_folder(folder)
+            counts = verdict.give()
+        finally:
+            # the drive hung, and the caller gave up: what has been erased since would stand here again
+            if not counts and verdict.is_given:
+                self._remove(path)
 
     def _names(self, folder: Path) -> list[str]:
         self._check_there()
