@@ -22,7 +22,7 @@ from eunoe.workers.stores import data_keys_redis
 from eunoe.workers.stores.connection import RedisConnection
 from eunoe.workers.stores.data_keys_redis import RedisKeyStore
 from eunoe.workers.stores.sqlite_erasures import SqliteErasures
-from tests.contract.test_data_keys import all_bytes, on_redis
+from tests.contract.test_data_keys import NEWER, all_bytes, on_redis
 from tests.support.valkeys import Valkey, durable
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded("starts a Valkey of its own")]
@@ -158,6 +158,44 @@ async def test_a_destruction_is_repeated_until_the_file_was_written_anew(
     assert (await store.status()).tombstones == 1
     await store.destroy(key.id, Destruction.ERASED)
     assert rewrites.begun == 1
+
+
+async def test_a_key_that_is_destroyed_while_it_is_wrapped_anew_stays_destroyed(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, left = await store.current(KEY), await store.current("acme/c2")
+    async with on_redis(valkey, NEWER, prefix) as wrapping:
+        read = wrapping._fields
+
+        async def overtaken(key_id: str) -> dict[str, str]:
+            fields = await read(key_id)
+            if key_id == key.id:
+                await store.destroy(key_id, Destruction.ERASED)
+            return fields
+
+        monkeypatch.setattr(wrapping, "_fields", overtaken)
+        assert await wrapping.rewrap() == 1
+        monkeypatch.undo()
+        assert await wrapping.get(left.id) == left
+    assert isinstance(await store.get(key.id), Destroyed)
+    assert valkey.ask("HMGET", f"{prefix}:_keys:key:{key.id}", "version", "sealed") == [None, None]
+
+
+async def test_a_destroyed_key_that_came_back_is_destroyed_again(
+    valkey: Valkey, prefix: str, store: RedisKeyStore, rewrites: Rewrites
+) -> None:
+    key = await store.current(KEY)
+    await store.destroy(key.id, Destruction.ERASED)
+    place, back = f"{prefix}:_keys:key:{key.id}", secrets.token_hex(16)
+    valkey.ask("HSET", place, "version", "2", "sealed", back)  # by a process that wraps without looking
+    assert back.encode() in all_bytes(valkey.directory)
+    rewrites.failing = 1
+    with pytest.raises(Unavailable):
+        await store.destroy(key.id, Destruction.ERASED)
+    await store.destroy(key.id, Destruction.ERASED)
+    assert valkey.ask("HMGET", place, "version", "sealed") == [None, None]
+    assert back.encode() not in all_bytes(valkey.directory)
+    assert (await store.status()).tombstones == 1
 
 
 async def test_one_rewriting_serves_all_tombstones_before_it(

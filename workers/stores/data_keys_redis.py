@@ -77,8 +77,8 @@ class RedisKeyStore:
         The file is also written where an earlier destruction of any key could not do it.
         """
         subject = (await self._fields(key_id)).get("subject", "")
-        await self._change(["destroy", key_id, _now(), why.value], self._names(key_id, subject))
-        if await self._count("rewritten") < await self._count("tombstones"):
+        removed = await self._change(["destroy", key_id, _now(), why.value], self._names(key_id, subject))
+        if removed or await self._count("rewritten") < await self._count("tombstones"):
             await self._rewrite()
 
     async def keys(self, conversation: str) -> list[KeyRecord]:
@@ -104,9 +104,8 @@ class RedisKeyStore:
             fields = await self._fields(id_)
             if int(fields.get("version", newest)) < newest:
                 wrapped = self._secrets.wrap(self._key(id_, fields))
-                words = ("version", wrapped.version, "sealed", _text(wrapped.sealed))
-                await self._redis.command("HSET", f"{self._prefix}:key:{id_}", *words)
-                count += 1
+                words: list[str | int] = ["rewrap", id_, fields["sealed"], wrapped.version, _text(wrapped.sealed)]
+                count += await self._redis.run(_CHANGE, [f"{self._prefix}:key:{id_}"], words)
         root = await self._wrapped_root()
         if root.version != newest:
             again = self._keks.wrap(ROOT, self._keks.unwrap(ROOT, root, self._name))
@@ -242,7 +241,8 @@ class RedisKeyStore:
 
     def _names(self, key_id: str, subject: str) -> list[str]:
         of_subject = f"{self._prefix}:of:{subject}"
-        return [f"{self._prefix}:key:{key_id}", of_subject, self._current_name(subject), f"{self._prefix}:tombstones"]
+        counters = [f"{self._prefix}:tombstones", f"{self._prefix}:rewritten"]
+        return [f"{self._prefix}:key:{key_id}", of_subject, self._current_name(subject), *counters]
 
 
 def _text(sealed: bytes) -> str:
