@@ -14,13 +14,13 @@ from eunoe.schemas.decisions import Commit, Drop, Ledger, Outbox, OutMessage, Pu
 from eunoe.schemas.errors import SnapshotLost, Unavailable
 from eunoe.schemas.keys import Destruction
 from eunoe.schemas.ports import StoredConversation
-from eunoe.workers.stores.cold import STAGED_MS, ColdAccess
+from eunoe.workers.stores.cold import STAGED_MS, ColdAccess, folder_of
 from eunoe.workers.stores.cold_stores import TIMEOUT_S, MemoryColdStore
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from eunoe.workers.stores.erased_snapshots import LATE_S, ErasedSnapshots
 from eunoe.workers.stores.freezer import ANNOUNCED_MS, Freezer
-from eunoe.workers.stores.generations import forget_generation
+from eunoe.workers.stores.generations import Generation, GenerationState, RedisGenerations, forget_generation
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import RedisStore
 from eunoe.workers.stores.redis_log_positions import RedisLogPositions
@@ -630,6 +630,27 @@ async def test_the_second_look_leaves_what_was_frozen_and_brought_back_since(rig
     await rig.client.delete(*await rig.names())
     await rig.client.set(rig.keys.stub(KEY), stub)
     assert (await rig.store().ledger(INTAKE)).applied == 7
+
+
+async def test_the_second_look_comes_in_generations_without_workers(rig: Rig) -> None:
+    other = replace(rig, keys=replace(rig.keys, generation="without-workers"))
+    book = RedisGenerations(rig.client, rig.keys.prefix)
+    made = Generation(name=other.keys.generation, state=GenerationState.BUILT, made_at=LONG_AGO, source="v1")
+    await book.write(made)
+    try:
+        await other.freezer().mark.ensure()
+        await other.erased_snapshots().clean(KEY, time() - LATE_S)
+        await rig.cold.put(f"{folder_of(other.keys, KEY)}/{'0' * 32}-00000000", b"late")
+        rig.cold.away = True
+        with pytest.raises(Unavailable, match="is away"):
+            await rig.freezer().sweep([])
+        rig.cold.away = False
+        await rig.freezer().sweep([])
+        assert rig.snapshots == {}
+        assert not await rig.client.exists(other.keys.to_clean())
+    finally:
+        await book.forget(made.name)
+        await forget_generation(rig.client, other.keys)
 
 
 async def test_an_erasure_during_the_second_look_gets_one_of_its_own(rig: Rig) -> None:

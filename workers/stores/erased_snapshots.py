@@ -1,7 +1,7 @@
 """Snapshots of erased conversations that come into the cold store after the erasure has looked there.
 
 A write cannot be called back once an object store has it, and the process that would delete it may be killed. So an
-erasure leaves a note, by which the workers look once more when no such write can be under way.
+erasure leaves a note, by which the workers look once more when no such write can be under way: those of any generation.
 """
 
 import secrets

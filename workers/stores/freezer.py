@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic, time
 from typing import Any, Final
@@ -16,6 +16,7 @@ from eunoe.workers.stores.cold import ColdAccess, ColdConversations, ColdMeter, 
 from eunoe.workers.stores.cold_mark import ColdMark
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_bytes, as_text
 from eunoe.workers.stores.erased_snapshots import ErasedSnapshots
+from eunoe.workers.stores.generations import RedisGenerations, listed
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.snapshot import Snapshot, Stub
 
@@ -81,7 +82,8 @@ class Freezer:
     async def sweep(self, partitions: Iterable[int]) -> int:
         """Look for idle conversations of these partitions, freeze those that stayed so; returns how many.
 
-        First deletes late snapshots of what was erased. Raises `Unavailable`.
+        First deletes late snapshots of what was erased, at last those of other generations, which may have no workers.
+        Raises `Unavailable`.
         """
         await ErasedSnapshots(self._redis, self.keys, self._cold).sweep(time())
         owned = set(partitions)
@@ -91,7 +93,16 @@ class Freezer:
         done = await self._freeze_settled()
         for partition in sorted(owned):
             await self._look(partition)
+        await self._clean_others()
         return done
+
+    async def _clean_others(self) -> None:
+        """Do what erasures have noted for the other generations; several workers may do so at once."""
+        for one in await listed(RedisGenerations(self.client, self.keys.prefix)):
+            if one.name != self.keys.generation:
+                keys = replace(self.keys, generation=one.name)
+                cold = ColdConversations(self._redis, keys, ColdAccess(self.store))
+                await ErasedSnapshots(self._redis, keys, cold).sweep(time())
 
     async def _look(self, partition: int) -> None:
         """Watch idle conversations from the next part of a partition's timers."""

@@ -68,7 +68,7 @@ class Checked(Value):
             told.append("FOUND AGAIN: run `eunoe erase replay`, or `eunoe repair CONVERSATION`")
         if any(one.snapshots for one in self.found):
             told.append(
-                "FOUND AGAIN: the workers delete the snapshots within EUNOE_COLD__SWEEP_SECONDS; then look again"
+                "FOUND AGAIN: workers that run delete the snapshots within EUNOE_COLD__SWEEP_SECONDS; then look again"
             )
         return told
 
