@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -11,7 +12,7 @@ from eunoe.deploy.clients.shared import state_store, store_keys
 from eunoe.deploy.gateway.ports import LiveState
 from eunoe.deploy.gateway.redis_absence import RedisAbsence
 from eunoe.deploy.settings import Settings
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import EunoeError, Unavailable
 from eunoe.schemas.ports import StateStore
 from eunoe.streams.topics import TopicNames
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
@@ -39,17 +40,34 @@ class RedisLiveStates:
     _live: LiveState | None = None
     _names: TopicNames | None = None
     _read_at: float = float("-inf")
+    _fault: EunoeError | None = None
+    """Of the last look, where it failed."""
+    _failed_at: float = float("-inf")
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def live(self) -> LiveState:
-        """The state of the generation that answers now."""
-        if self._live is None or monotonic() - self._read_at >= POINTER_S:
+        """The state of the generation that answers now. Who waited for a look that failed shares its fault."""
+        if self._is_old():
+            came = monotonic()
             async with self._lock:
-                if self._live is None or monotonic() - self._read_at >= POINTER_S:
-                    await self._refresh()
+                if self._fault is not None and self._failed_at >= came:
+                    raise copy(self._fault)  # each has a traceback of its own
+                if self._is_old():
+                    await self._look()
         if self._live is None:
             raise Unavailable("the live generation is not known yet", "Redis")
         return self._live
+
+    def _is_old(self) -> bool:
+        return self._live is None or monotonic() - self._read_at >= POINTER_S
+
+    async def _look(self) -> None:
+        try:
+            await self._refresh()
+        except EunoeError as fault:  # a move waits for Kafka: not one after the other
+            self._fault, self._failed_at = copy(fault), monotonic()
+            raise
+        self._fault = None
 
     async def generations(self) -> list[Listed]:
         """All generations, by name."""

@@ -7,11 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from redis.asyncio import Redis
 
-from eunoe.deploy.gateway import kafka
+from eunoe.deploy.gateway import kafka, redis
+from eunoe.deploy.gateway.redis import RedisLiveStates
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import GatewaySettings
-from eunoe.schemas.errors import EunoeError, Unavailable
+from eunoe.schemas.errors import EunoeError, Misconfigured, Unavailable
 from eunoe.streams.publisher import MessageTooLarge
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
@@ -186,6 +188,64 @@ async def test_a_log_that_is_replaced_is_closed_and_nobody_waits_for_that(monkey
     await moving.stop()
     assert first.done == ["started", "retired", "stopped"]
     assert second.done == third.done == ["started", "stopped"], "the end of the process waits for nobody"
+
+
+class Moves:
+    """Moves that fail once ``gate`` is open."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+        self.gate = asyncio.Event()
+        self.fault: EunoeError | None = Misconfigured("Kafka refuses the login", "Kafka")
+
+    async def move(self, _names: TopicNames) -> None:
+        self.tried += 1
+        await self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
+
+
+@pytest.fixture
+def moves(monkeypatch) -> Moves:
+    async def same(_book: object, settings: Settings) -> Settings:
+        return settings
+
+    monkeypatch.setattr(redis, "settings_in", same)
+    return Moves()
+
+
+def states_of(moves: Moves) -> RedisLiveStates:
+    return RedisLiveStates(Settings(kafka="127.0.0.1:1"), Redis(port=1), moves.move)  # it is never asked
+
+
+async def test_a_move_that_fails_is_tried_once_for_all_who_wait(moves):
+    states = states_of(moves)
+    waiting = [asyncio.ensure_future(states.live()) for _ in range(50)]
+    await asyncio.sleep(0.01)
+    moves.gate.set()
+    faults = await asyncio.gather(*waiting, return_exceptions=True)
+    assert moves.tried == 1
+    assert {(type(fault), str(fault), fault.server) for fault in faults} == {
+        (Misconfigured, "Kafka refuses the login", "Kafka")
+    }
+    assert len({id(fault) for fault in faults}) == 50, "an exception that is raised again and again grows"
+    with pytest.raises(Misconfigured):
+        await states.live()
+    moves.fault = None
+    assert (await states.live()).generation == (await states.live()).generation
+    assert moves.tried == 3
+
+
+async def test_a_move_whose_first_client_leaves_is_tried_by_the_next(moves):
+    states = states_of(moves)
+    moves.fault = None
+    first, second = (asyncio.ensure_future(states.live()) for _ in range(2))
+    await asyncio.sleep(0.01)
+    first.cancel()
+    await asyncio.wait({first})
+    moves.gate.set()
+    assert (await second).generation
+    assert moves.tried == 2
 
 
 class StandInPublisher:
