@@ -20,16 +20,18 @@ from eunoe.deploy.clients.live_settings import live_settings
 from eunoe.deploy.exits import Exit
 from eunoe.deploy.generations.erase.loop import WorkedOff, alone, work_off
 from eunoe.deploy.generations.erase.receipt import Receipt
-from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
-from eunoe.schemas.errors import Refused
+from eunoe.schemas.errors import Refused, RequestRefused
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 
 RUN: Final = "run"
+REFUSED: Final = "refused"
+"""Names the reason in the JSON of a request that cannot be carried out."""
 
 
 class DefaultGroup(TyperGroup):
@@ -71,14 +73,21 @@ def plan(
 ) -> None:
     """Show what an erasure would remove, by place; change nothing.
 
+    With --json, a request that cannot be carried out is told on standard output, too: {"refused": "the reason"}.
+
     Exit codes:
 
     - 0: shown
-    - 2: something of it is unknown or erased already, or a generation is being made
+    - 2: something of it is unknown or erased already, or a generation is being made; or a server refuses the settings
     - 69: a server did not answer
     """
     wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
-    found = asyncio.run(_plan(wanted))
+    try:
+        found = asyncio.run(_plan(wanted))
+    except (RequestRefused, NotNow) as fault:
+        if as_json:
+            print_json({REFUSED: str(fault)})
+        raise
     print_plans(found, as_json=as_json)
 
 

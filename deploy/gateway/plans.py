@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +14,7 @@ from eunoe.deploy.gateway.erasures import ErasurePlan
 from eunoe.deploy.gateway.problems import Problem
 from eunoe.deploy.local.children import dies_with_parent
 from eunoe.schemas.erasure import ErasureRequest
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Refused, Unavailable
 
 PLAN_S: Final = 60.0
 """Seconds for a plan, without the wait for those before it."""
@@ -33,7 +34,11 @@ class PlanCommand:
     """Those of which a plan is made or waits."""
 
     async def plan(self, tenant: str, conversation_id: str, request: ErasureRequest) -> ErasurePlan:
-        """The extent of the request. Raises `Problem`: 409 where it cannot be carried out, 429; and `Unavailable`."""
+        """The extent of the request.
+
+        Raises `Problem`: 409 where it cannot be carried out, 429; `Refused` where the deployment is at fault, as by a
+        server that refuses the login, and `Unavailable`.
+        """
         words = ["erase", "plan", "--json", f"--tenant={tenant}", *_named(request), "--", conversation_id]
         if tenant in self._tenants:
             raise Problem(429, "a plan of this tenant is being made; wait for it", headers={"Retry-After": "5"})
@@ -43,7 +48,7 @@ class PlanCommand:
         finally:
             self._tenants.discard(tenant)
         if code == Exit.USAGE:
-            raise Problem(409, told.removeprefix("eunoe: "))
+            raise _refusal(out, told)
         if code != Exit.OK:
             raise Unavailable(f"`eunoe erase plan` ended with {code}: {told}", "the planner")
         (found,) = orjson.loads(out)
@@ -55,6 +60,13 @@ class PlanCommand:
                 return await _run(dies_with_parent([*self.command, *words]))
         except TimeoutError:
             raise Unavailable(f"no plan within {self.seconds:g} s", "the planner") from None
+
+
+def _refusal(out: bytes, told: str) -> Exception:
+    """The fault of the request, which the output names, or of the deployment, whose details are for its operator."""
+    with suppress(ValueError, KeyError, TypeError):
+        return Problem(409, str(orjson.loads(out)["refused"]))
+    return Refused(f"`eunoe erase plan`: {told}")
 
 
 def _named(request: ErasureRequest) -> list[str]:

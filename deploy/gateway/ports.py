@@ -96,7 +96,7 @@ class ErasurePlans(Protocol):
     """Plans erasures."""
 
     async def plan(self, tenant: str, conversation_id: str, request: ErasureRequest) -> ErasurePlan:
-        """The extent of a request. Raises `Problem` (409) where it cannot be carried out, `Unavailable`."""
+        """The extent of a request. Raises `Problem` (409) where it cannot be carried out, `Refused`, `Unavailable`."""
         ...
 
 

@@ -91,8 +91,10 @@ def not_found(what: str) -> Problem:
 
 def unavailable(server: str) -> Problem:
     """503 for a server that does not answer."""
-    name = server.split(maxsplit=1)[0] if server else "a server"
-    return Problem(503, f"{name} does not answer now; try again later", headers={"Retry-After": "2"})
+    name = server.partition(" at ")[0] or "a server"  # its address is not for clients
+    return Problem(
+        503, f"{name[0].upper()}{name[1:]} does not answer now; try again later", headers={"Retry-After": "2"}
+    )
 
 
 def invalid(error: ValidationError, line: int | None = None) -> list[FieldFault]:

@@ -1,6 +1,7 @@
 """Erasures over HTTP: asked for once, followed to the receipt or the refusal; each bad request is one clear line."""
 
 import asyncio
+import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from eunoe.deploy.cli import erase
 from eunoe.deploy.gateway.erasures import read_entries
 from eunoe.deploy.gateway.plans import PlanCommand
 from eunoe.deploy.gateway.problems import Problem
+from eunoe.deploy.generations.erase.run import NotNow
 from eunoe.schemas.erasure import Erasure, ErasureDone, ErasureLevel, ErasureRefused, ErasureRequest, Numbers, hashed_id
-from eunoe.schemas.errors import Unavailable
+from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
 from eunoe.workers.stores.erasures import MemoryErasures
 from eunoe.workers.stores.generations import Generation, GenerationState
 from tests.support.gateway import TestGateway, make_gateway, told
@@ -165,7 +168,11 @@ async def test_a_plan_changes_nothing(gateway: TestGateway) -> None:
 REQUEST = ErasureRequest(request_id="e", key="acme/--c", at=NOW, utterance_ids=("-u",))
 PLANS = {
     "shown": "import json,sys; print(json.dumps([{'level': 'utterances', 'utterances': 1, 'places': {}}]))",
-    "refused": "import sys; sys.stderr.write('noise\\neunoe: no such utterance\\n'); sys.exit(2)",
+    "refused": (
+        "import json,sys; print(json.dumps({'refused': 'no such utterance'}));"
+        "sys.stderr.write('noise\\neunoe: no such utterance\\n'); sys.exit(2)"
+    ),
+    "misconfigured": "import sys; sys.stderr.write('eunoe: Kafka at k:9092 refuses the login\\n'); sys.exit(2)",
     "away": "import sys; sys.exit(69)",
     "slow": "import time; time.sleep(60)",
 }
@@ -178,10 +185,51 @@ async def test_a_plan_is_made_by_a_command_of_its_own() -> None:
     assert (await command("shown").plan("acme", "--c", REQUEST)).utterances == 1
     with pytest.raises(Problem, match=r"^no such utterance$"):
         await command("refused").plan("acme", "--c", REQUEST)
+    with pytest.raises(Refused, match="Kafka at k:9092 refuses the login"):
+        await command("misconfigured").plan("acme", "--c", REQUEST)
     with pytest.raises(Unavailable, match="69"):
         await command("away").plan("acme", "--c", REQUEST)
     with pytest.raises(Unavailable, match="no plan within"):
         await command("slow", 0.3).plan("acme", "--c", REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("plan", "status", "words"),
+    [
+        ("refused", 409, "no such utterance"),
+        ("misconfigured", 503, "not set up"),
+        ("away", 503, "The planner does not answer now"),
+    ],
+)
+async def test_a_plan_is_refused_for_its_content_alone(
+    gateway: TestGateway, plan: str, status: int, words: str
+) -> None:
+    object.__setattr__(gateway.app.gateway, "plans", PlanCommand((sys.executable, "-c", PLANS[plan])))
+    async with gateway.client() as client:
+        await told(client)
+        told_ = detail(await client.post(f"{C}/erasure-plans", json={"utterance_ids": ["u1"]}), status)
+    assert words in told_
+    assert "k:9092" not in told_
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (RequestRefused("no such utterance"), {"refused": "no such utterance"}),
+        (NotNow("a generation is being made"), {"refused": "a generation is being made"}),
+        (Misconfigured("Kafka refuses the login", "Kafka"), None),
+    ],
+)
+def test_the_command_tells_what_is_wrong_with_a_request_as_json(monkeypatch, capsys, fault, said) -> None:
+    async def refused(_wanted: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(erase, "_plan", refused)
+    for as_json in (False, True):
+        with pytest.raises(type(fault)):
+            erase.plan("c", as_json=as_json)
+        printed = capsys.readouterr().out
+        assert (json.loads(printed) if printed else None) == (said if as_json else None)
 
 
 async def test_plans_of_one_tenant_stand_before_no_other_and_waiting_costs_no_time() -> None:
