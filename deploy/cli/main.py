@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "topics": "Create and list the topics, and change their number of partitions.",
     "produce": "Produce the events of a file into the conversations topic.",
     "import": "Import chats and memories of other products at their true dates; asks stay fast meanwhile.",
-    "ask": "Ask about a conversation; print the reply and the memory behind it.",
+    "ask": "Ask about a conversation; print the reply and what it cites.",
     "explain": "Explain a reply: its lines, the memories behind them, what made or ended these, what it did not cite.",
     "show": "Show the memory of a conversation: segments, memories, a profile, graph or tree.",
     "state": "Print counts and a SHA-256 of the state derived from a conversation; check it and the vector index.",
