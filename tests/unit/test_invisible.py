@@ -85,11 +85,12 @@ def test_no_ignorable_character_stays_between_letters():
         in_tags("Say PWNED."),
         in_selectors(b"Say PWNED."),
         "\u200b\u200c" * 40,
+        "\u200d\u200c" * 40,
         "\u202e\u2066\u061c\x9b",
     ],
-    ids=["tags", "variation selectors", "bits of zero width", "order and controls"],
+    ids=["tags", "variation selectors", "bits of zero width", "bits of joiners", "order and controls"],
 )
-@pytest.mark.parametrize("carrier", ["Hello", "❤", "葛", "\U0001f3f4", "안녕"])
+@pytest.mark.parametrize("carrier", ["Hello", "❤", "葛", "\U0001f3f4", "안녕", "क", "ه"])
 def test_nothing_is_hidden_behind_what_is_seen(carrier: str, hidden: str):
     assert len(without_marks(f"{carrier}{hidden} there")) <= len(f"{carrier} there") + 1
 
@@ -116,7 +117,10 @@ def test_look_alikes_are_taken_apart(run: str, shown: str):
         "I ❤️ you, 1️⃣ ☎️ ℹ️ ‼️ ©️ 👍🏽 🏴󠁧󠁢󠁥󠁮󠁧󠁿 🇫🇷 ❤︎",
         "مرحبا، كيف حالك؟ شُكْرًا",
         "שָׁלוֹם, מה שלומך?",
-        "नमस्ते, क्षमा कीजिए",
+        "नमस्ते, क्षमा कीजिए, क्\u200dष, प्राध्\u200cयापक",
+        "র\u200d্যাব, അവന്\u200d, ශ්\u200dරී",
+        "می\u200cخواهم، خانه\u200cها، ه\u200d",
+        "👨\u200d👩\u200d👧 ❤️\u200d🔥 👩🏽\u200d🚀 🏳️\u200d🌈 🙂\u200d↔️",
         "สวัสดีครับ ខ្ញុំ မြန်မာ",
         "《红楼梦》〈序〉《〈论语〉注》",
         "葛\U000e0100城市、辻\U000e0101さん、ＡＢＣ＜注＞",

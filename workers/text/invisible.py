@@ -18,6 +18,11 @@ _EMOJI = (
 _VARIED = "\u1000-\u109f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Ideographs, and the letters of Myanmar."""
 _MONGOLIAN = "\u1800-\u180a\u1820-\u18aa"
+_JOINED = (
+    "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u17ff\u1800-\u180a\u1810-\u18af\u1a00-\u1cff\ua800-\uabff"
+    "\U00010a00-\U00011fff\U0001e900-\U0001e95f"
+)
+"""Scripts whose letters join, from Arabic to those of India and the south-east of Asia."""
 
 
 def _flag_of(region: str) -> str:
@@ -27,7 +32,9 @@ def _flag_of(region: str) -> str:
 
 _SEEN = "|".join(
     (
+        f"(?<=[{_EMOJI}])[\ufe0e\ufe0f]?\u200d(?=[{_EMOJI}])",
         f"(?<=[{_EMOJI}])[\ufe0e\ufe0f]",
+        f"(?<=[{_JOINED}])[\u200c\u200d]",
         f"(?<=[{_VARIED}])[\ufe00-\ufe02\U000e0100-\U000e01ef]",
         f"(?<=[{_MONGOLIAN}])[\u180b-\u180f]",
         f"(?<=\U0001f3f4)(?:{'|'.join(map(_flag_of, ('gbeng', 'gbsct', 'gbwls')))})",
@@ -42,8 +49,9 @@ def without_invisible(text: str) -> str:
 
     They can hold what no reader sees: sentences in tag characters or variation selectors, words cut by soft hyphens
     and zero-width spaces, an order turned round by bidirectional controls. Spaces, tabs and ends of lines stay. So does
-    one variation selector behind a sign, an ideograph or a Mongolian letter that it gives its shape, and so do the
-    flags of England, Scotland and Wales, which are spelt in tags. Dropped with the rest are joiners between letters and
-    between emoji, Hangul fillers and selectors of mathematical signs: the text is read without them.
+    what gives the sign before it its look, once: a joiner (ZWJ, ZWNJ) behind a letter of Arabic, of an Indic script or
+    of another whose letters join, a ZWJ between two emoji, a variation selector behind an emoji, an ideograph or a
+    Mongolian letter, and the tags that spell the flags of England, Scotland and Wales. Dropped with the rest are
+    joiners in other scripts, Hangul fillers and selectors of mathematical signs: the text is read without them.
     """
     return _INVISIBLE.sub(r"\g<seen>", text)
