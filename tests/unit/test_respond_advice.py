@@ -68,18 +68,20 @@ NEVER = (
 )
 
 
-async def test_advice_is_quoted_as_ones_own_and_only_where_there_was_any():
-    replies = await answers(await told(), *ADVICE, *NEVER)
+@pytest.mark.parametrize("marked", [False, True], ids=["lines", "replies from memory"])
+async def test_advice_is_quoted_as_ones_own_and_only_where_there_was_any(*, marked: bool):
+    replies = await answers(await told(marked=marked), *ADVICE, *NEVER)
     assert {question: f"On 1 January 2026 I said: “{text}”" for question, text in ADVICE.items()} == {
         question: replies[question].text for question in ADVICE
     }
     assert {replies[question].text for question in NEVER} == {NOTHING}
 
 
-async def test_replies_from_memory_are_not_quoted_for_their_words_either():
-    replies = await answers(await told(marked=True), *ADVICE, *NEVER)
+async def test_replies_from_memory_are_quoted_for_nothing_else():
+    questions = ("What is good for Ann's knee?", "How cold should a bedroom be?", "How does one learn Spanish?")
+    replies = await answers(await told(marked=True), *questions)
     assert not [reply for reply in replies.values() if "I said" in reply.text]
-    assert {replies[question].text for question in NEVER} == {NOTHING}
+    assert "I said" in (await answers(await told(), questions[1]))[questions[1]].text
 
 
 async def test_what_is_replied_to_says_what_a_reply_is_about():

@@ -148,7 +148,7 @@ async def test_the_agents_own_words_are_found_and_shown_as_its_own():
     await pipeline.produce(utterance(50, "Which cinema did you suggest?", ask=ask))
     (found,) = pipeline.replies()
     assert f"agent (a reply from memory): {reply}" in found.context
-    assert "cinema" not in found.text
+    assert (found.text, found.cited) == (f"On 1 January 2026 I said: “{reply}”", ())
     assert not [memory for memory in await all_memories(pipeline.store, "default/c") if "cinema" in memory.text]
 
 

@@ -61,15 +61,17 @@ class OfflineReplier:
     async def _answers(self, task: ReplyTask, question: str) -> list[Row]:
         """The rows to quote for one part of the question, the one that answers best first.
 
-        A question for what the one who replies said is answered by that one's rows alone.
+        A question for what the one who replies said is answered by that one's rows alone, replies from memory among
+        them: they are no evidence for anything else.
         """
         hints = _hints_of(task, question)
-        rows = [part for row in task.rows.values() if row.reply_id is None for part in row.quotable]
+        rows = [part for row in task.rows.values() for part in row.quotable]
         if asks_for_own(task, rows, hints):
             hints = replace(hints, speakers=frozenset((task.speak_as,)))
             quotable = replace(await self._read(task, rows, without_asking(question), hints), for_replies=True)
             answering = [place for place, row in enumerate(rows) if row.speaker == task.speak_as]
         else:
+            rows = [row for row in rows if row.reply_id is None]
             quotable = await self._read(task, rows, question, hints)
             answering = list(range(len(rows)))
         if not is_known(quotable):
