@@ -60,7 +60,7 @@ class Gateway:
     feeds: FeedSharing = field(default_factory=FeedSharing)
     lookups: Lookups = field(default_factory=Lookups)
     resumptions: Lookups = field(default_factory=Lookups)
-    """What streams read that have missed something; apart, so that no reply waits behind them."""
+    """Turns of streams that read what they missed; apart, so that no reply waits behind them."""
     later: set["asyncio.Future[None]"] = field(default_factory=set)
     """Work that no answer waits for."""
 
