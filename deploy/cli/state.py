@@ -37,7 +37,7 @@ COUNTED: Final = {
     "edges": "link/edges",
     "nodes": "tree/nodes",
 }
-"""What is counted, by its table, beside the sessions that became memory."""
+"""Names of counts beside the sessions that became memory → their tables."""
 ADVICE = (
     "The state store is the truth: `eunoe repair CONVERSATION` mends the index of a conversation, "
     "`eunoe rebuild` builds the whole index again in a new generation."

@@ -34,7 +34,7 @@ MAX_QUOTE_CHARS = 400
 _NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
 """A word with a capital within a sentence."""
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
-"""What has a capital and names nothing."""
+"""Words with a capital that name nobody and nothing."""
 _NAMED = re.compile(r"\b[A-Z][^\W\d_]+")
 _PARTS = re.compile(r"(?<=\?)\s+|,? and (?=(?:what|when|where|who|why|how|which)\b)", re.IGNORECASE)
 
