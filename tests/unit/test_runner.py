@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -11,7 +12,10 @@ from eunoe.schemas.decisions import (
     REQUEST_TTL_S,
     Commit,
     Decision,
+    Ledger,
+    Outbox,
     Outcome,
+    OutMessage,
     Park,
     Put,
     Scope,
@@ -40,6 +44,7 @@ from eunoe.workers.runner.outbox import Sender
 from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec, skip_session
+from eunoe.workers.stores.at_hand import StateAtHand, state_cache
 from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
 
 QUICK = RunnerSettings(attempts=2, retry_limit_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
@@ -335,6 +340,42 @@ async def test_what_another_process_applies_between_two_reads_is_not_missing():
     await bench.handle(closed(2))
     assert bench.letters() == []
     assert await bench.applied() == 2
+
+
+async def test_what_another_process_applied_meanwhile_is_not_missing_beside_a_ledger_at_hand():
+    bench = Bench(Script(Decision()))
+    at_hand = StateAtHand(bench.stores.state, "segment", state_cache())
+    sender = Sender(at_hand, bench.stores.index, bench.stores.log_positions, bench.log)
+    around = Surroundings(settings=QUICK)
+    again = Runner(STAGES["segment"], Script(Decision()), sender, bench.stores.state, LogPlace(0, 1), around)
+    await again.handle(bench.record(closed(1)), Lease())
+    await bench.handle(closed(2))
+    await again.handle(bench.record(closed(3)), Lease())
+    assert bench.letters() == []
+    assert await bench.applied() == 3
+
+
+async def test_what_a_fenced_process_has_committed_and_not_sent_is_sent_by_who_finds_nothing_parked():
+    in_order = replace(GATHERING, consumes=(SessionClosed,), in_order=(SessionClosed,))
+    bench = Bench(Script(Decision()), in_order)
+    at_hand = StateAtHand(bench.stores.state, "gather", state_cache())
+    sender = Sender(at_hand, bench.stores.index, bench.stores.log_positions, bench.log)
+    around = Surroundings(settings=QUICK)
+    runner = Runner(in_order, Script(Decision()), sender, bench.stores.state, LogPlace(0, 1), around)
+    parked, state = bench.stores.state.parked, bench.stores.state
+    unsent = OutMessage(topic=Topic.SEGMENTS, key="default/c", text=encode(segmented(2)).decode())
+
+    async def overtaken(scope: Scope, number: int) -> dict[str, str]:
+        if number == 2:
+            state.parked = parked
+            outbox = Outbox(number=2, messages=(unsent,))
+            assert await state.commit(bench.scope, Commit(expect=1, applied=2, outbox=outbox))
+        return await parked(scope, number)
+
+    state.parked = overtaken
+    await runner.handle(bench.record(closed(1)), Lease())
+    assert [event.session for event in bench.out() if isinstance(event, SessionSegmented)] == [2]
+    assert await state.ledger(bench.scope) == Ledger(applied=2, server=state.server, token=ANY)
 
 
 async def test_an_ask_that_fails_is_answered_with_its_error():
