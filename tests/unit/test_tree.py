@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from eunoe.schemas.errors import TornRead
 from eunoe.workers.tree.aggregates import tasks_of
+from eunoe.workers.tree.ending import mark_ended
 from eunoe.workers.tree.nodes import ROOT, TreeNode
 from eunoe.workers.tree.retrieve import ancestors_of
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import LeafEntry, WorkingTree, base_threshold, best_child, insert, mark_ended, threshold
+from eunoe.workers.tree.tree import LeafEntry, WorkingTree, base_threshold, best_child, insert, threshold
 from tests.support.in_memory import START
 from tests.support.tree import check_tree
 

@@ -16,12 +16,13 @@ from eunoe.workers.stores.term_counts import frequency_writes
 from eunoe.workers.text.names import without_names
 from eunoe.workers.text.terms import terms
 from eunoe.workers.tree.aggregates import Aggregator, tasks_of
+from eunoe.workers.tree.ending import load_current, mark_ended
 from eunoe.workers.tree.entries import EntryChanges, EntrySource, names_of
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.tree.nodes import MAX_SPEAKERS, TERMS, VECTORS, LeafFrequency, TreeStats
 from eunoe.workers.tree.reads import read_leaf_frequencies
 from eunoe.workers.tree.settings import TreeSettings
-from eunoe.workers.tree.tree import WorkingTree, base_threshold, insert, load_current, mark_ended
+from eunoe.workers.tree.tree import WorkingTree, base_threshold, insert
 from eunoe.workers.tree.writes import node_writes, points_of, stats_write
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
-"""Insertion into the tree and marking of ended leaves, on the loaded part of the tree.
+"""The loaded part of the tree, and insertion into it.
 
-Both are generators: they yield a `ReadRequest` and continue when the `WorkingTree` has what they requested. On a fully
-loaded tree they yield nothing.
+An insertion is a generator: it yields a `ReadRequest` and continues when the `WorkingTree` has what it requested. On a
+fully loaded tree it yields nothing.
 """
 
 import math
@@ -22,8 +22,6 @@ Vector = NDArray[np.float32]
 
 DIGITS = 6
 """Digits to which cosines are rounded: engines sum floats in different orders."""
-MAX_LOOKED_AT = 64
-"""Most nodes whose children are loaded to find an entry that holds: one path, and more where they are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +234,11 @@ def _with_entry(node: TreeNode, entry: LeafEntry) -> TreeNode:
     last = entry.at if node.last_at is None else max(node.last_at, entry.at)
     speakers = tuple(dict.fromkeys((*node.speakers, *entry.speakers)))[:MAX_SPEAKERS]
     more = {"descendants": node.descendants + 1, "first_at": first, "last_at": last, "speakers": speakers}
-    return _counted(node, 0 if entry.ended else 1).model_copy(update=more)
+    return with_current(node, 0 if entry.ended else 1).model_copy(update=more)
 
 
-def _counted(node: TreeNode, more: int) -> TreeNode:
-    """The node with so many more current leaves below it, where they are counted."""
+def with_current(node: TreeNode, more: int) -> TreeNode:
+    """The node with so many more current leaves below it; as it is where they are not counted."""
     return node if node.current is None else node.model_copy(update={"current": node.current + more})
 
 
@@ -248,69 +246,3 @@ def _unit(row: Vector) -> Vector:
     """``row`` normalized; a zero vector unchanged."""
     length = float(np.linalg.norm(row))
     return row if length < 1e-9 else (row / length).astype(np.float32)
-
-
-def mark_ended(tree: WorkingTree, leaf: str, said_by: str | None = None) -> Generator[ReadRequest, None, None]:
-    """Mark a leaf as ended, and all its ancestors except the root for aggregation. Raises `TornRead` for a cycle.
-
-    ``said_by``: the id of the entry that says all of it too, if there is one.
-    """
-    yield from _loaded(tree, (leaf,))
-    node = tree.nodes[leaf]
-    if node.ended:
-        return
-    if leaf not in tree.vectors:
-        yield ReadRequest(vectors=(leaf,))
-    tree.put(node.model_copy(update={"ended": True, "said_by": said_by}))
-    above, passed = node.parent, {leaf}
-    siblings: tuple[str, ...] = ()
-    while above is not None and above != ROOT:
-        if above in passed:
-            raise TornRead(f"tree node {above} is its own ancestor")
-        passed.add(above)
-        yield from _loaded(tree, (above,))
-        if not siblings:
-            siblings = tree.nodes[above].children
-            yield from _loaded(tree, siblings)
-        _drop(tree, above, leaf)
-        tree.beside.setdefault(above, []).extend(siblings)
-        above = tree.nodes[above].parent
-
-
-def load_current(tree: WorkingTree) -> Generator[ReadRequest, None, None]:
-    """Load an entry that holds below each node that lost one and has no other to tell: its text must state one."""
-    for id_ in tree.dropped:
-        known = (tree.nodes[one] for one in (*tree.fresh.get(id_, ()), *tree.beside.get(id_, ())) if one in tree.nodes)
-        if tree.nodes[id_].current != 0 and not any(_holds(node) for node in known):
-            yield from _load_current_below(tree, id_)
-
-
-def _load_current_below(tree: WorkingTree, id_: str) -> Generator[ReadRequest, None, None]:
-    waiting = [id_]
-    for _ in range(MAX_LOOKED_AT):
-        children = tree.nodes[waiting.pop()].children
-        yield from _loaded(tree, children)
-        nodes = [tree.nodes[child] for child in children if child in tree.nodes]
-        if any(_holds(node) for node in nodes):
-            tree.beside.setdefault(id_, []).extend(children)
-            return
-        waiting += [node.node_id for node in reversed(nodes) if not node.is_leaf and node.current != 0]
-        if not waiting:
-            return
-
-
-def _holds(node: TreeNode) -> bool:
-    return node.is_leaf and not node.ended
-
-
-def _loaded(tree: WorkingTree, ids: Sequence[str]) -> Generator[ReadRequest, None, None]:
-    """Request the nodes that are not there yet."""
-    if missing := tuple(id_ for id_ in ids if id_ not in tree.nodes):
-        yield ReadRequest(nodes=missing)
-
-
-def _drop(tree: WorkingTree, above: str, leaf: str) -> None:
-    """Take an ended leaf out of what the node above it sums up."""
-    tree.sums[above] = tree.sums[above] - tree.vectors[leaf]
-    tree.dropped.setdefault(above, []).append(leaf)
-    tree.put(_counted(tree.nodes[above], -1))
