@@ -1,7 +1,7 @@
 """Reads the memories that a session's sentences are judged against."""
 
 from collections.abc import Collection as Ids
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eunoe.schemas.decisions import Collection
@@ -95,8 +95,8 @@ class CandidateReader:
                 return every, True
         ranked = await self._ranked(life, sentences, speakers)
         mine = {s.memory_id: [m for m in own if m.speaker == s.speaker] for s in sentences}
-        said = [m for m in life.current if not life.was_added(m.memory_id)]
-        same = {s.memory_id: [m for m in said if text_digest(m) == text_digest(s)] for s in sentences}
+        said = _by_digest(m for m in life.current if not life.was_added(m.memory_id))
+        same = {s.memory_id: said.get(text_digest(s), []) for s in sentences}
         joined = {id_: _once([*same[id_], *mine[id_], *ranked[id_]]) for id_ in ranked}
         return choose_pairs(sentences, joined, self.settings), not sentences
 
@@ -160,6 +160,14 @@ class CandidateReader:
         if linked < self.before - 1:
             raise LinksMissing(f"link has applied {linked}, not yet {self.before - 1}")
         return await read_neighbours(self.store, self.key, sorted(ids))
+
+
+def _by_digest(memories: Iterable[Memory]) -> dict[str, list[Memory]]:
+    """Digest of speaker and words → the memories that have it, in order."""
+    found: dict[str, list[Memory]] = {}
+    for memory in memories:
+        found.setdefault(text_digest(memory), []).append(memory)
+    return found
 
 
 def _once(memories: Sequence[Memory]) -> list[Memory]:
