@@ -171,6 +171,8 @@ class StageFactory:
         store, runner = RedisStanding(self.clients.redis, self.clients.keys), self.runners[stage]
 
         async def watch() -> None:
+            if not consumer.rebalancing:
+                self.standing(stage).keep(consumer.assigned())
             await self.standing(stage).sync(stage, store)
             try:
                 await runner.hold_lost({place for place in consumer.assigned() if consumer.caught_up(*place)})

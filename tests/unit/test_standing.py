@@ -155,6 +155,33 @@ async def test_a_successor_that_applies_the_session_takes_it_from_the_store():
     assert await stored.read("update", PARKED) == {}
 
 
+async def test_a_conversation_that_goes_on_while_it_is_being_stored_is_taken_from_the_store_again():
+    class Racing(Stored):
+        async def add(self, stage: str, kind: StandingKind, since: Mapping[str, float]) -> None:
+            update.standing.go_on("default/c")
+            await super().add(stage, kind, since)
+
+    update, stored = Update(), Racing()
+    await update.take(formed(1, turns=(1,)))
+    update.clock.now += BRIEF_S
+    await update.standing.sync("update", stored)
+    assert update.standing.counts()[PARKED] == (0, 0.0)
+    await update.standing.sync("update", stored)
+    assert await stored.read("update", PARKED) == {}
+
+
+async def test_what_was_parked_in_a_partition_that_another_process_got_is_left_to_that_process():
+    update, stored = Update(), Stored()
+    await update.take(formed(1, turns=(1,)))
+    update.standing.keep(PLACE)
+    assert update.standing.parked_for(0.0), "its partition is assigned still"
+    update.standing.keep({("memories", 1)})
+    update.clock.now += BRIEF_S
+    await update.standing.sync("update", stored)
+    assert await stored.read("update", PARKED) == {}, "the other process may have applied it by now"
+    assert update.standing.parked_for(0.0) == []
+
+
 async def test_waits_for_endpoints_of_models_are_counted_from_zero_by_name():
     chat = OpenAIModel(OpenAISettings(Endpoint(model="chatty", base_url="http://127.0.0.1:9/v1", key="k")))
     place = Endpoint(model="vectors", base_url="http://127.0.0.1:9/v1", key="k")

@@ -1,6 +1,6 @@
 """Conversations that stand still at a stage: parked until an event comes, or held until somebody repairs them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import time
@@ -103,6 +103,17 @@ class StandingConversations:
         for standing in self._kinds.values():
             standing.end(key)
 
+    def keep(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Forget what was parked in other partitions than these (topic and number), and is not stored yet.
+
+        Their next owner may have applied it by now; stored by this process, it would count as parked until the
+        conversation's next session.
+        """
+        for key, (_, record) in list(self._last.items()):
+            if (str(record.topic), record.partition) not in partitions:
+                del self._last[key]
+                self._kinds[StandingKind.PARKED].own.pop(key, None)
+
     def parked_for(self, seconds: float) -> list[tuple[OrderedEvent, Record]]:
         """The last event of each conversation that this process parked at least ``seconds`` ago and does not hold."""
         parked, held = self._kinds[StandingKind.PARKED].all, self._kinds[StandingKind.HELD].all
@@ -131,6 +142,7 @@ class StandingConversations:
                 standing.over -= over
             if fresh:
                 await store.add(stage, kind, fresh)
+                standing.over |= fresh.keys() - standing.own.keys()  # those that went on while they were stored
             stored = dict(await store.read(stage, kind))
             for key in standing.known.keys() - stored.keys():  # repaired, or applied by another process
                 self._last.pop(key, None)
