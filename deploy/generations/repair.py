@@ -27,11 +27,11 @@ from eunoe.streams.settings import partition_of
 from eunoe.streams.topics import Topic
 from eunoe.workers.derive.pipeline import TABLES, Derived, Deriver
 from eunoe.workers.intake.settings import BlendMode, IntakeSettings
+from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
-from eunoe.workers.runner.standing import StandingKind
+from eunoe.workers.stores.blocked import RedisBlocked
 from eunoe.workers.stores.redis_transplants import RedisTransplants
-from eunoe.workers.stores.standing import RedisStanding
 
 log = logging.getLogger(__name__)
 
@@ -193,8 +193,8 @@ class Repairer:
             await self.clients.sender.send(Scope(BLEND, key), asks)
         letters = await self._held_letters(key)
         await close(self.clients.publisher, letters, Closing.REPAIRED)
-        still = RedisStanding(self.clients.redis, self.clients.keys)
-        for stage, kind in product(TABLES, StandingKind):
+        still = RedisBlocked(self.clients.redis, self.clients.keys)
+        for stage, kind in product(TABLES, BlockReason):
             await still.remove(stage, kind, {key})
         standing = derived.standing
         return Repaired(

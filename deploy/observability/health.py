@@ -12,7 +12,7 @@ from eunoe.streams.dead_letters import DEAD_LETTER_HEADER
 from eunoe.streams.record import Message, Publisher
 from eunoe.streams.topics import Topic
 from eunoe.workers.runner.backoff import Outages
-from eunoe.workers.runner.standing import StandingConversations
+from eunoe.workers.runner.blocked import BlockedConversations
 
 
 class Phase(StrEnum):
@@ -61,8 +61,8 @@ class HealthState:
     """Dead letters published, by stage and reason."""
     letter_ends: dict[int, int] = field(default_factory=dict)
     """Partition of the dead letters → the offset behind the last one."""
-    standing: dict[str, StandingConversations] = field(default_factory=dict)
-    """Conversations that stand still, by stage."""
+    blocked: dict[str, BlockedConversations] = field(default_factory=dict)
+    """Blocked conversations, by stage."""
     held: dict[str, str] = field(default_factory=dict)
     """Name of something held → the reason; the process is not ready meanwhile."""
 

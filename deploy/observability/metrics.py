@@ -18,7 +18,7 @@ from eunoe.workers.derive.index_guard import SERVER
 from eunoe.workers.models.buckets import Buckets
 from eunoe.workers.models.metering import DecidedBy
 from eunoe.workers.registry import STAGES
-from eunoe.workers.runner.standing import StandingKind
+from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.text.caches import cache_sizes
 
 _AHEAD: Final = "records taken"
@@ -150,9 +150,9 @@ def _cacheable(sources: MetricSources) -> Samples:
     yield (_FETCHED,), sum(one.fetched_bytes()[1] for one in consumers)
 
 
-def _standing(kind: StandingKind, place: int) -> Callable[[MetricSources], Samples]:
+def _blocked(kind: BlockReason, place: int) -> Callable[[MetricSources], Samples]:
     def read(sources: MetricSources) -> Samples:
-        return (((stage,), standing.counts()[kind][place]) for stage, standing in sources.health.standing.items())
+        return (((stage,), blocked.counts()[kind][place]) for stage, blocked in sources.health.blocked.items())
 
     return read
 
@@ -272,10 +272,10 @@ METRICS: Final = (
     Definition("eunoe_cache_limit_bytes", ("cache",), "The most that they may hold", _cacheable),
     Definition("eunoe_frozen_total", (), "Idle conversations taken out of Redis, into the cold store", _frozen),
     Definition("eunoe_thawed_total", (), "Conversations brought back from there", _thawed),
-    Definition("eunoe_parked", ("stage",), "Conversations that wait for an event", _standing(StandingKind.PARKED, 0)),
-    Definition("eunoe_parked_oldest_seconds", ("stage",), "Age of the oldest", _standing(StandingKind.PARKED, 1)),
-    Definition("eunoe_held", ("stage",), "Conversations held until they are repaired", _standing(StandingKind.HELD, 0)),
-    Definition("eunoe_held_oldest_seconds", ("stage",), "Age of the oldest", _standing(StandingKind.HELD, 1)),
+    Definition("eunoe_parked", ("stage",), "Conversations that wait for an event", _blocked(BlockReason.PARKED, 0)),
+    Definition("eunoe_parked_oldest_seconds", ("stage",), "Age of the oldest", _blocked(BlockReason.PARKED, 1)),
+    Definition("eunoe_held", ("stage",), "Conversations held until they are repaired", _blocked(BlockReason.HELD, 0)),
+    Definition("eunoe_held_oldest_seconds", ("stage",), "Age of the oldest", _blocked(BlockReason.HELD, 1)),
     Definition("eunoe_index_incomplete", (), "1: Qdrant lacks points; eunoe reindex writes them", _index_held),
     Definition("eunoe_waits_total", ("server",), "Waits for a server begun", _waits),
     Definition("eunoe_waiting", ("server",), "Current waits for a server", _waiting),

@@ -24,8 +24,8 @@ from eunoe.streams.cancelling import cancelled
 from eunoe.workers.models.buckets import Buckets
 from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.registry import STAGES
+from eunoe.workers.runner.blocked import BlockReason
 from eunoe.workers.runner.metrics import Hop, StageMeter
-from eunoe.workers.runner.standing import StandingKind
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Announcer:
     def _stage(self, stage: str, meter: StageMeter) -> StageStatus:
         health = self.sources.health
         items = item_document(self.sources.meter.language).get(stage, {})
-        standing = health.standing[stage].counts() if stage in health.standing else {}
+        blocked = health.blocked[stage].counts() if stage in health.blocked else {}
         return StageStatus(
             lag=sum(health.progress(stage).lag().values()),
             oldest_s=self._oldest_s(stage),
@@ -181,8 +181,8 @@ class Announcer:
             dead_letters=sum(count for (of, _), count in health.letters.items() if of == stage),
             answers=STAGES[stage].answers,
             took=bounds_of(meter.asks[Hop.WHOLE] if STAGES[stage].answers else meter.freshness),
-            parked=standing.get(StandingKind.PARKED, (0, 0.0))[0],
-            held=standing.get(StandingKind.HELD, (0, 0.0))[0],
+            parked=blocked.get(BlockReason.PARKED, (0, 0.0))[0],
+            held=blocked.get(BlockReason.HELD, (0, 0.0))[0],
             items=sum(items.values()),
             items_offline=items.get(ItemOutcome.OFFLINE.value, 0),
         )

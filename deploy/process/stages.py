@@ -21,25 +21,25 @@ from eunoe.streams.group.stage_options import StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
+from eunoe.workers.runner.blocked import BlockedConversations
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.parts import Surroundings
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
-from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, PeriodicTask, StageSpec
 from eunoe.workers.stores.at_hand import StateAtHand, StateCache, state_cache
+from eunoe.workers.stores.blocked import RedisBlocked
 from eunoe.workers.stores.freezer import Freezer
-from eunoe.workers.stores.standing import RedisStanding
 
 AHEAD_BYTES = 30_000_000
 """Bytes of the log that a process of intake reads ahead: about 50,000 utterances of ordinary length."""
 ASKED_BYTES = 16_000_000
 """Bytes of asks that a process takes: some 500 of the largest. Those of one conversation are answered one by one;
 behind more than that, asks of other conversations wait to be read."""
-STANDING_EVERY_S = 5.0
-"""Seconds between two looks at conversations that stand still."""
+BLOCKED_EVERY_S = 5.0
+"""Seconds between two looks at blocked conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class StageFactory:
 
         return position
 
-    def standing(self, stage: str) -> StandingConversations:
-        """The conversations that stand still at a stage."""
-        return self.health.standing.setdefault(stage, StandingConversations())
+    def blocked(self, stage: str) -> BlockedConversations:
+        """The blocked conversations of a stage."""
+        return self.health.blocked.setdefault(stage, BlockedConversations())
 
     def _runner(self, spec: StageSpec) -> Runner:
         publisher = CountingPublisher(self.clients.publisher, self.health)
@@ -153,7 +153,7 @@ class StageFactory:
                 outages=self.health.outages,
                 skips=self.skips,
                 continuity=self._continuities.get(spec.name),
-                standing=self.standing(spec.name),
+                blocked=self.blocked(spec.name),
                 self_test=self_test(self.clients.dependencies, spec.name),
                 data_keys=self.clients.data_keys,
             ),
@@ -166,20 +166,20 @@ class StageFactory:
         at_hand = self._at_hand[spec.name] = StateAtHand(self.clients.store, spec.name, self._states)
         return at_hand
 
-    def standing_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:
-        """Count the conversations that stand still at a stage, and hold those that wait for a lost event."""
-        store, runner = RedisStanding(self.clients.redis, self.clients.keys), self.runners[stage]
+    def blocked_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:
+        """Count the blocked conversations of a stage, and hold those that wait for a lost event."""
+        store, runner = RedisBlocked(self.clients.redis, self.clients.keys), self.runners[stage]
 
         async def watch() -> None:
             if not consumer.rebalancing:
-                self.standing(stage).keep(consumer.assigned())
-            await self.standing(stage).sync(stage, store)
+                self.blocked(stage).keep(consumer.assigned())
+            await self.blocked(stage).sync(stage, store)
             try:
                 await runner.hold_lost({place for place in consumer.assigned() if consumer.caught_up(*place)})
             except Revoked:  # the state store went back
                 await consumer.read_again()
 
-        return run_periodically(PeriodicTask(watch, STANDING_EVERY_S), self.health.outages)
+        return run_periodically(PeriodicTask(watch, BLOCKED_EVERY_S), self.health.outages)
 
     def background(self, name: str, consumer: StageConsumer) -> Iterator[Coroutine[Any, Any, None]]:
         """The background work of a stage, over the partitions that its consumer is assigned."""

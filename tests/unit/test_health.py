@@ -30,9 +30,9 @@ from eunoe.streams.record import Lease, Message, Record, Revoked
 from eunoe.streams.topics import Topic
 from eunoe.workers.models.metering import DecidedBy
 from eunoe.workers.registry import STAGES
+from eunoe.workers.runner.blocked import BlockedConversations
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.metrics import BEHIND, Part, SessionOutcome
-from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.text.caches import CacheBySize
 
 PLACE = ("sessions", 0)
@@ -204,7 +204,7 @@ def test_every_known_label_has_a_sample_from_the_start():
     for stage in STAGES:
         sources.meter.stage(stage)
         sources.health.progress(stage)
-        sources.health.standing[stage] = StandingConversations()
+        sources.health.blocked[stage] = BlockedConversations()
     sources.meter.stage("update").model = "gpt"
     sources.health.outages.expect("Redis")
     sources.health.letter_ends[0] = 0

@@ -15,6 +15,7 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.tracing import current
+from eunoe.workers.runner.blocked import BlockedConversations
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import DecisionResult
 from eunoe.workers.runner.inbound import OrderedEvent
@@ -22,7 +23,6 @@ from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.parts import StageParts
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, outcome_message
-from eunoe.workers.runner.standing import StandingConversations
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class EventApplier:
         parking: ParkingLot,
         *,
         max_parked: int,
-        standing: StandingConversations,
+        blocked: BlockedConversations,
         continuity: Continuity | None,
         set_aside: SetAside,
     ) -> None:
@@ -65,7 +65,7 @@ class EventApplier:
         self._log_epoch = parts.log_epoch
         self._parking = parking
         self._max_parked = max_parked
-        self._standing = standing
+        self._blocked = blocked
         self._continuity = continuity
         self._set_aside = set_aside
         self._meter = parts.committer.sender.meter
@@ -106,7 +106,7 @@ class EventApplier:
                 return
             if progress is ApplyResult.PARKED:
                 await self._park(ordered)
-                self._standing.park(ordered, record)
+                self._blocked.park(ordered, record)
         elif ordered.late:
             await self._apply_late(ordered, ledger, record, lease)
         while await self._apply_parked(ordered, record, lease):
@@ -179,12 +179,12 @@ class EventApplier:
         work, outcome = await self._work(ordered, events, ledger, record)
         result = await self._decide(ordered.scope, work, lease, outcome)
         if isinstance(result, Park):
-            self._standing.park(ordered, record)
+            self._blocked.park(ordered, record)
             # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
             anew = await self._committer.flushed_anew(ordered.scope)
             return ApplyResult.APPLIED if anew.applied > ledger.applied else ApplyResult.PARKED
         if isinstance(result, Hold):
-            self._standing.wait_in_vain(work.key)
+            self._blocked.note_expired_wait(work.key)
             await self.hold_because(result.reason, ordered, record)
             return ApplyResult.HELD
         here = current()
@@ -192,7 +192,7 @@ class EventApplier:
         stamp = DecisionStamp(ordered.number, result.attempts, lates, work.replayed, here.traceparent, self._log_epoch)
         result, outbox = self._outbox(ordered.scope, work, result, stamp, record)
         await self._committer.commit(ordered.scope, self._commit(ordered.number, ledger, result, outbox))
-        self._standing.go_on(ordered.scope.key)
+        self._blocked.note_commit(ordered.scope.key)
         self._observer.committed(ordered, record, work, (result.decision, result.by), here)
         return ApplyResult.APPLIED
 
@@ -244,9 +244,9 @@ class EventApplier:
     async def _decide(
         self, scope: Scope, work: Work[Any], lease: Lease, outcome: RecordedOutcome
     ) -> DecisionResult | Park | Hold:
-        hopeless = self._standing.waited_in_vain(work.key)
+        wait_expired = self._blocked.has_expired_wait(work.key)
         try:
-            return await self._decider.decide(work, lease, outcome, hopeless=hopeless)
+            return await self._decider.decide(work, lease, outcome, wait_expired=wait_expired)
         except TornRead:
             self._committer.forget(scope)  # a part of it at hand may be of before
             raise
@@ -258,7 +258,7 @@ class EventApplier:
         in a row: the event may have been sent between them. Raises `Unavailable`.
         """
         suspects = {}
-        for ordered, record in self._standing.parked_for(LOST_AFTER_S):
+        for ordered, record in self._blocked.parked_for(LOST_AFTER_S):
             ledger = await self._committer.flushed_anew(ordered.scope)
             parked = await self._parked(ordered.scope, ledger.applied + 1)
             lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
@@ -283,7 +283,7 @@ class EventApplier:
         if self._continuity is not None:
             await self._continuity.confirm(ordered.scope)
         log.error("HELD %s: %s", ordered.scope.key, error)
-        self._standing.hold(ordered.scope.key)
+        self._blocked.hold(ordered.scope.key)
         await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
 
 

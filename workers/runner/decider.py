@@ -87,12 +87,13 @@ class Decider:
         self._passed = False
 
     async def decide(
-        self, work: Work[Any], lease: Lease, recorded: RecordedOutcome, *, hopeless: bool = False
+        self, work: Work[Any], lease: Lease, recorded: RecordedOutcome, *, wait_expired: bool = False
     ) -> DecisionResult | Park | Hold:
         """The stage's decision, or the decision of its failure; ``recorded`` is the outcome to repeat.
 
-        `Hold` where a `Wait` that holds lasted for as long as a server is waited for; at once where that is
-        ``hopeless``: what did not come for one event of a conversation is not waited for again with each that follows.
+        A stage that returns a `Wait` is asked again after its pause. Where the wait ``holds``, the result is a `Hold`
+        once it has lasted as long as a server is waited for; at once with ``wait_expired``: one event of the
+        conversation has waited that long already, and the next ones are not to wait again.
 
         Raises `Revoked` when a rebalance comes first, `Unavailable` when a server is away, `TooManyFailures` when the
         stage fails more often than its limit allows: then this event is not dead-lettered.
@@ -101,13 +102,13 @@ class Decider:
             return DecisionResult(Decision(events=work.events, skipped=True))
         if recorded.failed is not None:
             return self._given_up(work, recorded.failed, recorded.attempts)
-        waited, patience_s = 0.0, 0.0 if hopeless else self._settings.retry_limit_s
+        waited_s, limit_s = 0.0, 0.0 if wait_expired else self._settings.retry_limit_s
         with noting_answers() as answers, asking_for(work.key):
             while isinstance(outcome := await self._tried(work, lease), Wait):
-                if outcome.holds and waited >= patience_s:
-                    return Hold(f"{outcome.reason}, after {waited:.0f} s: it was lost, or the event is forged")
+                if outcome.holds and waited_s >= limit_s:
+                    return Hold(f"{outcome.reason}, after {waited_s:.0f} s: it was lost, or the event is forged")
                 await self.pause(outcome.seconds, lease)
-                waited += outcome.seconds
+                waited_s += outcome.seconds
         if not isinstance(outcome, Decision):
             return outcome
         self._window.note(work.key, failed=False)

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from eunoe.schemas.keys import KeyStore
 from eunoe.workers.runner.backoff import Outages
+from eunoe.workers.runner.blocked import BlockedConversations
 from eunoe.workers.runner.committer import Committer
 from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import Decider, RunnerSettings, SelfTest
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.skips import Skips
-from eunoe.workers.runner.standing import StandingConversations
 from eunoe.workers.runner.steady_time import steady_now
 from eunoe.workers.stage import StageSpec
 
@@ -29,7 +29,7 @@ class Surroundings:
     """The time by which requests grow old."""
     skips: Skips = field(default_factory=Skips)
     """Records to pass over; shared by all runners of a process."""
-    standing: StandingConversations = field(default_factory=StandingConversations)
+    blocked: BlockedConversations = field(default_factory=BlockedConversations)
     self_test: SelfTest | None = None
     continuity: Continuity | None = None
     data_keys: KeyStore | None = None

@@ -84,7 +84,7 @@ class Runner:
             parts,
             parking,
             max_parked=around.settings.max_parked,
-            standing=around.standing,
+            blocked=around.blocked,
             continuity=around.continuity,
             set_aside=self._dead_letters.send,
         )

@@ -95,9 +95,9 @@ class Keys:
         """The hash of records to pass over → reason."""
         return f"{self._tagged('log')}:skips"
 
-    def standing(self, stage: str, kind: str) -> str:
-        """The sorted set of a stage's conversations that stand still, by the time since which they do."""
-        return f"{self._tagged('log')}:{kind}/{_part(stage)}"
+    def blocked(self, stage: str, reason: str) -> str:
+        """The sorted set of a stage's blocked conversations, by the time since which they are."""
+        return f"{self._tagged('log')}:{reason}/{_part(stage)}"
 
     def timers(self, partition: int) -> str:
         """The sorted set of a partition's timers: conversation keys by the microseconds of ``since``."""

@@ -1,4 +1,4 @@
-"""Conversations that stand still: counted, with their age, and held where what they wait for is lost."""
+"""Blocked conversations: counted, with their age, and held where what they wait for is lost."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,13 +19,13 @@ from eunoe.workers.models.embedding_endpoint import EndpointEmbedder, EndpointEm
 from eunoe.workers.models.endpoint import Endpoint
 from eunoe.workers.models.openai import OpenAIModel, OpenAISettings
 from eunoe.workers.registry import STAGES, StageSettings
-from eunoe.workers.runner.standing import BRIEF_S, StandingConversations, StandingKind
+from eunoe.workers.runner.blocked import BRIEF_S, BlockedConversations, BlockReason
 from eunoe.workers.stage import Dependencies
 from tests.support.in_memory import START, Stores, make_dependencies
 from tests.unit.test_health import Clock, read
 from tests.unit.test_runner import Bench, Lease, Script, closed
 
-HELD, PARKED = StandingKind.HELD, StandingKind.PARKED
+HELD, PARKED = BlockReason.HELD, BlockReason.PARKED
 PLACE = {("memories", 0)}
 
 
@@ -35,14 +35,14 @@ class Stored:
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], dict[str, float]] = {}
 
-    async def read(self, stage: str, kind: StandingKind) -> Mapping[str, float]:
+    async def read(self, stage: str, kind: BlockReason) -> Mapping[str, float]:
         return dict(self.found.get((stage, kind), {}))
 
-    async def add(self, stage: str, kind: StandingKind, since: Mapping[str, float]) -> None:
+    async def add(self, stage: str, kind: BlockReason, since: Mapping[str, float]) -> None:
         there = self.found.setdefault((stage, kind), {})
         self.found[stage, kind] = {**since, **there}
 
-    async def remove(self, stage: str, kind: StandingKind, keys: set[str]) -> None:
+    async def remove(self, stage: str, kind: BlockReason, keys: set[str]) -> None:
         for key in keys:
             self.found.get((stage, kind), {}).pop(key, None)
 
@@ -59,17 +59,17 @@ def formed(session: int, turns: tuple[int, ...] = ()) -> MemoriesFormed:
 
 
 class Update:
-    """Stage update on a log, with a clock for what stands still."""
+    """Stage update on a log, with a clock for blocked conversations."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.bench = Bench(Script(Decision()), STAGES["update"], Topic.MEMORIES)
-        self.standing = StandingConversations(self.clock)
+        self.blocked = BlockedConversations(self.clock)
         stage = STAGES["update"].build(self._dependencies())
         self.bench = Bench(stage, STAGES["update"], Topic.MEMORIES)
         # the stage reads the stores of its bench
         stage._store = self.bench.stores.state  # type: ignore[attr-defined]
-        self.bench.runner._applier._standing = self.standing
+        self.bench.runner._applier._blocked = self.blocked
 
     def _dependencies(self) -> Dependencies:
         return make_dependencies(self.bench.stores, StageSettings())
@@ -98,7 +98,7 @@ async def test_a_proposal_that_was_sent_and_never_came_holds_the_conversation(ca
     assert await update.look() == [DeadLetterReason.HELD]
     assert "HELD default/c: blend has applied and sent the proposals of turns [1]" in caplog.text
     assert await update.look() == [DeadLetterReason.HELD], "once"
-    assert {kind: count for kind, (count, _) in update.standing.counts().items()} == {PARKED: 0, HELD: 1}
+    assert {kind: count for kind, (count, _) in update.blocked.counts().items()} == {PARKED: 0, HELD: 1}
 
 
 @pytest.mark.parametrize(("applied", "sent", "caught_up"), [(0, True, True), (1, False, True), (1, True, False)])
@@ -109,33 +109,33 @@ async def test_a_proposal_that_may_still_come_is_waited_for(applied: int, sent: 
         await update.blend_applies(applied, sent=sent)
     for _ in range(5):
         assert await update.look(caught_up=caught_up) == []
-    count, age = update.standing.counts()[PARKED]
+    count, age = update.blocked.counts()[PARKED]
     assert (count, age) == (1, 300.0)
 
 
 async def test_a_session_that_waited_briefly_is_not_counted_and_goes_on():
     update = Update()
     await update.take(formed(1, turns=(1,)))
-    assert update.standing.counts()[PARKED] == (0, 0.0)
+    assert update.blocked.counts()[PARKED] == (0, 0.0)
     update.clock.now += BRIEF_S
-    assert update.standing.counts()[PARKED] == (1, BRIEF_S)
-    update.standing.go_on("default/c")
-    assert update.standing.counts()[PARKED] == (0, 0.0)
+    assert update.blocked.counts()[PARKED] == (1, BRIEF_S)
+    update.blocked.note_commit("default/c")
+    assert update.blocked.counts()[PARKED] == (0, 0.0)
 
 
 async def test_a_gap_is_counted_as_held_until_it_is_repaired():
     clock, stored = Clock(), Stored()
-    bench, standing = Bench(Script(Decision())), StandingConversations(clock)
-    bench.runner._applier._standing = standing
+    bench, blocked = Bench(Script(Decision())), BlockedConversations(clock)
+    bench.runner._applier._blocked = blocked
     await bench.handle(closed(1), closed(3))
-    assert standing.counts()[HELD] == (1, 0.0)
-    await standing.sync("segment", stored)
-    successor = StandingConversations(clock)
+    assert blocked.counts()[HELD] == (1, 0.0)
+    await blocked.sync("segment", stored)
+    successor = BlockedConversations(clock)
     await successor.sync("segment", stored)
     clock.now += 50
     assert successor.counts()[HELD] == (1, 50.0)
     await stored.remove("segment", HELD, {"default/c"})
-    for each in (standing, successor):
+    for each in (blocked, successor):
         await each.sync("segment", stored)
         assert each.counts()[HELD] == (0, 0.0)
 
@@ -143,43 +143,43 @@ async def test_a_gap_is_counted_as_held_until_it_is_repaired():
 async def test_a_successor_that_applies_the_session_takes_it_from_the_store():
     clock, stored = Clock(), Stored()
     update = Update()
-    update.standing._now = clock
+    update.blocked._now = clock
     await update.take(formed(1, turns=(1,)))
     clock.now += BRIEF_S
-    await update.standing.sync("update", stored)
+    await update.blocked.sync("update", stored)
     assert await stored.read("update", PARKED) == {"default/c": 0.0}
-    successor = StandingConversations(clock)
+    successor = BlockedConversations(clock)
     await successor.sync("update", stored)
-    successor.go_on("default/c")
+    successor.note_commit("default/c")
     await successor.sync("update", stored)
     assert await stored.read("update", PARKED) == {}
 
 
 async def test_a_conversation_that_goes_on_while_it_is_being_stored_is_taken_from_the_store_again():
     class Racing(Stored):
-        async def add(self, stage: str, kind: StandingKind, since: Mapping[str, float]) -> None:
-            update.standing.go_on("default/c")
+        async def add(self, stage: str, kind: BlockReason, since: Mapping[str, float]) -> None:
+            update.blocked.note_commit("default/c")
             await super().add(stage, kind, since)
 
     update, stored = Update(), Racing()
     await update.take(formed(1, turns=(1,)))
     update.clock.now += BRIEF_S
-    await update.standing.sync("update", stored)
-    assert update.standing.counts()[PARKED] == (0, 0.0)
-    await update.standing.sync("update", stored)
+    await update.blocked.sync("update", stored)
+    assert update.blocked.counts()[PARKED] == (0, 0.0)
+    await update.blocked.sync("update", stored)
     assert await stored.read("update", PARKED) == {}
 
 
 async def test_what_was_parked_in_a_partition_that_another_process_got_is_left_to_that_process():
     update, stored = Update(), Stored()
     await update.take(formed(1, turns=(1,)))
-    update.standing.keep(PLACE)
-    assert update.standing.parked_for(0.0), "its partition is assigned still"
-    update.standing.keep({("memories", 1)})
+    update.blocked.keep(PLACE)
+    assert update.blocked.parked_for(0.0), "its partition is assigned still"
+    update.blocked.keep({("memories", 1)})
     update.clock.now += BRIEF_S
-    await update.standing.sync("update", stored)
+    await update.blocked.sync("update", stored)
     assert await stored.read("update", PARKED) == {}, "the other process may have applied it by now"
-    assert update.standing.parked_for(0.0) == []
+    assert update.blocked.parked_for(0.0) == []
 
 
 async def test_waits_for_endpoints_of_models_are_counted_from_zero_by_name():
@@ -197,7 +197,7 @@ async def test_waits_for_endpoints_of_models_are_counted_from_zero_by_name():
 def test_counters_of_every_reason_begin_at_zero_and_gauges_are_there():
     sources = MetricSources(WorkerMeter(), HealthState())
     sources.meter.stage("update")
-    sources.health.standing["update"] = StandingConversations()
+    sources.health.blocked["update"] = BlockedConversations()
     sources.health.outages.expect("Redis at r")
     samples = read(metrics_text(sources).decode())
     for reason in DeadLetterReason:

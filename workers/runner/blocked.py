@@ -1,4 +1,4 @@
-"""Conversations that stand still at a stage: parked until an event comes, or held until somebody repairs them."""
+"""Blocked conversations of a stage: parked until an event comes, or held until somebody repairs them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ MAX_RECORDS = 1_000
 """Parked conversations of a process whose last record is remembered."""
 
 
-class StandingKind(StrEnum):
-    """Reasons why a conversation stands still."""
+class BlockReason(StrEnum):
+    """Reasons why a conversation is blocked."""
 
     PARKED = "parked"
     """Events wait for one that has not come."""
@@ -24,25 +24,25 @@ class StandingKind(StrEnum):
     """Acknowledged writes were lost: `eunoe repair` derives the conversation again."""
 
 
-class StandingStore(Protocol):
+class BlockedStore(Protocol):
     """Counts of all processes of a generation. Every method raises `Unavailable`."""
 
-    async def read(self, stage: str, kind: StandingKind) -> Mapping[str, float]:
-        """Conversation → time since which it stands still, in seconds since the epoch; the oldest 10,000."""
+    async def read(self, stage: str, reason: BlockReason) -> Mapping[str, float]:
+        """Conversation → time since which it is blocked, in seconds since the epoch; the oldest 10,000."""
         ...
 
-    async def add(self, stage: str, kind: StandingKind, since: Mapping[str, float]) -> None:
+    async def add(self, stage: str, reason: BlockReason, since: Mapping[str, float]) -> None:
         """Record conversations; an earlier time stays."""
         ...
 
-    async def remove(self, stage: str, kind: StandingKind, keys: set[str]) -> None:
+    async def remove(self, stage: str, reason: BlockReason, keys: set[str]) -> None:
         """Forget conversations."""
         ...
 
 
 @dataclass(slots=True)
-class _Standing:
-    """Conversations that stand still for one reason."""
+class _Blocked:
+    """Conversations that are blocked for one reason."""
 
     known: dict[str, float] = field(default_factory=dict)
     """Those that all processes have stored."""
@@ -66,42 +66,42 @@ class _Standing:
             self.over.add(key)
 
 
-class StandingConversations:
-    """The conversations that stand still at one stage, as this process knows them."""
+class BlockedConversations:
+    """The conversations that are blocked at one stage, as this process knows them."""
 
     def __init__(self, now: Callable[[], float] = time) -> None:
         self._now = now
-        self._kinds = {kind: _Standing() for kind in StandingKind}
+        self._by_reason = {reason: _Blocked() for reason in BlockReason}
         self._last: dict[str, tuple[OrderedEvent, Record]] = {}
-        self._in_vain: set[str] = set()
+        self._expired_waits: set[str] = set()
 
     def park(self, ordered: OrderedEvent, record: Record) -> None:
         """Note that events of a conversation wait."""
         key = ordered.scope.key
-        self._kinds[StandingKind.PARKED].begin(key, self._now())
+        self._by_reason[BlockReason.PARKED].begin(key, self._now())
         if key in self._last or len(self._last) < MAX_RECORDS:
             self._last[key] = (ordered, record)
 
     def hold(self, key: str) -> None:
         """Note that a conversation is held: it is counted as that alone, whatever of it waits."""
-        self._kinds[StandingKind.PARKED].end(key)
-        self._kinds[StandingKind.HELD].begin(key, self._now())
+        self._by_reason[BlockReason.PARKED].end(key)
+        self._by_reason[BlockReason.HELD].begin(key, self._now())
 
-    def wait_in_vain(self, key: str) -> None:
-        """Note that state that an event of a conversation needs did not come; of `MAX_RECORDS` conversations."""
-        if len(self._in_vain) < MAX_RECORDS:
-            self._in_vain.add(key)
+    def note_expired_wait(self, key: str) -> None:
+        """Note that another stage did not write in time what an event needs; for `MAX_RECORDS` conversations."""
+        if len(self._expired_waits) < MAX_RECORDS:
+            self._expired_waits.add(key)
 
-    def waited_in_vain(self, key: str) -> bool:
-        """Whether this process has waited in vain for a conversation, which has committed nothing since."""
-        return key in self._in_vain
+    def has_expired_wait(self, key: str) -> bool:
+        """Whether a wait of this conversation has expired here, and it has committed nothing since."""
+        return key in self._expired_waits
 
-    def go_on(self, key: str) -> None:
+    def note_commit(self, key: str) -> None:
         """Note that a decision of a conversation was committed."""
         self._last.pop(key, None)
-        self._in_vain.discard(key)
-        for standing in self._kinds.values():
-            standing.end(key)
+        self._expired_waits.discard(key)
+        for blocked in self._by_reason.values():
+            blocked.end(key)
 
     def keep(self, partitions: Collection[tuple[str, int]]) -> None:
         """Forget what was parked in other partitions than these (topic and number), and is not stored yet.
@@ -112,39 +112,42 @@ class StandingConversations:
         for key, (_, record) in list(self._last.items()):
             if (str(record.topic), record.partition) not in partitions:
                 del self._last[key]
-                self._kinds[StandingKind.PARKED].own.pop(key, None)
+                self._by_reason[BlockReason.PARKED].own.pop(key, None)
 
     def parked_for(self, seconds: float) -> list[tuple[OrderedEvent, Record]]:
         """The last event of each conversation that this process parked at least ``seconds`` ago and does not hold."""
-        parked, held = self._kinds[StandingKind.PARKED].all, self._kinds[StandingKind.HELD].all
+        parked, held = self._by_reason[BlockReason.PARKED].all, self._by_reason[BlockReason.HELD].all
         before = self._now() - seconds
         return [last for key, last in self._last.items() if parked.get(key, before + 1) <= before and key not in held]
 
-    def counts(self) -> dict[StandingKind, tuple[int, float]]:
-        """Kind → number of conversations, and seconds that the oldest one stands still; 0 where there is none."""
-        return {kind: self._count(kind) for kind in StandingKind}
+    def counts(self) -> dict[BlockReason, tuple[int, float]]:
+        """Reason → number of conversations, and seconds for which the oldest one is blocked; 0 where there is none."""
+        return {reason: self._count(reason) for reason in BlockReason}
 
-    def _count(self, kind: StandingKind) -> tuple[int, float]:
+    def _count(self, reason: BlockReason) -> tuple[int, float]:
         now = self._now()
-        brief = BRIEF_S if kind is StandingKind.PARKED else 0.0
-        ages = [now - since for since in self._kinds[kind].all.values() if now - since >= brief]
+        ages = [now - since for since in self._by_reason[reason].all.values() if now - since >= _uncounted_s(reason)]
         return len(ages), max(ages, default=0.0)
 
-    async def sync(self, stage: str, store: StandingStore) -> None:
+    async def sync(self, stage: str, store: BlockedStore) -> None:
         """Store what this process has seen, and read what others have; raises `Unavailable`."""
         now = self._now()
-        for kind, standing in self._kinds.items():
-            brief = BRIEF_S if kind is StandingKind.PARKED else 0.0
-            fresh = {key: since for key, since in standing.own.items() if now - since >= brief}
-            over = set(standing.over)
+        for reason, blocked in self._by_reason.items():
+            fresh = {key: since for key, since in blocked.own.items() if now - since >= _uncounted_s(reason)}
+            over = set(blocked.over)
             if over:
-                await store.remove(stage, kind, over)
-                standing.over -= over
+                await store.remove(stage, reason, over)
+                blocked.over -= over
             if fresh:
-                await store.add(stage, kind, fresh)
-                standing.over |= fresh.keys() - standing.own.keys()  # those that went on while they were stored
-            stored = dict(await store.read(stage, kind))
-            for key in standing.known.keys() - stored.keys():  # repaired, or applied by another process
+                await store.add(stage, reason, fresh)
+                blocked.over |= fresh.keys() - blocked.own.keys()  # those that went on while they were stored
+            stored = dict(await store.read(stage, reason))
+            for key in blocked.known.keys() - stored.keys():  # repaired, or applied by another process
                 self._last.pop(key, None)
-            standing.known = {key: since for key, since in stored.items() if key not in standing.over}
-            standing.own = {key: since for key, since in standing.own.items() if key not in stored}
+            blocked.known = {key: since for key, since in stored.items() if key not in blocked.over}
+            blocked.own = {key: since for key, since in blocked.own.items() if key not in stored}
+
+
+def _uncounted_s(reason: BlockReason) -> float:
+    """Seconds that a conversation may be blocked without being counted."""
+    return BRIEF_S if reason is BlockReason.PARKED else 0.0

@@ -1,4 +1,4 @@
-"""Conversations that stand still are counted with their age; a record that stops one is passed over while all run."""
+"""Blocked conversations are counted with their age; a record that stops one is passed over while all run."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ async def lose_ledger(pipeline: Pipeline, name: str) -> None:
         assert await redis.delete(store_keys(pipeline.settings).ledger(Scope("update", f"default/{name}")))
 
 
-async def standing(worker: Worker, kind: str) -> tuple[float, bool]:
+async def blocked(worker: Worker, kind: str) -> tuple[float, bool]:
     """The conversations at stage update that a worker counts, and whether the oldest has an age."""
     count = await worker.metric(rf'eunoe_{kind}\{{stage="update"\}}')
     return count, await worker.metric(rf'eunoe_{kind}_oldest_seconds\{{stage="update"\}}') > 0
@@ -62,7 +62,7 @@ async def counted(worker: Worker, kind: str, wanted: int) -> None:
     """Wait until a worker counts so many, and an age of the oldest if there is one."""
 
     async def there() -> bool:
-        return await standing(worker, kind) == (wanted, wanted > 0)
+        return await blocked(worker, kind) == (wanted, wanted > 0)
 
     await until(there, 60, worker.said)
 
