@@ -75,10 +75,10 @@ class HandledPositions(Protocol):
     """
 
     @property
-    def looks_apart(self) -> bool:
-        """Whether `store` looks for witnesses after it has recorded the position, because they lie on other servers.
+    def verifies_separately(self) -> bool:
+        """Whether `store` checks witnesses only after it has recorded the position, because they lie on other servers.
 
-        Then they are to be looked for before, in a call that records no position.
+        Check them first then, in a call that records no position.
         """
         ...
 
@@ -86,7 +86,7 @@ class HandledPositions(Protocol):
         """The position handled last, by server."""
         ...
 
-    async def beside(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
+    async def stored_for(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
         """The server that holds the state of a conversation, and what it shows."""
         ...
 

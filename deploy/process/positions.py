@@ -18,7 +18,7 @@ from eunoe.streams.record import Lease
 from eunoe.streams.settings import KafkaSettings
 from eunoe.streams.topics import Topic, TopicNames
 from eunoe.workers.runner.backoff import Backoff, Outages, UnboundedLease
-from eunoe.workers.runner.continuity import Continuity
+from eunoe.workers.runner.loss_detector import LossDetector
 from eunoe.workers.stage import PeriodicTask
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class LogEnds:
         await self._watch.close()
 
 
-def remember_position(continuity: Continuity, epoch: int, outages: Outages, retry_limit_s: float) -> BeforeAck:
+def remember_position(loss_detector: LossDetector, epoch: int, outages: Outages, retry_limit_s: float) -> BeforeAck:
     """A hook that stores the handled position of a partition before each ack; without the store nothing is acked.
 
     It raises `Unavailable` after ``retry_limit_s`` seconds, `Revoked` when a rebalance comes first or the store went
@@ -78,7 +78,7 @@ def remember_position(continuity: Continuity, epoch: int, outages: Outages, retr
 
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
         handled = position(epoch, offset)
-        await outages.retry(lambda: continuity.advance(topic, partition, handled), lease, Backoff(), retry_limit_s)
+        await outages.retry(lambda: loss_detector.advance(topic, partition, handled), lease, Backoff(), retry_limit_s)
 
     return before_ack
 
@@ -87,7 +87,7 @@ def remember_position(continuity: Continuity, epoch: int, outages: Outages, retr
 class PartitionStart:
     """Finds where a stage starts to read a partition."""
 
-    continuity: Continuity
+    loss_detector: LossDetector
     epoch: int
     end_at_least: EndAtLeast | None = None
     """Compares handled positions with the end of the log; `None` where they do not decide what is new."""
@@ -106,13 +106,13 @@ class PartitionStart:
         )
 
     async def _start(self, topic: str, partition: int, offset: int) -> int | None:
-        stored = await self.continuity.stored(topic, partition)
+        stored = await self.loss_detector.stored(topic, partition)
         await self._refuse_short_log(topic, partition, stored)
         next_offset = min(self._next_offset(at.position) for at in stored.values())
         first = min(next_offset, offset)
         await self._refuse_gap(topic, partition, first, stored)
         handled = position(self.epoch, first - 1) if first else 0
-        await self.continuity.begin(topic, partition, stored, handled)
+        await self.loss_detector.begin(topic, partition, stored, handled)
         if next_offset >= offset:
             return None
         log.warning(
@@ -158,11 +158,11 @@ class PartitionStart:
             )
 
 
-def position_watch(continuity: Continuity, consumer: StageConsumer) -> PeriodicTask:
+def position_watch(loss_detector: LossDetector, consumer: StageConsumer) -> PeriodicTask:
     """The task that has a stage read again where the store went back; it notices also where no records come."""
 
     async def look() -> None:
-        if not await continuity.holds(consumer.assigned()):
+        if not await loss_detector.is_intact(consumer.assigned()):
             await consumer.read_again()
 
     return PeriodicTask(look, WATCH_S)

@@ -22,15 +22,15 @@ from eunoe.streams.record import Record, Revoked
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.batches import MAX_BATCH
 from eunoe.workers.runner.blocked import BlockedConversations
-from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.inbound import LogPlace
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.loss_detector import LossDetector
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.periodic import run_periodically
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Skips
 from eunoe.workers.stage import ApplyOrder, BackgroundContext, ModelKind, PeriodicTask, StageSpec
-from eunoe.workers.stores.at_hand import StateAtHand, StateCache, state_cache
 from eunoe.workers.stores.blocked import RedisBlocked
+from eunoe.workers.stores.cached_state import CachedStateStore, StateCache, state_cache
 from eunoe.workers.stores.freezer import Freezer
 
 AHEAD_BYTES = 30_000_000
@@ -56,15 +56,15 @@ class StageFactory:
     """Records to pass over."""
     runners: dict[str, Runner] = field(default_factory=dict)
     """The runners of the stages that have a consumer."""
-    _continuities: dict[str, Continuity] = field(default_factory=dict)
-    _at_hand: dict[str, StateAtHand] = field(default_factory=dict)
+    _loss_detectors: dict[str, LossDetector] = field(default_factory=dict)
+    _cached_stores: dict[str, CachedStateStore] = field(default_factory=dict)
     _states: StateCache = field(default_factory=state_cache)
 
     def consumer(self, name: str) -> StageConsumer:
         """A stage with its consumer, not started yet."""
         spec, progress = STAGES[name], self.health.progress(name)
         if spec.order is not ApplyOrder.REQUEST:  # what it acknowledged was published: nothing of it can be lost
-            self._continuities[name] = Continuity(
+            self._loss_detectors[name] = LossDetector(
                 spec, self.clients.handled_positions, self.place.partitions, self.meter.stage(name)
             )
         runner = self.runners[name] = self._runner(spec)
@@ -98,8 +98,8 @@ class StageFactory:
                 ahead_bytes=AHEAD_BYTES,
                 backpressure=backpressure.most_in_work,
             )
-        continuity = self._continuities.get(spec.name)
-        if continuity is None:
+        loss_detector = self._loss_detectors.get(spec.name)
+        if loss_detector is None:
             return options
         epoch, outages = self.settings.log_epoch, self.health.outages
         end_at_least = self.log_ends.end_at_least if spec.reads_log else None
@@ -107,9 +107,9 @@ class StageFactory:
         begin_of = self.log_ends.begin_of if is_door else None
         return replace(
             options,
-            before_ack=remember_position(continuity, epoch, outages, self.settings.patience_seconds),
+            before_ack=remember_position(loss_detector, epoch, outages, self.settings.patience_seconds),
             start_position=self._starting(
-                spec.name, PartitionStart(continuity, epoch, end_at_least, begin_of, outages)
+                spec.name, PartitionStart(loss_detector, epoch, end_at_least, begin_of, outages)
             ),
         )
 
@@ -122,11 +122,11 @@ class StageFactory:
         )
 
     def _starting(self, stage: str, start: PartitionStart) -> StartPosition:
-        """Finds where a partition starts, and forgets what was known: the state store may have gone back."""
+        """Finds where a partition starts, and empties the cache: the state store may have lost writes."""
 
         async def position(topic: str, partition: int, offset: int) -> int | None:
-            if (at_hand := self._at_hand.get(stage)) is not None:
-                at_hand.forget_all()
+            if (cached := self._cached_stores.get(stage)) is not None:
+                cached.forget_all()
             return await start.start(topic, partition, offset)
 
         return position
@@ -148,11 +148,11 @@ class StageFactory:
             sender,
             self.clients.store,
             self.place,
-            Surroundings(
+            RunnerContext(
                 settings=replace(self.settings.runner, request_age_s=REQUEST_AGE_S),
                 outages=self.health.outages,
                 skips=self.skips,
-                continuity=self._continuities.get(spec.name),
+                loss_detector=self._loss_detectors.get(spec.name),
                 blocked=self.blocked(spec.name),
                 self_test=self_test(self.clients.dependencies, spec.name),
                 data_keys=self.clients.data_keys,
@@ -160,11 +160,11 @@ class StageFactory:
         )
 
     def _store(self, spec: StageSpec) -> StateStore:
-        """The state store as a stage sees it; where positions are watched, with its own state at hand."""
-        if spec.name not in self._continuities:
+        """The state store as a stage sees it; cached where lost writes are detected."""
+        if spec.name not in self._loss_detectors:
             return self.clients.store
-        at_hand = self._at_hand[spec.name] = StateAtHand(self.clients.store, spec.name, self._states)
-        return at_hand
+        cached = self._cached_stores[spec.name] = CachedStateStore(self.clients.store, spec.name, self._states)
+        return cached
 
     def blocked_watch(self, stage: str, consumer: StageConsumer) -> Coroutine[Any, Any, None]:
         """Count the blocked conversations of a stage, and hold those that wait for a lost event."""
@@ -194,8 +194,8 @@ class StageFactory:
         tasks = [build(context) for build in STAGES[name].background]
         if STAGES[name].reads_log and (cold := open_cold_store(self.settings)) is not None:
             tasks.append(self._freezing(cold, caught_up))
-        if name in self._continuities:
-            tasks.append(position_watch(self._continuities[name], consumer))
+        if name in self._loss_detectors:
+            tasks.append(position_watch(self._loss_detectors[name], consumer))
         for task in tasks:
             yield run_periodically(task, self.health.outages)
 

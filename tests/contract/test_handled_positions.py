@@ -90,7 +90,7 @@ async def test_a_write_of_an_unchanged_position_is_counted(handled_positions: Ha
 async def test_the_position_beside_a_conversation_is_that_of_its_server(handled_positions: HandledPositions) -> None:
     await handled_positions.store(INTAKE, A, 7, {})
     servers = await handled_positions.stored(INTAKE)
-    found = [await handled_positions.beside(INTAKE, conversation_key("acme", f"c{number}")) for number in range(30)]
+    found = [await handled_positions.stored_for(INTAKE, conversation_key("acme", f"c{number}")) for number in range(30)]
     assert {server for server, _ in found} == set(servers), "each server holds some of thirty conversations"
     assert {handled.position for _, handled in found} == {7}
 

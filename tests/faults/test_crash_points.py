@@ -20,7 +20,7 @@ from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from tests.support.in_memory import START, Clock, Stores, ended, make_dependencies, utterance
 from tests.support.schedule import PATIENT
@@ -121,7 +121,7 @@ class Plant:
             sender = Sender(state, index, self.stores.log_positions, Wired(self.log, wire))
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         runner = Runner(
-            STAGES[name], stage, sender, self.stores.state, place, Surroundings(settings=RunnerSettings(attempts=1))
+            STAGES[name], stage, sender, self.stores.state, place, RunnerContext(settings=RunnerSettings(attempts=1))
         )
         handled = False
 

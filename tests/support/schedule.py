@@ -24,17 +24,17 @@ from eunoe.workers.blend.settings import BlendSettings
 from eunoe.workers.derive.in_memory import as_message
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.registry import STAGES, StageSettings
-from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.failure_limit import FailureLimit
 from eunoe.workers.runner.inbound import LogPlace
+from eunoe.workers.runner.loss_detector import LossDetector
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import ApplyOrder, Dependencies, Stage
-from eunoe.workers.stores.at_hand import StateAtHand, state_cache
+from eunoe.workers.stores.cached_state import CachedStateStore, state_cache
 from tests.support.in_memory import START, Clock, make_dependencies
 from tests.support.schedule_stores import Gate, StoreServers, TwinServers
 
@@ -69,10 +69,10 @@ class Process:
     last: dict[bytes | None, asyncio.Task[None]] = field(default_factory=dict)
     acking: set[tuple[str, int]] = field(default_factory=set)
     """Partitions with an ack that waits for its round, or for the store."""
-    continuity: Continuity | None = None
+    loss_detector: LossDetector | None = None
     runner: Runner | None = None
     """What handles its records; made with the first of them."""
-    at_hand: StateAtHand | None = None
+    cached: CachedStateStore | None = None
     """What it knows of its own state."""
     looked: tuple[int, int] = (0, 0)
     """Records in the log, and partitions that it reads, when it looked for records last."""
@@ -165,19 +165,19 @@ class Plant:
         spec = STAGES[stage]
         if spec.order is not ApplyOrder.REQUEST:
             positions = self.servers.positions(self.gate, process)
-            process.continuity = Continuity(spec, positions, self.log.partitions, StageMeter())
+            process.loss_detector = LossDetector(spec, positions, self.log.partitions, StageMeter())
         process.tasks.add(asyncio.ensure_future(self._begin(process)))
         return process
 
     async def _begin(self, process: Process) -> None:
-        continuity = process.continuity
-        if process.at_hand is not None:
-            process.at_hand.forget_all()
+        loss_detector = process.loss_detector
+        if process.cached is not None:
+            process.cached.forget_all()
         for topic in STAGES[process.stage].inputs:
             for partition in range(self.log.partitions):
                 at = self.committed.get((process.stage, topic, partition), 0)
-                if continuity is not None:
-                    start = await PartitionStart(continuity, 0).start(topic, partition, at)
+                if loss_detector is not None:
+                    start = await PartitionStart(loss_detector, 0).start(topic, partition, at)
                     at = at if start is None else start
                 process.taken[topic, partition] = at
                 process.began[topic, partition] = at
@@ -185,16 +185,16 @@ class Plant:
     def _runner(self, process: Process) -> Runner:
         stores = self.servers.stores(self.gate, process)
         state: Any = stores.state
-        if process.continuity is not None:
-            state = process.at_hand = StateAtHand(stores.state, process.stage, state_cache())
+        if process.loss_detector is not None:
+            state = process.cached = CachedStateStore(stores.state, process.stage, state_cache())
         seen = replace(stores, state=state)
         dependencies: Dependencies = make_dependencies(seen, self._settings, self._language)
         publisher = _Publisher(self.log, self.gate, process)
         sender = Sender(state, stores.index, stores.log_positions, publisher)
         place = LogPlace(epoch=0, partitions=self.log.partitions)
         stage = self._wrap(process.stage, STAGES[process.stage].build(dependencies))
-        around = Surroundings(settings=RELENTLESS, continuity=process.continuity)
-        return Runner(STAGES[process.stage], stage, sender, stores.state, place, around)
+        context = RunnerContext(settings=RELENTLESS, loss_detector=process.loss_detector)
+        return Runner(STAGES[process.stage], stage, sender, stores.state, place, context)
 
     def _take(self, process: Process) -> None:
         now = (len(self.log), len(process.taken))
@@ -250,8 +250,8 @@ class Plant:
         while (topic, partition, offset) in process.done:
             offset += 1
         try:
-            if offset > acked and process.continuity is not None and not process.fenced:
-                await process.continuity.advance(topic, partition, position(0, offset - 1))
+            if offset > acked and process.loss_detector is not None and not process.fenced:
+                await process.loss_detector.advance(topic, partition, position(0, offset - 1))
         except Revoked:
             process.fenced = True
         process.acking.discard((topic, partition))
@@ -301,8 +301,8 @@ class Plant:
     async def _holds(self) -> bool:
         """The look of the watch: False where an owner must read again."""
         for owner in self.owners.values():
-            if owner.continuity is not None:
-                looking = asyncio.ensure_future(owner.continuity.holds(list(owner.began)))
+            if owner.loss_detector is not None:
+                looking = asyncio.ensure_future(owner.loss_detector.is_intact(list(owner.began)))
                 while not looking.done():
                     await self.gate.settle()
                     self.gate.open_one(self.random)

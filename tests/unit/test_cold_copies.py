@@ -19,7 +19,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import Clock, Stores, utterance
@@ -62,7 +62,7 @@ class Started:
         stores = Stores(state=store)
         sender = Sender(store, stores.index, stores.log_positions, self.log, self.meter)
         stage = IntakeStage(store, SMALL)
-        self.runner = Runner(STAGES["intake"], stage, sender, store, LogPlace(EPOCH, 1), Surroundings(settings=QUICK))
+        self.runner = Runner(STAGES["intake"], stage, sender, store, LogPlace(EPOCH, 1), RunnerContext(settings=QUICK))
         self._earlier = MemoryLog(1, Clock())
 
     def record(self, event: Utterance | bytes) -> Record:

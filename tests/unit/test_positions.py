@@ -16,7 +16,7 @@ from eunoe.streams.record import Revoked
 from eunoe.streams.settings import partition_of
 from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.backoff import Outages
-from eunoe.workers.runner.continuity import Continuity, WentBack
+from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.stores.memory import MemoryStore
 from eunoe.workers.stores.memory_positions import MemoryHandledPositions
@@ -53,8 +53,8 @@ READER = ReadPartition("intake", "conversations", 2)
 HERE = ("conversations", 2)
 
 
-def continuity_of(positions: MemoryHandledPositions, meter: StageMeter | None = None) -> Continuity:
-    return Continuity(STAGES["intake"], positions, 12, meter or StageMeter())
+def detector_of(positions: MemoryHandledPositions, meter: StageMeter | None = None) -> LossDetector:
+    return LossDetector(STAGES["intake"], positions, 12, meter or StageMeter())
 
 
 @dataclass
@@ -74,27 +74,27 @@ class Brief:
 
 async def test_a_position_is_remembered_once_the_store_is_back() -> None:
     positions = Shaky(away=3)
-    await remember_position(continuity_of(positions), 1, Outages(), 600)(*HERE, 7, Brief(10))
+    await remember_position(detector_of(positions), 1, Outages(), 600)(*HERE, 7, Brief(10))
     assert await positions.now() == position(1, 7)
 
 
 async def test_nothing_is_remembered_when_a_rebalance_comes_first() -> None:
     positions = Shaky(away=5)
     with pytest.raises(Revoked):
-        await remember_position(continuity_of(positions), 1, Outages(), 600)(*HERE, 7, Brief(1))
+        await remember_position(detector_of(positions), 1, Outages(), 600)(*HERE, 7, Brief(1))
     assert await positions.now() == 0
 
 
 async def test_a_store_that_stays_away_ends_the_wait() -> None:
     with pytest.raises(Unavailable):
-        await remember_position(continuity_of(Shaky(away=10**6)), 1, Outages(), 0.0)(*HERE, 7, Brief(10**6))
+        await remember_position(detector_of(Shaky(away=10**6)), 1, Outages(), 0.0)(*HERE, 7, Brief(10**6))
 
 
 async def test_a_partition_starts_where_it_was_handled_even_if_the_store_was_away() -> None:
     positions = Shaky(away=0)
     await positions.store(READER, "", position(1, 7), {})
     positions.away = 1
-    start = PartitionStart(continuity_of(positions), 1).start
+    start = PartitionStart(detector_of(positions), 1).start
     assert await start(*HERE, 20) == 8
     assert await start(*HERE, 8) is None
 
@@ -104,43 +104,43 @@ async def test_one_server_of_several_that_went_back_has_the_partition_read_again
         async def stored(self, reader: ReadPartition) -> Positions:
             return {"0": Handled(position(1, 19)), "3": Handled(position(1, 7)), "4": Handled(position(1, 19))}
 
-    assert await PartitionStart(continuity_of(Several(0)), 1).start(*HERE, 20) == 8
+    assert await PartitionStart(detector_of(Several(0)), 1).start(*HERE, 20) == 8
 
 
 async def test_a_partition_whose_positions_went_back_is_not_acknowledged_but_read_again() -> None:
     positions, meter = Shaky(away=0), StageMeter()
-    continuity = continuity_of(positions, meter)
-    hook, start = remember_position(continuity, 1, Outages(), 600), PartitionStart(continuity, 1).start
+    loss_detector = detector_of(positions, meter)
+    hook, start = remember_position(loss_detector, 1, Outages(), 600), PartitionStart(loss_detector, 1).start
     assert await start(*HERE, 0) is None
     for offset in (3, 7):
         await hook(*HERE, offset, Brief(0))
     positions._positions[READER] = Handled(position(1, 3), 9)
-    assert not await continuity.holds([HERE]), "it is noticed without a record, too"
-    with pytest.raises(WentBack, match="server log shows position"):
+    assert not await loss_detector.is_intact([HERE]), "it is noticed without a record, too"
+    with pytest.raises(WritesLost, match="server log shows position"):
         await hook(*HERE, 9, Brief(0))
     assert await positions.now() == position(1, 3), "what is lost is not covered"
     assert await start(*HERE, 10) == 4
     await hook(*HERE, 4, Brief(0))
-    assert await continuity.holds([HERE])
+    assert await loss_detector.is_intact([HERE])
     assert meter.went_back == 1
 
 
 async def test_the_watch_notices_the_loss_of_what_waits_for_its_acknowledgement() -> None:
     store = MemoryStore()
-    continuity = continuity_of(MemoryHandledPositions(store))
-    assert await PartitionStart(continuity, 1).start(*HERE, 0) is None
+    loss_detector = detector_of(MemoryHandledPositions(store))
+    assert await PartitionStart(loss_detector, 1).start(*HERE, 0) is None
     key = next(key for key in map("default/{}".format, range(1000)) if partition_of(key.encode(), 12) == HERE[1])
     scope = Scope("intake", key)
     assert await store.commit(scope, Commit(expect=0, applied=5))
-    continuity.note(scope, 5, 0, sent=True)
+    loss_detector.note(scope, 5, 0, sent=True)
     for _ in range(3):
-        assert await continuity.holds([HERE])
+        assert await loss_detector.is_intact([HERE])
     store._ledgers.clear()
-    assert not await continuity.holds([HERE])
-    await PartitionStart(continuity, 1).start(*HERE, 0)
-    continuity.note(scope, 5, 0, sent=True)
-    assert await continuity.holds([HERE]), "its acknowledgement may be under way"
-    assert not await continuity.holds([HERE])
+    assert not await loss_detector.is_intact([HERE])
+    await PartitionStart(loss_detector, 1).start(*HERE, 0)
+    loss_detector.note(scope, 5, 0, sent=True)
+    assert await loss_detector.is_intact([HERE]), "its acknowledgement may be under way"
+    assert not await loss_detector.is_intact([HERE])
 
 
 async def test_a_process_that_dies_at_an_acknowledgement_leaves_no_position_above_what_is_there() -> None:
@@ -150,7 +150,7 @@ async def test_a_process_that_dies_at_an_acknowledgement_leaves_no_position_abov
     class Apart(Shaky):
         """Positions and ledgers lie on several servers; the process dies between them."""
 
-        looks_apart = True
+        verifies_separately = True
 
         async def store(
             self, reader: ReadPartition, owner: str, position: int, expected: Any, witnesses: Any
@@ -161,39 +161,39 @@ async def test_a_process_that_dies_at_an_acknowledgement_leaves_no_position_abov
             return found
 
     positions = Apart(away=0)
-    continuity = continuity_of(positions)
-    await PartitionStart(continuity, 1).start(*HERE, 0)
+    loss_detector = detector_of(positions)
+    await PartitionStart(loss_detector, 1).start(*HERE, 0)
     key = next(key for key in (f"acme/{number}" for number in range(100)) if partition_of(key.encode(), 12) == HERE[1])
-    continuity.note(Scope("intake", key), 1, 0, sent=True)  # and the server of this ledger lost it
+    loss_detector.note(Scope("intake", key), 1, 0, sent=True)  # and the server of this ledger lost it
     with pytest.raises(Dies):
-        await continuity.advance(*HERE, position(1, 7))
+        await loss_detector.advance(*HERE, position(1, 7))
     assert await positions.now() == 0
 
 
 async def test_a_lost_write_of_an_unchanged_position_is_noticed() -> None:
     positions = Shaky(away=0)
-    continuity = continuity_of(positions)
-    hook = remember_position(continuity, 1, Outages(), 600)
-    assert await PartitionStart(continuity, 1).start(*HERE, 0) is None
+    loss_detector = detector_of(positions)
+    hook = remember_position(loss_detector, 1, Outages(), 600)
+    assert await PartitionStart(loss_detector, 1).start(*HERE, 0) is None
     await hook(*HERE, 3, Brief(0))
     before = positions._positions[READER]
     await hook(*HERE, 3, Brief(0))
     positions._positions[READER] = before
-    with pytest.raises(WentBack, match=r"after 2 writes, and had .* after 3"):
+    with pytest.raises(WritesLost, match=r"after 2 writes, and had .* after 3"):
         await hook(*HERE, 4, Brief(0))
     assert await positions.now() == position(1, 3)
 
 
 async def test_a_position_that_another_process_lowered_is_not_taken_for_a_loss() -> None:
     positions, meter, begun = Shaky(away=0), StageMeter(), position(1, 2)
-    paused, other = continuity_of(positions, meter), continuity_of(positions)
+    paused, other = detector_of(positions, meter), detector_of(positions)
     await paused.begin(*HERE, await paused.stored(*HERE), begun)
     await paused.advance(*HERE, position(1, 7))
     await other.begin(*HERE, await other.stored(*HERE), begun)  # the group had committed no more
     with pytest.raises(Revoked) as told:
         await paused.advance(*HERE, position(1, 8))
-    assert not isinstance(told.value, WentBack)
-    assert await paused.holds([HERE])
+    assert not isinstance(told.value, WritesLost)
+    assert await paused.is_intact([HERE])
     assert meter.went_back == 0
     await other.advance(*HERE, position(1, 3))
     assert await positions.now() == position(1, 3)
@@ -206,11 +206,11 @@ async def test_a_partition_that_lost_what_was_not_handled_is_refused() -> None:
 
     positions = Shaky(away=0)
     with pytest.raises(Refused, match=r"begins at offset 8, .* handled up to 0 only: .* `eunoe rebuild") as found:
-        await PartitionStart(continuity_of(positions), 1, begin_of=begin_of).start(*HERE, 8)
+        await PartitionStart(detector_of(positions), 1, begin_of=begin_of).start(*HERE, 8)
     assert code_of(found.value) in HOPELESS
     await positions.store(READER, "", position(1, 7), {})
-    assert await PartitionStart(continuity_of(positions), 1, begin_of=begin_of).start(*HERE, 8) is None
-    assert await PartitionStart(continuity_of(positions), 2, begin_of=begin_of).start(*HERE, 8) == 0
+    assert await PartitionStart(detector_of(positions), 1, begin_of=begin_of).start(*HERE, 8) is None
+    assert await PartitionStart(detector_of(positions), 2, begin_of=begin_of).start(*HERE, 8) == 0
 
 
 async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setting_that_resolves_it() -> None:
@@ -222,7 +222,7 @@ async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setti
 
     positions = Shaky(away=0)
     await positions.store(READER, "", position(1, 7), {})
-    start = PartitionStart(continuity_of(positions), 1, end_at_least).start
+    start = PartitionStart(detector_of(positions), 1, end_at_least).start
     ends.append(8)
     assert await start(*HERE, 8) is None
     ends.append(5)
@@ -231,4 +231,4 @@ async def test_a_log_that_ends_before_what_was_handled_is_refused_with_the_setti
     ) as found:
         await start(*HERE, 5)
     assert code_of(found.value) in HOPELESS, "it is not started again before somebody acts"
-    assert await PartitionStart(continuity_of(positions), 2, end_at_least).start(*HERE, 5) == 0, "as the setting says"
+    assert await PartitionStart(detector_of(positions), 2, end_at_least).start(*HERE, 5) == 0, "as the setting says"

@@ -35,16 +35,16 @@ from eunoe.streams.topics import Topic
 from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.runner.backoff import Backoff
-from eunoe.workers.runner.continuity import WentBack
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, NewerSchema
+from eunoe.workers.runner.loss_detector import WritesLost
 from eunoe.workers.runner.metrics import Hop, Part, StageMeter
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import StageSpec, skip_session
-from eunoe.workers.stores.at_hand import StateAtHand, state_cache
+from eunoe.workers.stores.cached_state import CachedStateStore, state_cache
 from tests.support.in_memory import START, Stores, ended, make_pipeline, utterance
 
 QUICK = RunnerSettings(attempts=2, retry_limit_s=1e9, max_parked=3, backoff=Backoff(first=0.001))
@@ -97,7 +97,7 @@ class Bench:
     ) -> None:
         self.log, self.stores, self.topic = MemoryLog(partitions=1), Stores(), topic
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log)
-        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), Surroundings(settings=settings))
+        self.runner = Runner(spec, stage, sender, self.stores.state, LogPlace(0, 1), RunnerContext(settings=settings))
         self.scope = Scope(spec.name, "default/c")
 
     def record(self, event: SessionClosed | bytes, key: bytes | None = None) -> Record:
@@ -123,8 +123,8 @@ async def test_what_people_waited_for_is_counted_once():
     bench, meter = Bench(stage := Script(Decision())), StageMeter()
     later = START + timedelta(seconds=7)
     sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log, meter)
-    place, around = LogPlace(0, 1), Surroundings(settings=QUICK, now=lambda: later)
-    bench.runner = Runner(STAGES["segment"], stage, sender, bench.stores.state, place, around)
+    place, context = LogPlace(0, 1), RunnerContext(settings=QUICK, now=lambda: later)
+    bench.runner = Runner(STAGES["segment"], stage, sender, bench.stores.state, place, context)
     await bench.handle(closed(1), closed(1))
     assert meter.freshness.sum_s == 7
     assert meter.freshness.cumulative()[-1] == ("+Inf", 1)
@@ -238,7 +238,7 @@ async def test_a_commit_that_another_process_overtook_is_fenced():
         Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log),
         bench.stores.state,
         LogPlace(0, 1),
-        Surroundings(settings=QUICK),
+        RunnerContext(settings=QUICK),
     )
     with pytest.raises(Fenced):
         await slow.handle(bench.record(closed(1)), Lease())
@@ -258,9 +258,9 @@ async def test_a_commit_on_a_decision_that_the_store_lost_and_another_process_ma
             return Decision(writes=(Put(table="t", id="a", text="of the lost decision"),))
 
     sender = Sender(bench.stores.state, bench.stores.index, bench.stores.log_positions, bench.log)
-    around = Surroundings(settings=QUICK)
-    slow = Runner(STAGES["segment"], Beside(), sender, bench.stores.state, LogPlace(0, 1), around)
-    with pytest.raises(WentBack):
+    context = RunnerContext(settings=QUICK)
+    slow = Runner(STAGES["segment"], Beside(), sender, bench.stores.state, LogPlace(0, 1), context)
+    with pytest.raises(WritesLost):
         await slow.handle(bench.record(closed(2)), Lease())
     assert await bench.applied() == 1
     assert await bench.stores.state.scan("segment", "default/c", "t") == {}
@@ -344,9 +344,9 @@ async def test_what_another_process_applies_between_two_reads_is_not_missing():
 
 async def test_what_another_process_applied_meanwhile_is_not_missing_beside_a_ledger_at_hand():
     bench = Bench(Script(Decision()))
-    at_hand = StateAtHand(bench.stores.state, "segment", state_cache())
-    sender = Sender(at_hand, bench.stores.index, bench.stores.log_positions, bench.log)
-    around = Surroundings(settings=QUICK)
+    cached = CachedStateStore(bench.stores.state, "segment", state_cache())
+    sender = Sender(cached, bench.stores.index, bench.stores.log_positions, bench.log)
+    around = RunnerContext(settings=QUICK)
     again = Runner(STAGES["segment"], Script(Decision()), sender, bench.stores.state, LogPlace(0, 1), around)
     await again.handle(bench.record(closed(1)), Lease())
     await bench.handle(closed(2))
@@ -358,9 +358,9 @@ async def test_what_another_process_applied_meanwhile_is_not_missing_beside_a_le
 async def test_what_a_fenced_process_has_committed_and_not_sent_is_sent_by_who_finds_nothing_parked():
     in_order = replace(GATHERING, consumes=(SessionClosed,), in_order=(SessionClosed,))
     bench = Bench(Script(Decision()), in_order)
-    at_hand = StateAtHand(bench.stores.state, "gather", state_cache())
-    sender = Sender(at_hand, bench.stores.index, bench.stores.log_positions, bench.log)
-    around = Surroundings(settings=QUICK)
+    cached = CachedStateStore(bench.stores.state, "gather", state_cache())
+    sender = Sender(cached, bench.stores.index, bench.stores.log_positions, bench.log)
+    around = RunnerContext(settings=QUICK)
     runner = Runner(in_order, Script(Decision()), sender, bench.stores.state, LogPlace(0, 1), around)
     parked, state = bench.stores.state.parked, bench.stores.state
     unsent = OutMessage(topic=Topic.SEGMENTS, key="default/c", text=encode(segmented(2)).decode())
@@ -434,7 +434,7 @@ async def test_asks_older_than_their_ledgers_are_dropped_and_counted(caplog: pyt
         sender = Sender(stores.state, stores.index, stores.log_positions, pipeline.log, meter)
         stage = STAGES["respond"].build(pipeline.dependencies)
         place, now = LogPlace(0, 4), record_log_time(context) + later
-        around = Surroundings(settings=settings, now=lambda: now)
+        around = RunnerContext(settings=settings, now=lambda: now)
         runner = Runner(STAGES["respond"], stage, sender, stores.state, place, around)
         await runner.handle(context, Lease())
 

@@ -28,7 +28,7 @@ from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace, read_record
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import START, Clock, Stores, ended, utterance
@@ -53,7 +53,7 @@ class Desk:
         self.stores, self.log, self.meter = Stores(), MemoryLog(1, Clock()), StageMeter()
         stage = stage or IntakeStage(self.stores.state, SMALL)
         sender = Sender(self.stores.state, self.stores.index, self.stores.log_positions, self.log, self.meter)
-        self.runner = Runner(SPEC, stage, sender, self.stores.state, PLACE, Surroundings(settings=QUICK))
+        self.runner = Runner(SPEC, stage, sender, self.stores.state, PLACE, RunnerContext(settings=QUICK))
 
     def take(self, events: Sequence[ConversationEvent | bytes]) -> list[Record]:
         return [self.log.append(_message(event)) for event in events]

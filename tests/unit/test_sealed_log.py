@@ -24,7 +24,7 @@ from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from tests.support.in_memory import Stores, make_dependencies
@@ -175,7 +175,7 @@ async def test_intake_copies_what_it_handles_once_and_the_copy_gives_the_same_re
         sender,
         stores.state,
         LogPlace(0, 1),
-        Surroundings(settings=QUICK, now=lambda: datetime.now(UTC), data_keys=CachedKeys(keys)),
+        RunnerContext(settings=QUICK, now=lambda: datetime.now(UTC), data_keys=CachedKeys(keys)),
     )
     event = Utterance(conversation_id="c", utterance_id="u1", speaker="Ann", text="Hello", at=datetime.now(UTC))
     asking = event.model_copy(update={"utterance_id": "u2", "ask": Ask(request_id="r1", record=False)})
@@ -212,8 +212,8 @@ async def test_a_late_outbox_is_sent_under_the_key_of_its_decision_or_not_at_all
     spec = STAGES["intake"]
     sender = Sender(stores.state, stores.index, stores.log_positions, Away())
     stage = spec.build(make_dependencies(stores, StageSettings()))
-    around = Surroundings(settings=QUICK, data_keys=CachedKeys(keys))
-    runner = Runner(spec, stage, sender, stores.state, LogPlace(EPOCH, 1), around)
+    context = RunnerContext(settings=QUICK, data_keys=CachedKeys(keys))
+    runner = Runner(spec, stage, sender, stores.state, LogPlace(EPOCH, 1), context)
     with pytest.raises(Revoked):
         await runner.handle(said(1), Lease())
     outbox = (await stores.state.ledger(Scope("intake", "default/c"))).outbox

@@ -19,7 +19,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.metrics import StageMeter
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Place, Skips, skip_name
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
@@ -101,7 +101,7 @@ class SealedBench:
             sender,
             self.stores.state,
             LogPlace(0, 1),
-            Surroundings(settings=QUICK, skips=self.skips, data_keys=None if keys is None else CachedKeys(keys)),
+            RunnerContext(settings=QUICK, skips=self.skips, data_keys=None if keys is None else CachedKeys(keys)),
         )
 
     async def handle(self, record: Record) -> None:

@@ -21,7 +21,7 @@ from eunoe.workers.registry import STAGES
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.text.terms import query_vector, terms
 from eunoe.workers.update.gathering import arrange, complete
@@ -72,7 +72,7 @@ class Room:
         settings = settings or UpdateSettings()
         stage = UpdateStage(self.stores.state, self.stores.index, HashEmbedder(), OfflineOperator(), settings)
         self.runner = Runner(
-            SPEC, stage, sender, self.stores.state, LogPlace(0, 1), Surroundings(settings=RunnerSettings())
+            SPEC, stage, sender, self.stores.state, LogPlace(0, 1), RunnerContext(settings=RunnerSettings())
         )
         self.consumer = MemoryConsumer(self.log)
         self.consumer.subscribe("update", SPEC.inputs, self.runner.handle)

@@ -17,7 +17,7 @@ from eunoe.workers.registry import STAGES, Stages, StageSettings
 from eunoe.workers.runner.decider import RunnerSettings
 from eunoe.workers.runner.inbound import LogPlace
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import Surroundings
+from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stage import Build, Dependencies
@@ -79,8 +79,8 @@ class InMemoryPipeline:
         place = self.place or LogPlace(epoch=0, partitions=self.log.partitions)
         for name, spec in self.stages.items():
             stage = spec.build(self.dependencies)
-            around = Surroundings(settings=self.runner_settings, outcomes=self.outcomes)
-            runner = Runner(spec, stage, sender, self.store, place, around)
+            context = RunnerContext(settings=self.runner_settings, outcomes=self.outcomes)
+            runner = Runner(spec, stage, sender, self.store, place, context)
             batches = runner.handle_batch if self.in_batches and spec.reads_log else None
             self._consumer.subscribe(name, spec.inputs, runner.handle, batches)
 

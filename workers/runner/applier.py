@@ -16,9 +16,9 @@ from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.tracing import current
 from eunoe.workers.runner.blocked import BlockedConversations
-from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import DecisionResult
 from eunoe.workers.runner.inbound import OrderedEvent
+from eunoe.workers.runner.loss_detector import LossDetector
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
 from eunoe.workers.runner.parts import StageParts
@@ -53,7 +53,7 @@ class EventApplier:
         *,
         max_parked: int,
         blocked: BlockedConversations,
-        continuity: Continuity | None,
+        loss_detector: LossDetector | None,
         set_aside: SetAside,
     ) -> None:
         """``max_parked``: sessions of a conversation that may wait."""
@@ -66,16 +66,16 @@ class EventApplier:
         self._parking = parking
         self._max_parked = max_parked
         self._blocked = blocked
-        self._continuity = continuity
+        self._loss_detector = loss_detector
         self._set_aside = set_aside
         self._meter = parts.committer.sender.meter
         self._suspects: dict[str, int] = {}
 
     async def _ledger(self, ordered: OrderedEvent) -> Ledger:
-        """The ledger for an event; one at hand only where no more follows from it than a decision, which is fenced."""
+        """The ledger for an event; from the cache only where a decision follows, whose commit is fenced."""
         ledger = await self._committer.flushed(ordered.scope)
         is_next = ordered.number <= ledger.applied + 1 or not self._spec.order.is_gapless
-        return ledger if is_next and not ordered.late else await self._committer.flushed_anew(ordered.scope)
+        return ledger if is_next and not ordered.late else await self._committer.flushed_uncached(ordered.scope)
 
     async def apply(self, ordered: OrderedEvent, record: Record, lease: Lease) -> None:
         """Apply an event once, in its turn. Raises `Fenced`, `Unavailable` and what `Decider.decide` raises."""
@@ -124,8 +124,8 @@ class EventApplier:
         slot = _slot(ordered.event)
         with self._meter.timed(Part.APPLYING):
             await self._parking.park(ordered.scope, ordered.number, slot, encode(ordered.event).decode())
-        if self._continuity is not None:
-            self._continuity.note_parked(ordered.scope, ordered.number, slot)
+        if self._loss_detector is not None:
+            self._loss_detector.note_parked(ordered.scope, ordered.number, slot)
 
     async def _is_beyond(self, ordered: OrderedEvent, ledger: Ledger) -> bool:
         """Whether a session before it is missing: too many would wait, or its predecessor never came."""
@@ -137,7 +137,7 @@ class EventApplier:
         if slots & (await self._parked(ordered.scope, ordered.number - 1)).keys():
             return False
         # a fenced process may have applied that session, and deleted its parts, between the two reads
-        return (await self._committer.flushed_anew(ordered.scope)).applied == ledger.applied
+        return (await self._committer.flushed_uncached(ordered.scope)).applied == ledger.applied
 
     async def _apply_parked(self, ordered: OrderedEvent, record: Record, lease: Lease) -> bool:
         ledger = await self._committer.flushed(ordered.scope)
@@ -146,7 +146,7 @@ class EventApplier:
             # nothing came; or a fenced process has just committed it, and may end before it sends the outbox
             if await self._parking.progress(ordered.scope) == (ledger.applied, ledger.lates):
                 return False
-            return (await self._committer.flushed_anew(ordered.scope)).applied > ledger.applied
+            return (await self._committer.flushed_uncached(ordered.scope)).applied > ledger.applied
         number = ledger.applied + 1
         next_up = replace(ordered, number=number, passed_over=ordered.passed_over if number == ordered.number else None)
         progress = await self._decide_and_commit(next_up, _in_order(parked), ledger, record, lease)
@@ -180,8 +180,8 @@ class EventApplier:
         result = await self._decide(ordered.scope, work, lease, outcome)
         if isinstance(result, Park):
             self._blocked.park(ordered, record)
-            # nothing is committed, so no fence tells that the ledger at hand is an old one, or its outbox unsent
-            anew = await self._committer.flushed_anew(ordered.scope)
+            # nothing is committed, so no fence notices that the cached ledger is outdated, or its outbox unsent
+            anew = await self._committer.flushed_uncached(ordered.scope)
             return ApplyResult.APPLIED if anew.applied > ledger.applied else ApplyResult.PARKED
         if isinstance(result, Hold):
             self._blocked.note_expired_wait(work.key)
@@ -248,7 +248,7 @@ class EventApplier:
         try:
             return await self._decider.decide(work, lease, outcome, wait_expired=wait_expired)
         except TornRead:
-            self._committer.forget(scope)  # a part of it at hand may be of before
+            self._committer.forget(scope)  # a part of it may come from the cache
             raise
 
     async def hold_lost(self, caught_up: Collection[tuple[str, int]]) -> None:
@@ -259,7 +259,7 @@ class EventApplier:
         """
         suspects = {}
         for ordered, record in self._blocked.parked_for(LOST_AFTER_S):
-            ledger = await self._committer.flushed_anew(ordered.scope)
+            ledger = await self._committer.flushed_uncached(ordered.scope)
             parked = await self._parked(ordered.scope, ledger.applied + 1)
             lost = await self._decider.lost(ordered.scope.key, _in_order(parked)) if parked else None
             if lost is None:
@@ -280,8 +280,8 @@ class EventApplier:
 
     async def hold_because(self, error: str, ordered: OrderedEvent, record: Record) -> None:
         """Hold the conversation of an event until it is repaired; the event becomes a dead letter."""
-        if self._continuity is not None:
-            await self._continuity.confirm(ordered.scope)
+        if self._loss_detector is not None:
+            await self._loss_detector.verify(ordered.scope)
         log.error("HELD %s: %s", ordered.scope.key, error)
         self._blocked.hold(ordered.scope.key)
         await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))

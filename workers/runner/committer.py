@@ -10,12 +10,12 @@ from eunoe.schemas.decisions import Commit, Ledger, Scope, Work
 from eunoe.schemas.keys import KeyStore
 from eunoe.streams.record import Record
 from eunoe.streams.tracing import span
-from eunoe.workers.runner.continuity import Continuity, WentBack
 from eunoe.workers.runner.errors import Fenced
 from eunoe.workers.runner.inbound import LogPlace, OrderedEvent
+from eunoe.workers.runner.loss_detector import LossDetector, WritesLost
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.stores.at_hand import StateAtHand
+from eunoe.workers.stores.cached_state import CachedStateStore
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ class Committer:
 
     sender: Sender
     place: LogPlace
-    continuity: Continuity | None = None
-    """`None` means that nothing is noticed of a state store that goes back."""
+    loss_detector: LossDetector | None = None
+    """`None` means that lost writes are not detected."""
     data_keys: KeyStore | None = None
     """The keys that stored text is sealed with; `None`: it is plain."""
 
@@ -45,7 +45,7 @@ class Committer:
     async def flushed(self, scope: Scope) -> Ledger:
         """The ledger, after an unsent outbox has been sent.
 
-        Raises `Unavailable`, and `eunoe.workers.runner.continuity.WentBack` where it shows less than before.
+        Raises `Unavailable`, and `eunoe.workers.runner.loss_detector.WritesLost` where it shows less than before.
         """
         while True:
             ledger = await self._ledger(scope)
@@ -53,21 +53,21 @@ class Committer:
                 return ledger
             await self.sender.send(scope, ledger.outbox)
 
-    async def flushed_anew(self, scope: Scope) -> Ledger:
-        """The same, read from the store also where it is at hand: for what no fence checks afterwards."""
+    async def flushed_uncached(self, scope: Scope) -> Ledger:
+        """As `flushed`, past the cache: for uses that no fence checks afterwards."""
         self.forget(scope)
         return await self.flushed(scope)
 
     def forget(self, scope: Scope) -> None:
-        """Read the state of a conversation from the store next time, also where it is at hand."""
-        if isinstance(self.sender.store, StateAtHand):
+        """Drop the state of a conversation from the cache."""
+        if isinstance(self.sender.store, CachedStateStore):
             self.sender.store.forget(scope.key)
 
     async def _ledger(self, scope: Scope) -> Ledger:
         with self.sender.meter.timed(Part.APPLYING), span("read ledger"):
             ledger = await self.sender.store.ledger(scope)
-            if self.continuity is not None:
-                await self.continuity.check(scope, ledger)
+            if self.loss_detector is not None:
+                await self.loss_detector.check(scope, ledger)
             return ledger
 
     async def work(self, ordered: OrderedEvent, events: Sequence[Contract], record: Record) -> Work[Any]:
@@ -90,7 +90,7 @@ class Committer:
     async def commit(self, scope: Scope, commit: Commit) -> None:
         """Run the transaction and send its outbox.
 
-        Raises `Fenced`, with nothing done, where another process has committed; `WentBack` where the store lost what
+        Raises `Fenced`, with nothing done, where another process has committed; `WritesLost` where the store lost what
         was read; `Unavailable`.
         """
         with self.sender.meter.timed(Part.APPLYING), span("commit"):
@@ -99,7 +99,7 @@ class Committer:
         if token is None:
             ledger = await self._ledger(scope)
             if _as_read(ledger, commit):
-                raise WentBack(
+                raise WritesLost(
                     f"{scope.stage}: the state store was started again or went back during a decision on {scope.key},"
                     " or the conversation went to the cold store and came back"
                 )
@@ -112,8 +112,8 @@ class Committer:
             self._note(scope, commit, sent=True)
 
     def _note(self, scope: Scope, commit: Commit, *, sent: bool) -> None:
-        if self.continuity is not None:
-            self.continuity.note(scope, commit.applied, commit.lates + (commit.late is not None), sent=sent)
+        if self.loss_detector is not None:
+            self.loss_detector.note(scope, commit.applied, commit.lates + (commit.late is not None), sent=sent)
 
     async def _pinned(self, scope: Scope, commit: Commit) -> Commit:
         """The transaction with the data key of the state that the decision rests on, for its messages, too.

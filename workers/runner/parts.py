@@ -1,4 +1,4 @@
-"""The parts that decide and commit events of one stage, one by one or several at once; and what is around them."""
+"""The context of a runner, and the parts that decide and commit the events of its stage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from eunoe.schemas.keys import KeyStore
 from eunoe.workers.runner.backoff import Outages
 from eunoe.workers.runner.blocked import BlockedConversations
 from eunoe.workers.runner.committer import Committer
-from eunoe.workers.runner.continuity import Continuity
 from eunoe.workers.runner.decider import Decider, RunnerSettings, SelfTest
+from eunoe.workers.runner.loss_detector import LossDetector
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcomes
 from eunoe.workers.runner.skips import Skips
@@ -18,8 +18,8 @@ from eunoe.workers.stage import StageSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The surroundings of a runner: all but its stage and its stores, by default as little as possible."""
+class RunnerContext:
+    """The state that a runner shares with others of its process, and its optional parts."""
 
     settings: RunnerSettings = field(default_factory=RunnerSettings)
     outcomes: RecordedOutcomes = field(default_factory=RecordedOutcomes)
@@ -31,7 +31,7 @@ class Surroundings:
     """Records to pass over; shared by all runners of a process."""
     blocked: BlockedConversations = field(default_factory=BlockedConversations)
     self_test: SelfTest | None = None
-    continuity: Continuity | None = None
+    loss_detector: LossDetector | None = None
     data_keys: KeyStore | None = None
 
 

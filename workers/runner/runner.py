@@ -31,10 +31,10 @@ from eunoe.workers.runner.inbound import LogPlace, NewerSchema, OrderedEvent, Pr
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.observer import Observer
 from eunoe.workers.runner.outbox import Sender
-from eunoe.workers.runner.parts import StageParts, Surroundings
+from eunoe.workers.runner.parts import RunnerContext, StageParts
 from eunoe.workers.runner.skips import PassedOver, WatchfulLease
 from eunoe.workers.stage import ApplyOrder, Stage, StageSpec
-from eunoe.workers.stores.at_hand import StaleState
+from eunoe.workers.stores.cached_state import StaleState
 
 T = TypeVar("T")
 
@@ -54,38 +54,38 @@ class Runner:
         sender: Sender,
         parking: ParkingLot,
         place: LogPlace,
-        around: Surroundings | None = None,
+        context: RunnerContext | None = None,
     ) -> None:
         """A runner that sends by ``sender`` what ``stage`` decides; ``place``: of the log that it reads."""
-        around = around or Surroundings()
+        context = context or RunnerContext()
         self._spec = spec
         self._sender = sender
         self._meter = sender.meter
         self._place = place
-        self._settings = around.settings
-        self._outages = around.outages
-        self._now = around.now
-        self._skips = around.skips
-        self._data_keys = around.data_keys
-        age_s = around.settings.request_age_s
-        self._dead_letters = DeadLetterSender(spec, sender, place, age_s, around.now)
-        self._decider = Decider(spec, stage, around.settings, sender.meter, around.self_test)
-        self._log_epoch = place.epoch if spec.reads_log and around.data_keys is not None else None
+        self._settings = context.settings
+        self._outages = context.outages
+        self._now = context.now
+        self._skips = context.skips
+        self._data_keys = context.data_keys
+        age_s = context.settings.request_age_s
+        self._dead_letters = DeadLetterSender(spec, sender, place, age_s, context.now)
+        self._decider = Decider(spec, stage, context.settings, sender.meter, context.self_test)
+        self._log_epoch = place.epoch if spec.reads_log and context.data_keys is not None else None
         parts = StageParts(
             spec,
             self._decider,
-            Committer(sender, place, around.continuity, around.data_keys),
-            around.outcomes,
-            Observer(spec, sender.meter, around.now),
+            Committer(sender, place, context.loss_detector, context.data_keys),
+            context.outcomes,
+            Observer(spec, sender.meter, context.now),
             self._log_epoch,
         )
         self._batches = BatchApplier(parts)
         self._applier = EventApplier(
             parts,
             parking,
-            max_parked=around.settings.max_parked,
-            blocked=around.blocked,
-            continuity=around.continuity,
+            max_parked=context.settings.max_parked,
+            blocked=context.blocked,
+            loss_detector=context.loss_detector,
             set_aside=self._dead_letters.send,
         )
 
@@ -95,7 +95,7 @@ class Runner:
         An event of a newer schema is waited for as long as for a server; then it is a dead letter, because anybody who
         can produce into the topic can claim a version.
 
-        Raises `Revoked` when a rebalance comes first or the state store went back, `Fenced` when another process has
+        Raises `Revoked` when a rebalance comes first or the state store lost writes, `Fenced` when another process has
         committed, `Unavailable` when a server stays away: none of them may be acknowledged.
         """
         with processing(record, self._spec.name):

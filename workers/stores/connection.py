@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 
 from eunoe.schemas.errors import Misconfigured, Unavailable
 from eunoe.streams.tracing import step
-from eunoe.workers.stores.together import CommandPipeline
+from eunoe.workers.stores.command_pipeline import CommandPipeline
 
 RedisClient = Redis | RedisCluster
 

@@ -11,7 +11,7 @@ SERVER = "log"
 class MemoryHandledPositions:
     """In-memory `HandledPositions` beside a `MemoryStore`: one server."""
 
-    looks_apart = False
+    verifies_separately = False
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -22,7 +22,7 @@ class MemoryHandledPositions:
         """The position handled last, of the one server."""
         return {SERVER: self._positions.get(reader, Handled())}
 
-    async def beside(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
+    async def stored_for(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
         """The one server, and what it shows."""
         del key
         return SERVER, self._positions.get(reader, Handled())

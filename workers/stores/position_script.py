@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eunoe.schemas.position_ports import Handled, Witness
+from eunoe.workers.stores.command_pipeline import CommandArgs, passing_on_faults
 from eunoe.workers.stores.connection import RedisConnection, Script, as_text
 from eunoe.workers.stores.keys import Keys
-from eunoe.workers.stores.together import Words, handing_on_faults
 
 _REMEMBER = Script.load("remember")
 _NOTHING = Handled()
@@ -57,7 +57,7 @@ class PositionScript:
             loop.call_soon(self._start, key)
         return await found
 
-    def command(self, key: str, write: PositionWrite) -> Words:
+    def command(self, key: str, write: PositionWrite) -> CommandArgs:
         """The command that writes one position, with the script's source; `run` says what it returns."""
         keys, words = self._words(key, [write])
         return ("EVAL", _REMEMBER.source, len(keys), *keys, *words)
@@ -68,7 +68,7 @@ class PositionScript:
         task.add_done_callback(self._running.discard)
 
     async def _run(self, key: str, together: list[tuple[PositionWrite, "asyncio.Future[PositionFound]"]]) -> None:
-        with handing_on_faults(found for _, found in together):
+        with passing_on_faults(found for _, found in together):
             answers = await self._redis.run(_REMEMBER, *self._words(key, [write for write, _ in together]))
             for (write, found), answer in zip(together, answers, strict=True):
                 if not found.done():

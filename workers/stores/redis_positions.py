@@ -12,10 +12,10 @@ from redis.crc import key_slot
 
 from eunoe.schemas.errors import Unavailable
 from eunoe.schemas.position_ports import Handled, Positions, ReadPartition, Stored, Witness
+from eunoe.workers.stores.command_pipeline import CommandArgs
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.position_script import PositionScript, PositionWrite
-from eunoe.workers.stores.together import Words
 
 _TAKE = Script.load("take")
 
@@ -42,7 +42,7 @@ class RedisHandledPositions:
 
     def __init__(self, client: RedisClient, keys: Keys, wait: ReplicaWait | None = None) -> None:
         self._client = client
-        self.looks_apart = isinstance(client, RedisCluster)
+        self.verifies_separately = isinstance(client, RedisCluster)
         self._redis = RedisConnection(client)
         self._keys = keys
         self._script = PositionScript(self._redis, keys)
@@ -56,7 +56,7 @@ class RedisHandledPositions:
         found = await asyncio.gather(*(self._position(reader, number) for number in numbers))
         return dict(zip(map(str, numbers), found, strict=True))
 
-    async def beside(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
+    async def stored_for(self, reader: ReadPartition, key: str) -> tuple[str, Handled]:
         """The server that holds the state of a conversation, and what it shows."""
         number = await self._server_of(key)
         return str(number), await self._position(reader, number)
@@ -78,20 +78,20 @@ class RedisHandledPositions:
         both is lost together with the writes.
         """
         numbers = await self._servers()
-        beside = () if self.looks_apart else witnesses
+        at_once = () if self.verifies_separately else witnesses
         field = _field(reader)
         found = await asyncio.gather(
             *(
                 self._store(
                     self._keys.positions(reader.stage, number),
                     str(number),
-                    PositionWrite(field, owner, position, expected.get(str(number), Handled()), beside),
+                    PositionWrite(field, owner, position, expected.get(str(number), Handled()), at_once),
                 )
                 for number in numbers
             )
         )
         missing = [witness for one in found for witness in one.missing]
-        if self.looks_apart:
+        if self.verifies_separately:
             missing = await self._missing(witnesses)
         before = {server: at for one in found for server, at in one.before.items()}
         return Stored(before, all(one.owned for one in found), tuple(missing))
@@ -138,7 +138,7 @@ class RedisHandledPositions:
                 server,
             )
 
-    async def _on_one_connection(self, key: str, *commands: Words) -> Any:  # noqa: ANN401 - any reply
+    async def _on_one_connection(self, key: str, *commands: CommandArgs) -> Any:  # noqa: ANN401 - any reply
         """The reply to the last command."""
         if isinstance(self._client, Redis):
             async with self._client.pipeline(transaction=False) as pipeline:

@@ -8,7 +8,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-Words = tuple[str | int | bytes, ...]
+CommandArgs = tuple[str | int | bytes, ...]
+"""A command of Redis: its name and its arguments."""
 
 MAX_BATCH = 256
 """Commands in one round trip."""
@@ -25,11 +26,11 @@ class CommandPipeline:
     """
 
     client: Redis
-    _waiting: list[tuple[Words, "asyncio.Future[Any]"]] = field(default_factory=list)
+    _waiting: list[tuple[CommandArgs, "asyncio.Future[Any]"]] = field(default_factory=list)
     _sending: set["asyncio.Task[None]"] = field(default_factory=set)
     _planned: bool = False
 
-    async def command(self, words: Words) -> Any:  # noqa: ANN401 - each command has its own reply
+    async def command(self, words: CommandArgs) -> Any:  # noqa: ANN401 - each command has its own reply
         """The reply to a command; raises its fault, or that of the connection."""
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Any] = loop.create_future()
@@ -53,9 +54,9 @@ class CommandPipeline:
         if self._waiting and not self._planned:
             self._start()
 
-    async def _send(self, batch: list[tuple[Words, "asyncio.Future[Any]"]]) -> None:
+    async def _send(self, batch: list[tuple[CommandArgs, "asyncio.Future[Any]"]]) -> None:
         wanted = [(words, reply) for words, reply in batch if not reply.done()]
-        with handing_on_faults(reply for _, reply in wanted):
+        with passing_on_faults(reply for _, reply in wanted):
             replies = await self._ask([words for words, _ in wanted])
             for (_, reply), found in zip(wanted, replies, strict=True):
                 if isinstance(found, Exception):
@@ -63,7 +64,7 @@ class CommandPipeline:
                 elif not reply.done():
                     reply.set_result(found)
 
-    async def _ask(self, commands: list[Words]) -> list[Any]:
+    async def _ask(self, commands: list[CommandArgs]) -> list[Any]:
         if not commands:
             return []
         if len(commands) == 1:
@@ -76,7 +77,7 @@ class CommandPipeline:
 
 
 @contextmanager
-def handing_on_faults(replies: Iterable["asyncio.Future[Any]"]) -> Iterator[None]:
+def passing_on_faults(replies: Iterable["asyncio.Future[Any]"]) -> Iterator[None]:
     """Hand a fault of the body to all who await these replies still; a cancellation cancels them, and is raised."""
     try:
         yield

@@ -1,25 +1,25 @@
 """Detects that the state store lost acknowledged writes, after a failover or a restore of an older copy.
 
-A server loses its newest writes first: where the last write of a process survives, all its earlier ones do. Five checks
-rely on that:
+A server that fails over or is restored loses its newest writes first. So it is enough to write a *handled position* to
+each server before a record is acknowledged: as long as a server shows that write, it has all earlier ones. Five checks
+use this:
 
-- A ledger must not show less than this process has seen of it.
-- Intake's numbers have gaps. Before it decides on a ledger that it has not seen yet, the handled position on the same
-  server must be there.
-- Before an acknowledgement the handled position is written to every server, each of which must show the last write, and
-  the ledgers must show what is acknowledged, and that it was sent. What is lost later is lost together with that
-  write; a position that did not move is written all the same, and counted. Where positions and ledgers lie on several
-  servers, the position moves only with a second write, after the ledgers were read.
-- A background task compares the positions every few seconds, and reads the ledgers of what has waited for its
-  acknowledgement since the last time.
-- A partition that is assigned is read again from the lowest position of all servers.
+- A ledger must show at least what this process has seen of it.
+- Intake's numbers have gaps, so a lost commit leaves no trace in a ledger. Before intake uses a ledger for the first
+  time, the server of that ledger must show the handled position.
+- Before an acknowledgement the ledgers must show the decision, and that its outbox was sent; then the position is
+  written. A position that did not move is written too, and the writes are counted. In a cluster, ledgers and positions
+  lie on several servers; there the ledgers are read first and the position is written in a second request.
+- A background task compares the positions every few seconds. It also reads the ledgers of decisions that still wait for
+  their acknowledgement since its last round.
+- A newly assigned partition is read from the lowest position that any server shows.
 
-A decision that was being made meanwhile may have read what is lost. The state store commits none whose ledger no longer
-has the commit that was read (`eunoe.schemas.decisions.Commit.after`): the stage's own tables went back with it. A
-server that goes back is another process, so that no decision is committed that has read other stages' state, or own
-documents later than their ledger, from another one (`eunoe.schemas.decisions.Commit.server`).
+A decision that is being made while writes are lost may have read them. The transaction refuses it: its ledger must
+still hold the commit that was read (`eunoe.schemas.decisions.Commit.after`). A decision that read tables of other
+stages, or own documents later than the ledger, must also meet the same server process (`Commit.server`): a server that
+lost writes was restarted or replaced.
 
-Only the process that began to read a partition last writes its position.
+Positions have an owner, the process that was assigned the partition last. Others cannot write them.
 """
 
 import logging
@@ -38,10 +38,10 @@ from eunoe.workers.stage import StageSpec
 log = logging.getLogger(__name__)
 
 MAX_KNOWN = 2_000
-"""Ledgers of a partition that a process remembers; of those that it forgot, it looks at the position beside."""
+"""Ledgers of a partition that a process remembers. A forgotten one is treated like one seen for the first time."""
 
 
-class WentBack(Revoked):
+class WritesLost(Revoked):
     """The state store lost acknowledged writes: nothing more may be acknowledged before the stage reads them again."""
 
 
@@ -59,14 +59,14 @@ class _State:
 
     known: OrderedDict[Scope, _Seen] = field(default_factory=OrderedDict)
     witnesses: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
-    """Progress to be shown before the next acknowledgement; by scope, session and slot of a parked event."""
-    looked_at: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
-    """Progress that waited for its acknowledgement at the last look of the watch."""
+    """Progress that the next acknowledgement requires; by scope, session and slot of a parked event."""
+    unacked_before: dict[tuple[Scope, int, str | None], Witness] = field(default_factory=dict)
+    """The witnesses that waited for an acknowledgement in the last round of the background task."""
     reported: bool = False
 
 
-class Continuity:
-    """Progress that one stage of a process has seen in the store; every look that finds less raises `WentBack`."""
+class LossDetector:
+    """Compares the store with the progress that one stage of a process has seen; raises `WritesLost` for less."""
 
     def __init__(self, spec: StageSpec, positions: HandledPositions, partitions: int, meter: StageMeter) -> None:
         self._stage = spec.name
@@ -101,12 +101,12 @@ class Continuity:
     async def advance(self, topic: str, partition: int, position: int) -> None:
         """Record a handled position before its acknowledgement; may be repeated.
 
-        Raises `WentBack` where the store lost writes, `Revoked` where another process has begun to read the partition,
+        Raises `WritesLost` where the store lost writes, `Revoked` where another process owns the partition now,
         `Unavailable`.
         """
         state, reader = self._states[partition], ReadPartition(self._stage, topic, partition)
         witnesses = dict(state.witnesses)
-        if witnesses and self._positions.looks_apart:
+        if witnesses and self._positions.verifies_separately:
             # a process that died between the two would leave a position above what is there
             await self._store(reader, 0, witnesses)
             await self._store(reader, position, {})
@@ -116,8 +116,8 @@ class Continuity:
             if state.witnesses.get(place) is witness:
                 del state.witnesses[place]
 
-    async def confirm(self, scope: Scope) -> None:
-        """Look for all that is not acknowledged yet, before a conversation is held for a gap. Raises as `advance`."""
+    async def verify(self, scope: Scope) -> None:
+        """Check all that is not acknowledged yet, before a conversation is held for a gap. Raises as `advance`."""
         partition = partition_of(scope.key.encode(), self._partitions)
         reader = ReadPartition(self._stage, self._input, partition)
         if reader in self._expected:
@@ -131,7 +131,7 @@ class Continuity:
         stored = await self._positions.store(reader, self._owner, position, expected, looked_for)
         self._compare(reader, expected, stored)
         if stored.missing:
-            raise self._went_back(reader.partition, _in_words(stored.missing[0]))
+            raise self._report_loss(reader.partition, _describe(stored.missing[0]))
         if not stored.owned:
             raise Revoked(f"another process has begun to read {reader.topic}/{reader.partition}")
         self._expected[reader] = {
@@ -139,11 +139,11 @@ class Continuity:
             for server, before in stored.before.items()
         }
 
-    async def holds(self, partitions: Iterable[tuple[str, int]]) -> bool:
-        """Whether the store shows the positions of these partitions (topic and number) still.
+    async def is_intact(self, partitions: Iterable[tuple[str, int]]) -> bool:
+        """Whether the store still shows the positions of these partitions (topic and number).
 
-        It must also show what waited for its acknowledgement at the last call: a decision behind it may wait in vain
-        for what another stage would do only if nothing were lost. Raises `Unavailable`.
+        It must also show what has waited for an acknowledgement since the last call: a later decision may wait for
+        another stage that never saw the lost one. Raises `Unavailable`.
         """
         for topic, partition in partitions:
             reader = ReadPartition(self._stage, topic, partition)
@@ -151,31 +151,31 @@ class Continuity:
             if expected is None:
                 continue
             try:
-                await self._look_at(reader, expected, await self._positions.stored(reader))
-                await self._look_for_overdue(reader)
-            except WentBack:
+                await self._verify_owner(reader, expected, await self._positions.stored(reader))
+                await self._verify_overdue(reader)
+            except WritesLost:
                 return False
             except Revoked:
-                continue  # a rebalance is about to tell the consumer, too
+                continue  # another process owns it: a rebalance is under way
         return True
 
-    async def _look_for_overdue(self, reader: ReadPartition) -> None:
+    async def _verify_overdue(self, reader: ReadPartition) -> None:
         state = self._states[reader.partition]
-        overdue = {place: one for place, one in state.witnesses.items() if state.looked_at.get(place) is one}
-        state.looked_at = dict(state.witnesses)
+        overdue = {place: one for place, one in state.witnesses.items() if state.unacked_before.get(place) is one}
+        state.unacked_before = dict(state.witnesses)
         if overdue:
             await self._store(reader, 0, overdue)
 
     # ---- ledgers
 
     async def check(self, scope: Scope, ledger: Ledger) -> None:
-        """Compare a ledger with what was seen of it before, and note it. Raises `WentBack`, `Unavailable`."""
+        """Compare a ledger with what was seen of it before, and note it. Raises `WritesLost`, `Unavailable`."""
         partition = partition_of(scope.key.encode(), self._partitions)
         known = self._states[partition].known.get(scope)
         if known is not None and (ledger.applied < known.applied or ledger.lates < known.lates):
-            raise self._went_back(partition, _in_words(Witness(scope, known.applied, known.lates)))
+            raise self._report_loss(partition, _describe(Witness(scope, known.applied, known.lates)))
         if known is None and self._has_gaps:
-            await self._look_beside(scope)
+            await self._check_position_for(scope)
         self.note(scope, ledger.applied, ledger.lates, sent=ledger.outbox is None)
 
     def note(self, scope: Scope, applied: int, lates: int, *, sent: bool) -> None:
@@ -195,16 +195,16 @@ class Continuity:
         state = self._states[partition_of(scope.key.encode(), self._partitions)]
         state.witnesses[scope, number, slot] = Witness(scope, number=number, slot=slot)
 
-    async def _look_beside(self, scope: Scope) -> None:
-        """Compare the position on the server that holds a ledger. Raises `WentBack`, `Unavailable`."""
+    async def _check_position_for(self, scope: Scope) -> None:
+        """Compare the position on the server that holds this ledger. Raises `WritesLost`, `Unavailable`."""
         reader = ReadPartition(self._stage, self._input, partition_of(scope.key.encode(), self._partitions))
         expected = self._expected.get(reader)
         if expected is not None:
-            server, at = await self._positions.beside(reader, scope.key)
-            await self._look_at(reader, expected, {server: at})
+            server, at = await self._positions.stored_for(reader, scope.key)
+            await self._verify_owner(reader, expected, {server: at})
 
-    async def _look_at(self, reader: ReadPartition, expected: Positions, shown: Positions) -> None:
-        """Ask who owns the partition where less is shown than expected. Raises as `advance`."""
+    async def _verify_owner(self, reader: ReadPartition, expected: Positions, shown: Positions) -> None:
+        """Where less is shown than expected, find out whether another process lowered it. Raises as `advance`."""
         if any(_is_less(now, expected.get(server, Handled())) for server, now in shown.items()):
             await self._store(reader, 0, {})
 
@@ -215,19 +215,19 @@ class Continuity:
             least = expected.get(server, Handled())
             # a process that takes a partition may lower its position, which is a write; only a loss lowers their number
             if now.writes < least.writes or (stored.owned and now.position < least.position):
-                raise self._went_back(
+                raise self._report_loss(
                     reader.partition,
                     f"server {server} shows position {now.position} of {reader.topic}/{reader.partition} after"
                     f" {now.writes} writes, and had {least.position} after {least.writes}",
                 )
 
-    def _went_back(self, partition: int, found: str) -> WentBack:
+    def _report_loss(self, partition: int, found: str) -> WritesLost:
         state = self._states[partition]
         if not state.reported:
             state.reported = True
             self._meter.went_back += 1
             log.error("STATE STORE WENT BACK: %s: %s: it lost acknowledged writes; reading again", self._stage, found)
-        return WentBack(f"{self._stage}: the state store went back: {found}")
+        return WritesLost(f"{self._stage}: the state store went back: {found}")
 
 
 def _is_less(now: Handled, least: Handled) -> bool:
@@ -240,7 +240,7 @@ def _most(known: Handled | None, before: Handled, position: int) -> Handled:
     return Handled(max(known.position, before.position, position), max(known.writes, before.writes + 1))
 
 
-def _in_words(witness: Witness) -> str:
+def _describe(witness: Witness) -> str:
     if witness.slot is not None:
         return f"{witness.scope.key}: the parked {witness.slot} of session {witness.number} is gone"
     unsent = ", or its decision is unsent again" if witness.sent else ""

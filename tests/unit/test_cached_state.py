@@ -1,4 +1,4 @@
-"""A stage's own state at hand: what is not read again, and when it is."""
+"""The cache of a stage's own state: what is not read again, and when it is."""
 
 import copy
 from collections import Counter
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from eunoe.schemas.decisions import Clear, Commit, Drop, Ledger, Outbox, OutMessage, Put, Scope
-from eunoe.workers.stores import at_hand
-from eunoe.workers.stores.at_hand import AT_HAND_S, StaleState, StateAtHand, state_cache
+from eunoe.workers.stores import cached_state
+from eunoe.workers.stores.cached_state import CACHE_TTL_S, CachedStateStore, StaleState, state_cache
 from eunoe.workers.stores.memory import MemoryStore
 
 KEY = "acme/c1"
@@ -60,8 +60,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def state(kept: Counting, clock: Clock) -> StateAtHand:
-    return StateAtHand(kept, "tree", state_cache(), clock)
+def state(kept: Counting, clock: Clock) -> CachedStateStore:
+    return CachedStateStore(kept, "tree", state_cache(), clock)
 
 
 def commit(number: int, *writes: Put | Drop | Clear, outbox: bool = False) -> Commit:
@@ -76,18 +76,18 @@ async def with_two_documents(kept: Counting) -> None:
 
 
 async def test_the_cold_store_is_asked_only_of_conversations_that_are_not_at_hand(
-    state: StateAtHand, kept: Counting, clock: Clock
+    state: CachedStateStore, kept: Counting, clock: Clock
 ) -> None:
     await with_two_documents(kept)
     assert await state.cold_applied(SCOPE) == 7
     await state.ledger(SCOPE)
     assert await state.cold_applied(SCOPE) is None
-    clock.now += AT_HAND_S
+    clock.now += CACHE_TTL_S
     assert await state.cold_applied(SCOPE) == 7
     assert await state.cold_applied(OTHER) == 7
 
 
-async def test_documents_and_ledger_are_read_once(state: StateAtHand, kept: Counting) -> None:
+async def test_documents_and_ledger_are_read_once(state: CachedStateStore, kept: Counting) -> None:
     await with_two_documents(kept)
     for _ in range(3):
         assert (await state.ledger(SCOPE)).applied == 1
@@ -95,7 +95,7 @@ async def test_documents_and_ledger_are_read_once(state: StateAtHand, kept: Coun
     assert kept.read == {"ledger": 1, "a": 1, "b": 1, "none": 1}
 
 
-async def test_a_commit_of_its_own_changes_what_is_at_hand(state: StateAtHand, kept: Counting) -> None:
+async def test_a_commit_of_its_own_changes_what_is_at_hand(state: CachedStateStore, kept: Counting) -> None:
     await with_two_documents(kept)
     await state.ledger(SCOPE)
     await state.fetch("tree", KEY, "nodes", ["a", "b"])
@@ -109,7 +109,7 @@ async def test_a_commit_of_its_own_changes_what_is_at_hand(state: StateAtHand, k
     assert await state.scan("tree", KEY, "nodes") == {"d": "D"} == await kept.scan("tree", KEY, "nodes")
 
 
-async def test_a_table_that_was_scanned_is_known_whole(state: StateAtHand, kept: Counting) -> None:
+async def test_a_table_that_was_scanned_is_known_whole(state: CachedStateStore, kept: Counting) -> None:
     await with_two_documents(kept)
     await state.ledger(SCOPE)
     assert await state.scan("tree", KEY, "nodes") == {"a": "A", "b": "B"}
@@ -119,7 +119,7 @@ async def test_a_table_that_was_scanned_is_known_whole(state: StateAtHand, kept:
     assert kept.read == {"ledger": 1, "scan": 1}
 
 
-async def test_a_new_conversation_has_no_documents_to_read(state: StateAtHand, kept: Counting) -> None:
+async def test_a_new_conversation_has_no_documents_to_read(state: CachedStateStore, kept: Counting) -> None:
     await state.ledger(SCOPE)
     assert await state.fetch("tree", KEY, "terms", ["word"]) == [None]
     assert await state.commit(SCOPE, commit(1, Put("terms", "word", "1")))
@@ -127,7 +127,9 @@ async def test_a_new_conversation_has_no_documents_to_read(state: StateAtHand, k
     assert kept.read == {"ledger": 1}
 
 
-async def test_an_unsent_outbox_is_read_from_the_store_until_it_is_sent(state: StateAtHand, kept: Counting) -> None:
+async def test_an_unsent_outbox_is_read_from_the_store_until_it_is_sent(
+    state: CachedStateStore, kept: Counting
+) -> None:
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, commit(1, outbox=True))
     shown = (await state.ledger(SCOPE)).outbox
@@ -142,7 +144,7 @@ async def test_an_unsent_outbox_is_read_from_the_store_until_it_is_sent(state: S
 
 
 async def test_a_commit_on_what_another_process_changed_is_stale_and_then_reads_anew(
-    state: StateAtHand, kept: Counting
+    state: CachedStateStore, kept: Counting
 ) -> None:
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, commit(1, Put("nodes", "a", "A")))
@@ -156,7 +158,7 @@ async def test_a_commit_on_what_another_process_changed_is_stale_and_then_reads_
 
 
 async def test_a_commit_on_a_ledger_that_was_read_for_it_is_refused_as_by_the_store(
-    state: StateAtHand, kept: Counting
+    state: CachedStateStore, kept: Counting
 ) -> None:
     await state.ledger(SCOPE)
     assert await kept.commit(SCOPE, commit(1))
@@ -176,9 +178,9 @@ def go_back(kept: Counting, before: list[dict[Any, Any]]) -> None:
     kept.server = "started again"
 
 
-@pytest.mark.parametrize("how", ["fetched", "scanned", "read past what was at hand"])
+@pytest.mark.parametrize("how", ["fetched", "scanned", "read past the cache"])
 async def test_documents_that_a_lost_commit_wrote_are_not_decided_on(
-    state: StateAtHand, kept: Counting, clock: Clock, how: str
+    state: CachedStateStore, kept: Counting, clock: Clock, how: str
 ) -> None:
     await with_two_documents(kept)
     mine = await state.ledger(SCOPE)
@@ -187,7 +189,7 @@ async def test_documents_that_a_lost_commit_wrote_are_not_decided_on(
     if how == "scanned":
         assert (await state.scan("tree", KEY, "nodes"))["a"] == "lost"
     else:
-        clock.now += AT_HAND_S if how == "read past what was at hand" else 0.0
+        clock.now += CACHE_TTL_S if how == "read past the cache" else 0.0
         assert await state.fetch("tree", KEY, "nodes", ["a"]) == ["lost"]
     go_back(kept, before)
     decided = replace(commit(2, Put("nodes", "b", "B")), server=mine.server, after=mine.token, checks_server=False)
@@ -196,7 +198,7 @@ async def test_documents_that_a_lost_commit_wrote_are_not_decided_on(
 
 
 async def test_a_decision_on_what_was_at_hand_outlives_a_new_start_of_the_server(
-    state: StateAtHand, kept: Counting
+    state: CachedStateStore, kept: Counting
 ) -> None:
     mine = await state.ledger(SCOPE)
     token = await state.commit(SCOPE, commit(1, Put("nodes", "a", "A")))
@@ -206,7 +208,7 @@ async def test_a_decision_on_what_was_at_hand_outlives_a_new_start_of_the_server
     assert await state.commit(SCOPE, decided)
 
 
-async def test_skipped_and_late_sessions_show_in_the_ledger_at_hand(state: StateAtHand, kept: Counting) -> None:
+async def test_skipped_and_late_sessions_show_in_the_ledger_at_hand(state: CachedStateStore, kept: Counting) -> None:
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, Commit(expect=0, applied=1, skip=True))
     assert await state.ledger(SCOPE) == await kept.ledger(SCOPE)
@@ -216,14 +218,14 @@ async def test_skipped_and_late_sessions_show_in_the_ledger_at_hand(state: State
 
 @pytest.mark.parametrize("forgetting", ["time", "one", "all"])
 async def test_what_was_forgotten_is_read_anew(
-    state: StateAtHand, kept: Counting, clock: Clock, forgetting: str
+    state: CachedStateStore, kept: Counting, clock: Clock, forgetting: str
 ) -> None:
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, commit(1, Put("nodes", "a", "A")))
     assert await kept.commit(SCOPE, commit(2, Put("nodes", "a", "A2")))
     match forgetting:
         case "time":
-            clock.now += AT_HAND_S
+            clock.now += CACHE_TTL_S
         case "one":
             state.forget(KEY)
         case _:
@@ -234,17 +236,17 @@ async def test_what_was_forgotten_is_read_anew(
 
 
 async def test_documents_stay_at_hand_where_a_new_look_shows_the_same_ledger(
-    state: StateAtHand, kept: Counting, clock: Clock
+    state: CachedStateStore, kept: Counting, clock: Clock
 ) -> None:
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, commit(1, Put("nodes", "a", "A")))
-    clock.now += AT_HAND_S
+    clock.now += CACHE_TTL_S
     await state.ledger(SCOPE)
     assert await state.fetch("tree", KEY, "nodes", ["a"]) == ["A"]
     assert kept.read == {"ledger": 2}
 
 
-async def test_state_of_other_stages_and_of_requests_passes_through(state: StateAtHand, kept: Counting) -> None:
+async def test_state_of_other_stages_and_of_requests_passes_through(state: CachedStateStore, kept: Counting) -> None:
     request = Scope("tree", KEY, "ask-1")
     for scope in (OTHER, request):
         await state.ledger(scope)
@@ -260,14 +262,14 @@ async def test_state_of_other_stages_and_of_requests_passes_through(state: State
 
 
 async def test_of_too_many_documents_those_used_last_are_kept(
-    state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
+    state: CachedStateStore, kept: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await state.ledger(SCOPE)
     nodes = [Put("nodes", str(number), "x" * 100) for number in range(8)]
     assert await state.commit(SCOPE, commit(1, *nodes))
     assert await state.fetch("tree", KEY, "nodes", ["3", "none"]) == ["x" * 100, None]
     assert kept.read == {"ledger": 1}
-    monkeypatch.setattr(at_hand, "MAX_CONVERSATION_BYTES", 2_600)
+    monkeypatch.setattr(cached_state, "MAX_CONVERSATION_BYTES", 2_600)
     assert await state.commit(SCOPE, commit(2, Put("nodes", "8", "z")))
     assert await state.fetch("tree", KEY, "nodes", ["8", "3", "7", "6"]) == ["z", *["x" * 100] * 3]
     assert kept.read == {"ledger": 1}
@@ -278,9 +280,9 @@ async def test_of_too_many_documents_those_used_last_are_kept(
 
 
 async def test_wide_characters_count_as_the_bytes_they_take(
-    state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
+    state: CachedStateStore, kept: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(at_hand, "MAX_CONVERSATION_BYTES", 3_000)
+    monkeypatch.setattr(cached_state, "MAX_CONVERSATION_BYTES", 3_000)
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, commit(1, Put("nodes", "1", "x" * 1_000), Put("nodes", "2", "👋" * 1_000)))
     assert await state.fetch("tree", KEY, "nodes", ["1", "2"]) == ["x" * 1_000, "👋" * 1_000]
@@ -288,9 +290,9 @@ async def test_wide_characters_count_as_the_bytes_they_take(
 
 
 async def test_documents_larger_than_the_bound_are_not_kept(
-    state: StateAtHand, kept: Counting, monkeypatch: pytest.MonkeyPatch
+    state: CachedStateStore, kept: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(at_hand, "MAX_CONVERSATION_BYTES", 1_000)
+    monkeypatch.setattr(cached_state, "MAX_CONVERSATION_BYTES", 1_000)
     await state.ledger(SCOPE)
     assert await state.commit(SCOPE, commit(1, Put("nodes", "1", "x" * 5_000), Put("stats", "stats", "s")))
     assert await state.fetch("tree", KEY, "nodes", ["1"]) == ["x" * 5_000]

@@ -7,7 +7,7 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoScriptError
 
-from eunoe.workers.stores.together import MAX_ROUND_TRIPS, CommandPipeline
+from eunoe.workers.stores.command_pipeline import MAX_ROUND_TRIPS, CommandPipeline
 
 
 class Pipeline:

@@ -1,8 +1,8 @@
-"""A stage's own state at hand: what its process has read or written of a conversation is not read again.
+"""A write-through cache of a stage's own state: what its process has read or written is not read from Redis again.
 
-That is safe because of the fence: a commit passes only where the ledger is still the one that the decision began with.
-As long as nobody else has committed, the stage's documents are those that its process knows. Where somebody has, the
-commit is refused, all that was known of the conversation is dropped, and the record is handled anew.
+The fence keeps it coherent: a commit passes only where the ledger is still the one that the decision began with. As
+long as no other process has committed, the cached documents are those of the store. Once one has, the commit is
+refused, the conversation leaves the cache, and the record is handled again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,42 +18,42 @@ from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.ports import StateStore
 from eunoe.workers.text.caches import CacheBySize
 
-AT_HAND_S: Final = 30.0
-"""Seconds after the last look or commit for which a conversation's state counts as known."""
-AT_HAND_BYTES: Final = 24_000_000
-"""Bytes of all conversations that a process keeps at hand, of all stages together."""
+CACHE_TTL_S: Final = 30.0
+"""Seconds for which a conversation's state is cached after its ledger was read or committed last."""
+CACHE_BYTES: Final = 24_000_000
+"""Bytes that a process caches, of all stages together."""
 MAX_CONVERSATION_BYTES: Final = 2_000_000
-"""Bytes of one conversation's documents at one stage; beyond them the half that was used longest ago is read anew."""
+"""Bytes of one conversation at one stage; beyond them the least recently used half is dropped."""
 _ROW_BYTES: Final = 120
 """Bytes of a document beside its id and text, about."""
 
 
 class StaleState(EunoeError):
-    """A commit was refused, and its ledger came from memory: read all again, and decide anew."""
+    """A commit was refused, and its ledger came from the cache: read all again, and decide anew."""
 
 
 @dataclass(slots=True)
-class Known:
-    """The state of one stage in a conversation, as its process knows it."""
+class CachedState:
+    """The cached state of one stage in a conversation."""
 
     ledger: Ledger
     epoch: int
     at: float
-    """The time of the last look or commit, by the clock."""
+    """The time at which the ledger was read or committed last, by the clock."""
     served: bool = False
-    """Whether the ledger was given out from memory since then."""
+    """Whether the ledger was served from the cache since then."""
     is_whole: bool = False
-    """Whether no table has other documents than those known."""
+    """Whether all documents of all tables are cached."""
     rows: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Table → id → document, the one used last at the end; `None` for one that is not there."""
     whole: set[str] = field(default_factory=set)
-    """Tables that have no other documents than those known."""
+    """Tables of which all documents are cached."""
     size: int = 0
     read_since: bool = False
     """Whether documents were read since the ledger was read or committed."""
 
     def has_all(self, table: str) -> bool:
-        """Whether a table has no other documents than those known."""
+        """Whether all documents of a table are cached."""
         return self.is_whole or table in self.whole
 
     def note(self, table: str, documents: Iterable[tuple[str, str | None]]) -> None:
@@ -64,7 +64,7 @@ class Known:
             rows[id_] = text
 
     def use(self, table: str, ids: Iterable[str]) -> None:
-        """Count documents that are known as used now."""
+        """Mark cached documents as used now."""
         rows = self.rows.get(table, {})
         for id_ in ids:
             if id_ in rows:
@@ -86,7 +86,7 @@ class Known:
                     pass
 
     def forget_older(self) -> None:
-        """Forget the half of each table's documents that was used longest ago."""
+        """Forget the least recently used half of each table's documents."""
         self.whole = {table for table, rows in self.rows.items() if self.has_all(table) and not rows}
         self.is_whole, self.size = False, 0
         for table, rows in list(self.rows.items()):
@@ -98,19 +98,19 @@ def _size(id_: str, text: str | None) -> int:
     return getsizeof(id_) + getsizeof(text) + _ROW_BYTES
 
 
-StateCache = CacheBySize[tuple[str, str], Known]
-"""Known states by stage and conversation."""
+StateCache = CacheBySize[tuple[str, str], CachedState]
+"""Cached states by stage and conversation."""
 
 
 def state_cache() -> StateCache:
     """The cache that all stages of a process share."""
-    return CacheBySize(AT_HAND_BYTES, "state at hand")
+    return CacheBySize(CACHE_BYTES, "state at hand")
 
 
-class StateAtHand:
-    """`StateStore` for one stage, which keeps what it reads and writes of its own ledgers and tables.
+class CachedStateStore:
+    """`StateStore` for one stage, which caches its own ledgers and tables.
 
-    All that belongs to other stages or to single requests passes through. No other stage may read by it.
+    State of other stages and of single requests is never cached. No other stage may read through it.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class StateAtHand:
         self._epoch = 0
 
     def forget_all(self) -> None:
-        """Forget everything: the stage begins to read its records anew, perhaps from a store that went back."""
+        """Forget everything: the stage reads its partitions again, perhaps because the store lost writes."""
         self._epoch += 1
 
     def forget(self, key: str) -> None:
@@ -131,24 +131,24 @@ class StateAtHand:
         if (known := self._known(key)) is not None:
             known.at = -inf
 
-    def _known(self, key: str) -> Known | None:
+    def _known(self, key: str) -> CachedState | None:
         known = self._cache.get((self._stage, key))
         return known if known is not None and known.epoch == self._epoch else None
 
-    def _current(self, key: str) -> Known | None:
-        """The known state of a conversation, unless that was read too long ago."""
+    def _current(self, key: str) -> CachedState | None:
+        """The cached state of a conversation, unless it has expired."""
         known = self._known(key)
-        return known if known is not None and self._clock() - known.at < AT_HAND_S else None
+        return known if known is not None and self._clock() - known.at < CACHE_TTL_S else None
 
-    def _own(self, stage: str, key: str) -> Known | None:
-        """The same for a read of documents; where they are not taken from it, it counts them as read."""
+    def _own(self, stage: str, key: str) -> CachedState | None:
+        """The same for a read of documents; an expired state notes that they are read from the store."""
         if stage != self._stage:
             return None
         if (known := self._current(key)) is None and (old := self._known(key)) is not None:
             old.read_since = True
         return known
 
-    def _keep(self, key: str, known: Known) -> None:
+    def _keep(self, key: str, known: CachedState) -> None:
         while known.size > MAX_CONVERSATION_BYTES:
             known.forget_older()
         self._cache.put((self._stage, key), known, known.size + _ROW_BYTES)
@@ -159,7 +159,7 @@ class StateAtHand:
         return scope.stage == self._stage and not scope.request_id
 
     async def ledger(self, scope: Scope) -> Ledger:
-        """The ledger; from memory where this process has seen it last, and its outbox was sent."""
+        """The ledger; from the cache where its outbox was sent."""
         if not self._is_own(scope):
             return await self._store.ledger(scope)
         known = self._current(scope.key)
@@ -169,7 +169,7 @@ class StateAtHand:
         ledger = await self._store.ledger(scope)
         known = self._known(scope.key)
         if known is None or not _is_same(known.ledger, ledger):
-            known = Known(ledger, self._epoch, self._clock(), is_whole=ledger == Ledger())
+            known = CachedState(ledger, self._epoch, self._clock(), is_whole=ledger == Ledger())
         known.ledger, known.at, known.served, known.read_since = ledger, self._clock(), False, False
         self._keep(scope.key, known)
         return ledger
@@ -179,13 +179,13 @@ class StateAtHand:
         return (await self.ledger(scope)).applied if self._is_own(scope) else await self._store.applied(scope)
 
     async def cold_applied(self, scope: Scope) -> int | None:
-        """The number applied last of a conversation in the cold store; `None` where its ledger is at hand."""
+        """The number applied last of a conversation in the cold store; `None` where its ledger is cached."""
         if self._is_own(scope) and self._current(scope.key) is not None:
             return None
         return await self._store.cold_applied(scope)
 
     async def commit(self, scope: Scope, commit: Commit) -> str | None:
-        """Run the transaction; raises `StaleState` where it was refused, and the ledger came from memory."""
+        """Run the transaction; raises `StaleState` where it was refused, and the ledger came from the cache."""
         known = self._known(scope.key) if self._is_own(scope) else None
         if known is None:
             return await self._store.commit(scope, replace(commit, checks_server=True))
@@ -214,7 +214,7 @@ class StateAtHand:
     # ---- documents
 
     async def fetch(self, stage: str, key: str, table: str, ids: Sequence[str]) -> list[str | None]:
-        """The documents of a table by id, in the order asked; own ones from memory where they are known."""
+        """The documents of a table by id, in the order asked; own ones from the cache where they are there."""
         known = self._own(stage, key)
         if known is None:
             return await self._store.fetch(stage, key, table, ids)
@@ -231,7 +231,7 @@ class StateAtHand:
         return [found[id_] if id_ in found else rows.get(id_) for id_ in ids]
 
     async def scan(self, stage: str, key: str, table: str) -> dict[str, str]:
-        """A whole table: id → document; an own one from memory where it is known."""
+        """A whole table: id → document; an own one from the cache where it is complete there."""
         known = self._own(stage, key)
         if known is None:
             return await self._store.scan(stage, key, table)
@@ -245,13 +245,13 @@ class StateAtHand:
             self._keep(key, known)
         return found
 
-    def _is_still(self, key: str, known: Known, ledger: Ledger) -> bool:
+    def _is_still(self, key: str, known: CachedState, ledger: Ledger) -> bool:
         """Whether nothing was committed or forgotten since a read began."""
         return self._known(key) is known and known.ledger is ledger
 
 
 def _is_same(known: Ledger, shown: Ledger) -> bool:
-    """Whether a ledger shows the state that is known: a sent outbox does not matter."""
+    """Whether a ledger shows the cached state: a sent outbox does not matter."""
     return replace(known, outbox=None) == replace(shown, outbox=None) and (
         (known.server, known.key, known.token) == (shown.server, shown.key, shown.token)
     )
