@@ -16,6 +16,7 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.admin import list_topics
 from eunoe.streams.dead_letters import dead_letter
 from eunoe.streams.group.handlers import one_by_one
+from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
 from eunoe.streams.group.stage_options import StageOptions
 from eunoe.streams.offsets import commit_offsets
@@ -115,7 +116,7 @@ async def _consumer(settings: Settings, clients: Clients, outages: Outages, log:
     handler = RetiredLogHandler(
         closed, clients.publisher, refusal(names, settings.names), strategy, outages, retry_limit_s=limit_s
     )
-    options = StageOptions(concurrency=_CONCURRENCY)
+    options = StageOptions(limits=DispatchLimits(_CONCURRENCY))
     return StageConsumer(STAGE, [Topic.CONVERSATIONS], kafka, names, one_by_one(handler.handle), options)
 
 

@@ -15,7 +15,7 @@ from eunoe.deploy.process.self_test import self_test
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import REQUEST_AGE_S
 from eunoe.schemas.ports import ColdStore, StateStore
-from eunoe.streams.group.limits import QUEUED_BYTES
+from eunoe.streams.group.limits import QUEUED_BYTES, DispatchLimits
 from eunoe.streams.group.stage_consumer import StageConsumer
 from eunoe.streams.group.stage_options import StageOptions, StartPosition
 from eunoe.streams.record import Record, Revoked
@@ -79,23 +79,22 @@ class StageFactory:
         backpressure = LagBackpressure(
             lambda: self.meter.loop.recent_busy_s, self._is_asked, few_asked=1 if spec.reads_log else FEW
         )
+        queued_bytes = ASKED_BYTES if spec.answers else QUEUED_BYTES
         options = StageOptions(
-            concurrency=self.settings.slots,
+            limits=DispatchLimits(self.settings.slots, queued_bytes=queued_bytes),
             # stages that nobody waits for yield to those that answer
             backpressure=(lambda: None) if spec.answers else backpressure.most_in_work,
             loop_lag_s=lambda: self.meter.loop.recent_s,
             interactive=spec.answers,
-            queued_bytes=ASKED_BYTES if spec.answers else QUEUED_BYTES,
         )
         if spec.reads_log:
             options = replace(
                 options,
                 # the other stages decide record by record: a larger batch would only prolong a rebalance
-                batch=MAX_BATCH,
+                limits=replace(options.limits, batch=MAX_BATCH, ahead_bytes=AHEAD_BYTES),
                 barrier=_is_control,
                 # an ask goes ahead of an import that stands before it; the import yields to whoever answers
                 urgent=_is_ask,
-                ahead_bytes=AHEAD_BYTES,
                 backpressure=backpressure.most_in_work,
             )
         loss_detector = self._loss_detectors.get(spec.name)

@@ -10,7 +10,7 @@ from eunoe.streams.group.fair_queues import FairQueues, OrderingKey
 from eunoe.streams.group.handlers import Backpressure, BatchHandler, OnRevoked, Urgent
 from eunoe.streams.group.in_work import Batch, InWork, Job, place_of
 from eunoe.streams.group.limits import TRACKED_BYTES, DispatchLimits
-from eunoe.streams.group.partition import Ack, AckCallbacks, Assignment, BeforeAck, LogicalPartition, PartitionState
+from eunoe.streams.group.partition import AckCallbacks, Assignment, BeforeAck, LogicalPartition, PartitionState
 from eunoe.streams.record import Record, Revoked
 
 log = logging.getLogger(__name__)
@@ -33,10 +33,9 @@ class Dispatcher:
     other exception ends the dispatcher: it takes no more records, and `failed` returns.
     """
 
-    def __init__(  # noqa: PLR0913 - what a dispatcher asks of its owner
+    def __init__(
         self,
         handle: BatchHandler,
-        ack: Ack,
         *,
         before_ack: BeforeAck | None = None,
         on_revoked: OnRevoked | None = None,
@@ -45,7 +44,7 @@ class Dispatcher:
         limits: DispatchLimits | None = None,
     ) -> None:
         self._handle = handle
-        self._callbacks = AckCallbacks(ack, before_ack, self._acks_returned, self._acks_flushed)
+        self._callbacks = AckCallbacks(before_ack, self._acks_returned, self._acks_flushed)
         self._on_revoked = on_revoked
         self._backpressure = backpressure
         self._urgent = urgent
@@ -175,7 +174,8 @@ class Dispatcher:
         if barrier:
             return not state.offsets.outstanding
         limits, waiting = self._limits, self._queues.waiting
-        has_queue = waiting < limits.queued and waiting + self._work.records < limits.queued + limits.concurrency
+        queued, taken = limits.max_queued, waiting + self._work.records
+        has_queue = waiting < queued and taken < queued + limits.concurrency
         fits = self._taken_bytes < limits.queued_bytes and state.offsets.outstanding < limits.window
         return (has_queue and fits) or self.held_bytes < limits.ahead_bytes
 

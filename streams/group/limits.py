@@ -6,15 +6,15 @@ from eunoe.streams.record import Record
 
 QUEUED_BYTES = 4_000_000
 _RECORD_BYTES = 256
-"""Of a waiting record beside its value and headers."""
+"""Bytes of a waiting record without its key, value and headers."""
 KEY_BYTES = 1000
-"""Of a key with records that wait, which share its bytes, and of its queue."""
+"""Bytes of a key and of its queue; the waiting records of a key share them."""
 _HEADERS_BYTES = 184
-"""Of the headers of a record, beside …"""
+"""Bytes of the mapping of a record's headers."""
 _HEADER_BYTES = 50
-"""… each value and its object."""
+"""Bytes of one header without its value."""
 TRACKED_BYTES = 70
-"""Of the offset of a record that is unfinished, or done behind an unfinished one."""
+"""Bytes of the offset of a record that is unfinished, or done behind an unfinished one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class DispatchLimits:
     """Keys in work at once."""
     batch: int = 1
     """Records of one key in one call of a `BatchHandler`."""
-    queued: int = 1024
-    """Waiting records; beyond it `Dispatcher.submit` blocks. Waiting records and records in work together are never
-    more than ``queued + concurrency``, unless they fit into ``ahead_bytes``."""
+    queued: int | None = None
+    """Waiting records; beyond it `Dispatcher.submit` blocks. `None` means four times ``concurrency``. Waiting records
+    and records in work are never more than ``queued + concurrency`` together, unless they fit into ``ahead_bytes``."""
     queued_bytes: int = QUEUED_BYTES
     """Bytes of records that wait or are in work; beyond them only ``ahead_bytes`` lets more in. One is always taken."""
     window: int = 8192
@@ -36,6 +36,11 @@ class DispatchLimits:
     """Bytes of records that may be taken beyond these numbers, so that an urgent one is seen behind many others."""
     ack_interval_s: float = 0.0
     """Seconds from one round of acks to the next; in between those of one partition are merged."""
+
+    @property
+    def max_queued(self) -> int:
+        """The most waiting records."""
+        return 4 * self.concurrency if self.queued is None else self.queued
 
 
 def size_of(record: Record) -> int:

@@ -15,11 +15,8 @@ log = logging.getLogger(__name__)
 LogicalPartition = tuple[str, int]
 """Logical topic and number of the partition."""
 
-Ack = Callable[[str, int, int], None]
-"""Takes topic, partition and offset: all records up to this offset are done."""
-
 BeforeAck = Callable[[str, int, int, Lease], Awaitable[None]]
-"""Awaited before an ack, with the same arguments and the lease of the assignment."""
+"""Awaited before an ack, with topic, partition, offset and the lease of the assignment."""
 
 
 class Assignment:
@@ -55,9 +52,8 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class AckCallbacks:
-    """The receivers of a partition's acks."""
+    """The hooks around a partition's acks."""
 
-    ack: Ack
     before_ack: BeforeAck | None
     returned: Callable[[LogicalPartition], None]
     """Called when ``before_ack`` raised `Revoked` while the assignment stands: the partition is to be read again."""
@@ -77,7 +73,7 @@ class PartitionState:
         self.partition = partition
         self.offsets = OffsetTracker()
         self.acked: int | None = None
-        """Newest acked offset."""
+        """Newest acked offset: all records up to it are done, and the owner may commit it."""
         self.acking: asyncio.Task[None] | None = None
         self._assignment = assignment
         self._callbacks = callbacks
@@ -95,7 +91,7 @@ class PartitionState:
         if newest is None:
             return
         if self._callbacks.before_ack is None:
-            self._ack(newest)
+            self.acked = newest
             return
         joins = not self.any_ack_due
         self._pending = newest
@@ -113,7 +109,7 @@ class PartitionState:
         try:
             await before_ack(*self.partition, newest, self._assignment)
             if not self._assignment.closed:
-                self._ack(newest)
+                self.acked = newest
         except Revoked:
             self._pending = None  # not acked: the next owner of the partition reads these records again
             if not self._assignment.revoked:
@@ -128,7 +124,3 @@ class PartitionState:
             if self._pending is not None:
                 self._rounds.join(self._begin)
             self._callbacks.flushed(failure)
-
-    def _ack(self, offset: int) -> None:
-        self.acked = offset
-        self._callbacks.ack(*self.partition, offset)

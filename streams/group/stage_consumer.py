@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from aiokafka import ConsumerRecord
@@ -18,7 +19,6 @@ from eunoe.streams.broker_adapter import ConsumerLoad
 from eunoe.streams.group.dispatcher import Dispatcher
 from eunoe.streams.group.faust_group import TP, GroupApp, GroupConsumer, open_group
 from eunoe.streams.group.handlers import BatchHandler
-from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.log_throttle import quiet_libraries
 from eunoe.streams.group.partition import LogicalPartition
 from eunoe.streams.group.stage_options import StageOptions
@@ -61,19 +61,11 @@ class StageConsumer:
         self._options = options
         self.dispatcher = Dispatcher(
             handle,
-            lambda *_ack: None,
             before_ack=options.before_ack,
             on_revoked=self._revoked,
             backpressure=options.backpressure,
             urgent=options.urgent,
-            limits=DispatchLimits(
-                concurrency=options.concurrency,
-                batch=options.batch,
-                queued=4 * options.concurrency,
-                queued_bytes=options.queued_bytes,
-                ahead_bytes=options.ahead_bytes,
-                ack_interval_s=kafka.commit_interval_ms / 1000 * _ACK_SHARE,
-            ),
+            limits=replace(options.limits, ack_interval_s=kafka.commit_interval_ms / 1000 * _ACK_SHARE),
         )
         self.load = ConsumerLoad(options.loop_lag_s, interactive=options.interactive)
         self._app: GroupApp | None = None

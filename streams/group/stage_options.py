@@ -1,10 +1,10 @@
-"""The behaviour that a stage gives its consumer."""
+"""The options by which a stage adapts its consumer."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eunoe.streams.group.handlers import Backpressure, Urgent
-from eunoe.streams.group.limits import QUEUED_BYTES
+from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.partition import BeforeAck
 from eunoe.streams.record import Record
 
@@ -17,23 +17,16 @@ Returns an earlier offset to start from, or `None`. It may be awaited again for 
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """The behaviour of a stage's consumer."""
+    """The hooks and limits of a stage's consumer."""
 
     before_ack: BeforeAck | None = None
     start_position: StartPosition | None = None
     barrier: Callable[[Record], bool] = lambda _record: False
     """Whether a record waits for all earlier ones of its partition, and holds back the later ones."""
-    concurrency: int = 256
-    """Keys in work at once; fewer under ``backpressure``."""
-    batch: int = 1
-    """Records of one key in one call of the handler; a rebalance waits for all of them."""
+    limits: DispatchLimits = field(default_factory=DispatchLimits)
+    """Limits of the dispatcher; the consumer itself sets the interval of acks."""
     backpressure: Backpressure = lambda: None
     urgent: Urgent = lambda _record: False
-    """Whether somebody waits for a record, by its looks: its key goes before others."""
-    queued_bytes: int = QUEUED_BYTES
-    """Bytes of records that wait or are in work."""
-    ahead_bytes: int = 0
-    """Bytes of records that are read ahead of the handler, to find urgent ones."""
     loop_lag_s: Callable[[], float] = lambda: 0.0
     """Current lag of the event loop, in seconds. The adapter of the broker may pace fetches by it."""
     interactive: bool = True

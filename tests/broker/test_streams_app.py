@@ -20,6 +20,7 @@ from eunoe.deploy.local.ports import free_port
 from eunoe.schemas.errors import Refused, Unavailable
 from eunoe.streams.admin import check_partitions, create_topics, list_topics
 from eunoe.streams.group.handlers import one_by_one
+from eunoe.streams.group.limits import DispatchLimits
 from eunoe.streams.group.stage_consumer import StageConsumer, stop_all
 from eunoe.streams.group.stage_options import StageOptions
 from eunoe.streams.lag import lag
@@ -453,7 +454,7 @@ async def test_what_is_fetched_and_has_no_room_is_counted_and_bounded(
         await gate.wait()
         heard.records.append(record)
 
-    options = StageOptions(concurrency=1, queued_bytes=10_000)
+    options = StageOptions(limits=DispatchLimits(1, queued_bytes=10_000))
     consumer = StageConsumer("full", ["conversations"], kafka, names, one_by_one(handle), options)
     await publisher.publish([Message("conversations", b"k", bytes(20_000)) for _ in range(40)])
     await consumer.start()

@@ -36,12 +36,18 @@ async def settle(condition: Callable[[], bool]) -> None:
 
 @dataclass
 class World:
-    """Records what handlers did and what was acked; ``turns`` is the duration of each record, in loop turns."""
+    """Records what handlers did, and checks what is acked meanwhile.
+
+    ``turns`` is the duration of each record, in loop turns.
+    """
 
     turns: dict[tuple[int, int], int] = field(default_factory=dict)
     started: list[Record] = field(default_factory=list)
     finished: set[tuple[int, int]] = field(default_factory=set)
-    acks: list[tuple[int, int]] = field(default_factory=list)
+    dispatcher: Dispatcher | None = None
+    acks: dict[int, int] = field(default_factory=dict)
+    """Partition → the newest acked offset that was seen."""
+    faults: list[str] = field(default_factory=list)
     working: dict[bytes | int | None, int] = field(default_factory=lambda: defaultdict(int))
     most: int = 0
     most_of_a_key: int = 0
@@ -55,21 +61,27 @@ class World:
         try:
             for _ in range(self.turns.get((taken.partition, taken.offset), 0)):
                 await asyncio.sleep(0)
+                self.note_acks()
         finally:
             self.working[key] -= 1
         self.finished.add((taken.partition, taken.offset))
 
-    def ack(self, topic: str, partition: int, offset: int) -> None:
-        self.acks.append((partition, offset))
+    def note_acks(self) -> None:
+        """Acks cover finished records only, and their offsets rise."""
+        for (_, partition), offset in (self.dispatcher.acked() if self.dispatcher else {}).items():
+            if offset < self.acks.get(partition, -1):
+                self.faults.append(f"{partition}: acked {offset} after {self.acks[partition]}")
+            self.acks[partition] = offset
+            begun = {(one.partition, one.offset) for one in self.started}
+            unfinished = [place for place in begun - self.finished if place[0] == partition and place[1] <= offset]
+            if unfinished:
+                self.faults.append(f"{partition}: acked {offset} before {unfinished}")
 
     def check_acks(self, taken: list[Record]) -> None:
-        """Acks cover finished records only, and their offsets rise."""
-        newest: dict[int, int] = {}
-        for partition, offset in self.acks:
-            assert offset > newest.get(partition, -1)
-            newest[partition] = offset
+        self.note_acks()
+        assert self.faults == []
         for one in taken:
-            if one.offset <= newest.get(one.partition, -1):
+            if one.offset <= self.acks.get(one.partition, -1):
                 assert (one.partition, one.offset) in self.finished
 
 
@@ -97,7 +109,7 @@ def test_order_bounds_and_acks(
         world = World()
         taken = make(world, drawn)
         limits = DispatchLimits(concurrency, batch, queued, window=8)
-        dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=limits)
+        dispatcher = world.dispatcher = Dispatcher(one_by_one(world.handle), limits=limits)
         for one in taken:
             assert await dispatcher.submit(one)
             assert dispatcher.in_work <= concurrency * batch
@@ -147,8 +159,8 @@ def test_a_rebalance_at_any_moment(
             before.append((partition, offset))
 
         limits = DispatchLimits(concurrency=3, batch=batch, queued=4, ack_interval_s=interval)
-        dispatcher = Dispatcher(
-            one_by_one(world.handle), world.ack, before_ack=before_ack if hooked else None, limits=limits
+        dispatcher = world.dispatcher = Dispatcher(
+            one_by_one(world.handle), before_ack=before_ack if hooked else None, limits=limits
         )
         feeding = asyncio.create_task(_feed(dispatcher, taken[:cut]))
         for _ in range(spin):
@@ -165,7 +177,6 @@ def test_a_rebalance_at_any_moment(
         # the next owner, here the same dispatcher, begins after what was acked
         dispatcher.resume()
         again = [one for one in taken if one.offset > acked.get((one.topic, one.partition), -1)]
-        world.acks.clear()
         await _feed(dispatcher, again)
         ends = {(one.topic, one.partition): one.offset for one in again}
         await settle(lambda: dispatcher.acked() == ends)
@@ -173,7 +184,7 @@ def test_a_rebalance_at_any_moment(
         assert {(one.partition, one.offset) for one in taken} <= world.finished
         world.check_acks(again)
         if hooked:
-            assert set(world.acks) <= set(before)
+            assert {(partition, offset) for (_, partition), offset in dispatcher.acked().items()} <= set(before)
         await dispatcher.revoke(0)
 
     asyncio.run(run())
@@ -193,7 +204,7 @@ async def test_waiting_records_of_a_key_are_handled_as_one_batch() -> None:
         runs.append([taken.offset for taken in records])
         await go.wait()
 
-    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(batch=3))
+    dispatcher = Dispatcher(handle, limits=DispatchLimits(batch=3))
     for offset, key in enumerate([b"a", b"b", b"a", b"a", b"b", b"a", b"a"]):
         await dispatcher.submit(record(offset, key))
     assert (dispatcher.in_work, dispatcher.queued) == (2, 5)
@@ -205,7 +216,7 @@ async def test_waiting_records_of_a_key_are_handled_as_one_batch() -> None:
 
 async def test_new_keys_alternate_with_keys_that_have_records_waiting() -> None:
     world = World()
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=DispatchLimits(concurrency=1))
+    dispatcher = Dispatcher(one_by_one(world.handle), limits=DispatchLimits(concurrency=1, queued=16))
     for offset in range(6):
         await dispatcher.submit(record(offset, b"imports"))
     for offset, key in enumerate([b"x", b"y"], 6):
@@ -220,9 +231,7 @@ async def test_under_overload_few_keys_are_in_work_and_they_make_progress() -> N
     world = World(turns={(0, offset): 5 for offset in range(12)})
     overload = True
     limits = DispatchLimits(concurrency=8)
-    dispatcher = Dispatcher(
-        one_by_one(world.handle), world.ack, backpressure=lambda: 2 if overload else None, limits=limits
-    )
+    dispatcher = Dispatcher(one_by_one(world.handle), backpressure=lambda: 2 if overload else None, limits=limits)
     for offset in range(12):
         await dispatcher.submit(record(offset, bytes([offset])))
         assert dispatcher.in_work <= 2
@@ -240,7 +249,7 @@ def _is_ask(taken: Record) -> bool:
 async def test_an_ask_goes_before_an_import_that_stands_before_it_and_its_offset_is_not_acked() -> None:
     world = World(turns={(0, offset): 3 for offset in range(1_000)})
     limits = DispatchLimits(concurrency=2, queued=4, window=8, ahead_bytes=1_000_000)
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack, urgent=_is_ask, limits=limits)
+    dispatcher = Dispatcher(one_by_one(world.handle), urgent=_is_ask, limits=limits)
     for offset in range(600):
         assert await dispatcher.submit(record(offset, bytes([offset % 200])))
     await dispatcher.submit(record(600, b"asks"))
@@ -249,7 +258,7 @@ async def test_an_ask_goes_before_an_import_that_stands_before_it_and_its_offset
     await settle(lambda: (0, 601) in world.finished)
     assert len(world.started) < 20
     assert [taken.offset for taken in world.started if taken.key == b"asks"] == [600, 601]
-    assert max(offset for _, offset in world.acks) < 20
+    assert dispatcher.acked()[TOPIC, 0] < 20
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 601})
     assert dispatcher.held_bytes == 0
 
@@ -261,7 +270,7 @@ def test_what_is_read_ahead_is_bounded_in_bytes(drawn: list[tuple[bytes | None, 
         world = World()
         taken = [replace(one, value=b"x" * 100) for one in make(world, drawn)]
         limits = DispatchLimits(concurrency=1, queued=1, window=1, ahead_bytes=ahead)
-        dispatcher = Dispatcher(one_by_one(world.handle), world.ack, urgent=_is_ask, limits=limits)
+        dispatcher = world.dispatcher = Dispatcher(one_by_one(world.handle), urgent=_is_ask, limits=limits)
         most = 100 + 390 + 1_000  # value, what is noted of a record, its key
         for one in taken:
             assert await dispatcher.submit(one)
@@ -280,7 +289,7 @@ def test_few_large_records_wait_or_are_in_work_and_one_of_any_size_is_taken(size
         world = World()
         taken = [replace(record(offset, bytes([offset])), value=bytes(size)) for offset, size in enumerate(sizes)]
         limits = DispatchLimits(concurrency=64, queued=64, queued_bytes=queued)
-        dispatcher = Dispatcher(one_by_one(world.handle), world.ack, limits=limits)
+        dispatcher = world.dispatcher = Dispatcher(one_by_one(world.handle), limits=limits)
         largest, tracked = max(sizes) + 256 + 1_000, 70 * len(sizes)
         for one in taken:
             assert await dispatcher.submit(one)
@@ -299,7 +308,7 @@ async def test_asks_of_others_are_read_behind_400_of_the_largest_in_one_conversa
             await go.wait()
         handled.append(given.key)
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, limits=DispatchLimits(queued_bytes=ASKED_BYTES))
+    dispatcher = Dispatcher(one_by_one(handle), limits=DispatchLimits(queued_bytes=ASKED_BYTES))
     async with asyncio.timeout(10):
         for offset in range(400):
             await dispatcher.submit(replace(record(offset, b"greedy"), value=bytes(32_000)))
@@ -310,7 +319,7 @@ async def test_asks_of_others_are_read_behind_400_of_the_largest_in_one_conversa
 
 
 async def test_the_stored_form_of_a_sealed_record_counts_too() -> None:
-    dispatcher = Dispatcher(one_by_one(World(turns={(0, 0): 9}).handle), lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(World(turns={(0, 0): 9}).handle))
     sealed = record(0, b"anna")
     await dispatcher.submit(replace(sealed, stored=replace(sealed, value=b"x" * 700)))
     assert dispatcher.held_bytes > 2_000
@@ -324,7 +333,7 @@ async def test_waiting_records_of_a_key_share_its_bytes() -> None:
         await go.wait()
         keys.append(taken.key)
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, limits=DispatchLimits(concurrency=1, queued=8))
+    dispatcher = Dispatcher(one_by_one(handle), limits=DispatchLimits(concurrency=1, queued=8))
     for offset in range(4):
         await dispatcher.submit(record(offset, bytes(bytearray(b"anna"))))
     go.set()
@@ -342,7 +351,7 @@ async def test_under_overload_an_ask_does_not_wait_for_the_keys_in_work() -> Non
         await go.wait()
 
     limits = DispatchLimits(concurrency=8)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, backpressure=lambda: 1, urgent=_is_ask, limits=limits)
+    dispatcher = Dispatcher(one_by_one(handle), backpressure=lambda: 1, urgent=_is_ask, limits=limits)
     for offset in range(4):
         await dispatcher.submit(record(offset, bytes([offset])))
     await dispatcher.submit(replace(record(4, b"asks"), value=b"ask"))
@@ -361,7 +370,7 @@ async def test_large_batches_in_work_leave_less_room_to_wait() -> None:
         await gates[records[0].key].wait()
         gates[records[0].key].clear()
 
-    dispatcher = Dispatcher(handle, lambda *_: None, limits=DispatchLimits(concurrency=2, batch=4, queued=4))
+    dispatcher = Dispatcher(handle, limits=DispatchLimits(concurrency=2, batch=4, queued=4))
     taken = [record(offset, b"ab"[offset % 2 :][:1]) for offset in range(20)]
     feeding = asyncio.create_task(_feed(dispatcher, taken))
     await settle(lambda: dispatcher.queued == 4)
@@ -388,9 +397,7 @@ async def test_after_an_overload_no_record_waits_for_those_in_work() -> None:
         await go.wait()
 
     limits = DispatchLimits(concurrency=4)
-    dispatcher = Dispatcher(
-        one_by_one(handle), lambda *_: None, backpressure=lambda: 1 if overload else None, limits=limits
-    )
+    dispatcher = Dispatcher(one_by_one(handle), backpressure=lambda: 1 if overload else None, limits=limits)
     for offset in range(6):
         await dispatcher.submit(record(offset, bytes([offset])))
     await settle(lambda: started == [0])
@@ -409,9 +416,7 @@ async def test_a_batch_that_raises_revoked_stays_unacked() -> None:
             raise Revoked
 
     stuck: list[tuple[str, int]] = []
-    dispatcher = Dispatcher(
-        handle, lambda *_: None, on_revoked=lambda *place: stuck.append(place), limits=DispatchLimits(batch=8)
-    )
+    dispatcher = Dispatcher(handle, on_revoked=lambda *place: stuck.append(place), limits=DispatchLimits(batch=8))
     for offset in range(4):
         await dispatcher.submit(record(offset))
     await settle(lambda: bool(stuck) and not dispatcher.in_work)
@@ -420,7 +425,6 @@ async def test_a_batch_that_raises_revoked_stays_unacked() -> None:
 
 
 async def test_a_stale_completion_acks_nothing_in_the_next_assignment() -> None:
-    acks: list[int] = []
     go = asyncio.Event()
 
     async def stubborn(taken: Record, lease: Lease) -> None:
@@ -430,7 +434,7 @@ async def test_a_stale_completion_acks_nothing_in_the_next_assignment() -> None:
             except asyncio.CancelledError:
                 continue
 
-    dispatcher = Dispatcher(one_by_one(stubborn), lambda _t, _p, offset: acks.append(offset))
+    dispatcher = Dispatcher(one_by_one(stubborn))
     await dispatcher.submit(record(0))
     await asyncio.sleep(0)
     await dispatcher.revoke(0)
@@ -439,12 +443,12 @@ async def test_a_stale_completion_acks_nothing_in_the_next_assignment() -> None:
     assert dispatcher.in_work == 2
     go.set()
     await settle(lambda: dispatcher.in_work == 0)
-    assert acks == [1]
+    assert dispatcher.acked() == {(TOPIC, 0): 1}
 
 
 async def test_forgotten_acks_are_not_reported_again() -> None:
     world = World()
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack)
+    dispatcher = Dispatcher(one_by_one(world.handle))
     for offset in range(3):
         await dispatcher.submit(record(offset))
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 2})
@@ -460,7 +464,7 @@ async def test_submit_waits_for_room_and_returns_at_a_rebalance() -> None:
     async def forever(taken: Record, lease: Lease) -> None:
         await lease.pause(1000)
 
-    dispatcher = Dispatcher(one_by_one(forever), lambda *_: None, limits=DispatchLimits(concurrency=1, queued=1))
+    dispatcher = Dispatcher(one_by_one(forever), limits=DispatchLimits(concurrency=1, queued=1))
     assert await dispatcher.submit(record(0))
     assert await dispatcher.submit(record(1))
     third = asyncio.create_task(dispatcher.submit(record(2)))
@@ -484,7 +488,7 @@ async def test_a_pause_ends_at_once_when_the_lease_is_revoked() -> None:
             seen.append("gave way")
             raise
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle))
     await dispatcher.submit(record(0))
     await settle(lambda: bool(seen))
     await dispatcher.revoke(5)
@@ -501,7 +505,7 @@ async def test_a_returned_record_holds_back_its_key_and_the_acks_of_its_partitio
             raise Revoked
         handled.append(taken.offset)
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, on_revoked=lambda *place: stuck.append(place))
+    dispatcher = Dispatcher(one_by_one(handle), on_revoked=lambda *place: stuck.append(place))
     for offset, key in enumerate((b"a", b"a", b"a", b"b")):
         await dispatcher.submit(record(offset, key))
     await settle(lambda: bool(stuck))
@@ -519,7 +523,7 @@ async def test_any_other_error_ends_the_dispatcher(error: BaseException) -> None
         if taken.offset == 1:
             raise error
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle))
     for offset in range(3):
         await dispatcher.submit(record(offset))
     assert await dispatcher.failed() is error
@@ -535,7 +539,7 @@ async def test_a_failing_before_ack_ends_the_dispatcher_and_nothing_is_acked() -
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
         raise OSError("store is down")
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
+    dispatcher = Dispatcher(one_by_one(handle), before_ack=before_ack)
     await dispatcher.submit(record(0))
     assert str(await dispatcher.failed()) == "store is down"
     assert dispatcher.acked() == {}
@@ -550,7 +554,7 @@ async def test_a_before_ack_that_waits_is_revoked_and_nothing_is_acked() -> None
         waits.set()
         await lease.pause(3600)
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
+    dispatcher = Dispatcher(one_by_one(handle), before_ack=before_ack)
     await dispatcher.submit(record(0))
     await waits.wait()
     await dispatcher.revoke(grace_s=30)
@@ -570,7 +574,7 @@ async def test_acks_due_during_before_ack_are_merged() -> None:
         calls.append(offset)
         await gate.wait()
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack)
+    dispatcher = Dispatcher(one_by_one(handle), before_ack=before_ack)
     await dispatcher.submit(record(0))
     await settle(lambda: calls == [0])
     for offset in range(1, 20):
@@ -591,7 +595,7 @@ async def test_acks_between_two_rounds_are_merged_and_those_of_a_round_begin_tog
         calls.append((partition, offset))
 
     limits = DispatchLimits(ack_interval_s=3600)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack, limits=limits)
+    dispatcher = Dispatcher(one_by_one(handle), before_ack=before_ack, limits=limits)
     await dispatcher.submit(record(0))
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 0})
     for offset in range(1, 20):
@@ -615,7 +619,7 @@ async def test_records_that_finish_during_a_revocation_are_acked_without_a_round
         await asyncio.sleep(0)
 
     limits = DispatchLimits(ack_interval_s=3600)
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None, before_ack=before_ack, limits=limits)
+    dispatcher = Dispatcher(one_by_one(handle), before_ack=before_ack, limits=limits)
     await dispatcher.submit(record(0))
     await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 0})
     await dispatcher.submit(record(1))
@@ -635,7 +639,7 @@ async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> Non
             await asyncio.sleep(0)
         finished.append(taken.offset)
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle))
     for offset in range(10):
         await dispatcher.submit(record(offset, b"%d" % offset), barrier=offset == 5)
     await settle(lambda: len(finished) == 10)
@@ -645,11 +649,11 @@ async def test_a_barrier_sees_everything_before_it_and_nothing_after_it() -> Non
 
 async def test_a_redelivered_record_is_not_taken_twice() -> None:
     world = World()
-    dispatcher = Dispatcher(one_by_one(world.handle), world.ack)
+    dispatcher = Dispatcher(one_by_one(world.handle))
     assert await dispatcher.submit(record(3))
     assert not await dispatcher.submit(record(3))
     assert not await dispatcher.submit(record(2))
-    await settle(lambda: world.acks == [(0, 3)])
+    await settle(lambda: dispatcher.acked() == {(TOPIC, 0): 3})
     assert len(world.started) == 1
 
 
@@ -765,9 +769,7 @@ async def test_a_before_ack_that_returns_its_records_has_the_partition_read_agai
     async def before_ack(topic: str, partition: int, offset: int, lease: Lease) -> None:
         raise Revoked
 
-    dispatcher = Dispatcher(
-        one_by_one(handle), lambda *_: None, before_ack=before_ack, on_revoked=lambda *place: stuck.append(place)
-    )
+    dispatcher = Dispatcher(one_by_one(handle), before_ack=before_ack, on_revoked=lambda *place: stuck.append(place))
     await dispatcher.submit(record(0))
     await settle(lambda: bool(stuck))
     assert stuck == [(TOPIC, 0)]

@@ -64,7 +64,7 @@ async def test_records_that_queue_behind_their_key_are_counted_as_waiting():
     async def handle(_record: Record, _lease: Lease) -> None:
         await gate.wait()
 
-    dispatcher = Dispatcher(one_by_one(handle), lambda *_: None)
+    dispatcher = Dispatcher(one_by_one(handle))
     for offset in range(2):
         await dispatcher.submit(Record("conversations", 0, offset, b"k", b"", 0))
     await asyncio.sleep(0.05)
