@@ -1,7 +1,7 @@
 """Applies the events of one stage, each once and in its turn; parks what comes early, holds where something is lost."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from typing import Any
@@ -15,19 +15,15 @@ from eunoe.schemas.records import DeadLetterReason
 from eunoe.streams.codec import decode, encode
 from eunoe.streams.record import Lease, Record
 from eunoe.streams.tracing import current
-from eunoe.workers.runner.blocked import BlockedConversations
+from eunoe.workers.runner.dead_letter_sender import DeadLetterSender
 from eunoe.workers.runner.decider import DecisionResult
 from eunoe.workers.runner.inbound import OrderedEvent
-from eunoe.workers.runner.loss_detector import LossDetector
 from eunoe.workers.runner.metrics import Part
 from eunoe.workers.runner.outbox import DecisionStamp, compose_outbox, excess_in
-from eunoe.workers.runner.parts import StageParts
+from eunoe.workers.runner.parts import RunnerContext, StageParts
 from eunoe.workers.runner.recorded_outcomes import RecordedOutcome, outcome_message
 
 log = logging.getLogger(__name__)
-
-SetAside = Callable[[Record, Rejection], Awaitable[None]]
-"""Makes a dead letter of a record."""
 
 LOST_AFTER_S = 30.0
 """Seconds that a conversation is parked before its stage is asked whether what it waits for is lost."""
@@ -47,16 +43,8 @@ class EventApplier:
     """Decides and commits single events of one stage."""
 
     def __init__(
-        self,
-        parts: StageParts,
-        parking: ParkingLot,
-        *,
-        max_parked: int,
-        blocked: BlockedConversations,
-        loss_detector: LossDetector | None,
-        set_aside: SetAside,
+        self, parts: StageParts, parking: ParkingLot, context: RunnerContext, dead_letters: DeadLetterSender
     ) -> None:
-        """``max_parked``: sessions of a conversation that may wait."""
         self._spec = parts.spec
         self._decider = parts.decider
         self._committer = parts.committer
@@ -64,10 +52,10 @@ class EventApplier:
         self._observer = parts.observer
         self._log_epoch = parts.log_epoch
         self._parking = parking
-        self._max_parked = max_parked
-        self._blocked = blocked
-        self._loss_detector = loss_detector
-        self._set_aside = set_aside
+        self._max_parked = context.settings.max_parked
+        self._blocked = context.blocked
+        self._loss_detector = context.loss_detector
+        self._dead_letters = dead_letters
         self._meter = parts.committer.sender.meter
         self._suspects: dict[str, int] = {}
 
@@ -284,7 +272,7 @@ class EventApplier:
             await self._loss_detector.verify(ordered.scope)
         log.error("HELD %s: %s", ordered.scope.key, error)
         self._blocked.hold(ordered.scope.key)
-        await self._set_aside(record, Rejection(reason=DeadLetterReason.HELD, error=error))
+        await self._dead_letters.send(record, Rejection(reason=DeadLetterReason.HELD, error=error))
 
 
 def _slot(event: Contract) -> str:

@@ -80,14 +80,7 @@ class Runner:
             self._log_epoch,
         )
         self._batches = BatchApplier(parts)
-        self._applier = EventApplier(
-            parts,
-            parking,
-            max_parked=context.settings.max_parked,
-            blocked=context.blocked,
-            loss_detector=context.loss_detector,
-            set_aside=self._dead_letters.send,
-        )
+        self._applier = EventApplier(parts, parking, context, self._dead_letters)
 
     async def handle(self, record: Record, lease: Lease) -> None:
         """Handle a record completely; when this returns, the record may be acknowledged.
