@@ -302,10 +302,6 @@ class Dispatcher:
             acking = {state.acking for state in self._partitions.values() if state.acking}
             await _wait_for(acking, deadline - loop.time())
 
-    def forget_acks(self) -> None:
-        """Forget all acked offsets, after `revoke`; a caller that commits an earlier offset needs this."""
-        self._partitions.clear()
-
     def resume(self) -> None:
         """Begin a new assignment and take records from any offset; a failed dispatcher stays failed."""
         self._assignment.close()

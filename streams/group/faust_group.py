@@ -8,7 +8,7 @@ bookkeeping can commit past unfinished work, and at the begin of a rebalance it 
 import asyncio
 import logging
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, Protocol, cast
 
@@ -135,20 +135,12 @@ class GroupConsumer(driver.Consumer):
     async def force_commit(self, topics: object = None, start_new_transaction: bool = True) -> bool:
         """Commit what was acked since the last commit."""
         async with self._committing:
-            acked = self._owner.acked()
-            return await self._commit_news({tp: offset + 1 for tp, offset in acked.items()})
-
-    async def commit_exactly(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit these offsets, also where they are lower than the last commit; returns whether it worked."""
-        async with self._committing:
-            return await self._commit_news(offsets)
-
-    async def _commit_news(self, offsets: Mapping[TP, int]) -> bool:
-        news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
-        if not news or not await self._commit(news):
-            return not news
-        self._committed.update(news)
-        return True
+            offsets = {tp: offset + 1 for tp, offset in self._owner.acked().items()}
+            news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
+            if not news or not await self._commit(news):
+                return not news
+            self._committed.update(news)
+            return True
 
     @Service.task
     async def _commit_handler(self) -> None:

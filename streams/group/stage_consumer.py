@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -199,43 +199,33 @@ class StageConsumer:
 
     # ---- reading again
 
-    async def rewind(self, topic: str, partition: int, offset: int) -> bool:
-        """Read a partition again from ``offset`` on, and commit that offset; other partitions go on where they were.
-
-        Returns False without any effect when the partition is not assigned or a rebalance is under way; its next
-        owner then awaits ``start_position``.
-        """
-        return await self._reread({self._tp(topic, partition): offset})
-
     async def read_again(self) -> None:
-        """Read all partitions again from their committed offsets, or from where `StartPosition` says."""
+        """Read all partitions again from their committed offsets, or from where `StartPosition` says.
+
+        During a rebalance nothing is done: each next owner awaits ``start_position``.
+        """
         try:
-            await self._reread({})
+            await self._reread()
         except Exception as error:
             self.crashed(error)
 
-    async def _reread(self, offsets: Mapping[TP, int]) -> bool:
+    async def _reread(self) -> None:
         async with self._rereading:
             app = self._app
-            if app is None or app.rebalancing or not set(offsets) <= self._consumer.assignment():
-                return False
+            if app is None or app.rebalancing:
+                return
             generation = app.consumer_generation_id = -next(self._assignments)
             self._consumer.hold()
             await self.drain()
-            # a periodic commit before the seek would overwrite the offsets committed below
-            self.dispatcher.forget_acks()
 
-            def disturbed() -> bool:
+            def is_rebalanced() -> bool:
                 return app.rebalancing or app.consumer_generation_id != generation
 
-            done = not disturbed() and await self._consumer.commit_exactly(offsets)
-            if not disturbed():
+            if not is_rebalanced():
                 await self._consumer.perform_seek()
-            if disturbed():
-                return False
-            self.dispatcher.resume()
-            self._consumer.resume_flow()
-            return done
+            if not is_rebalanced():
+                self.dispatcher.resume()
+                self._consumer.resume_flow()
 
     def _revoked(self, topic: str, partition: int) -> None:
         self._spawn(self._reread_soon())

@@ -194,25 +194,29 @@ async def test_latency(kafka: KafkaSettings, names: TopicNames, publisher: Kafka
     await app.stop(10)
 
 
-async def test_rewind_reads_again_and_commits_that(
+async def test_a_partition_is_read_again_from_its_start_position_and_the_others_go_on(
     kafka: KafkaSettings, names: TopicNames, publisher: KafkaPublisher
 ) -> None:
-    heard = Heard()
-    app = StageConsumer("rewind", ["conversations"], kafka, names, one_by_one(heard))
+    heard, first = Heard(), dict[int, int]()
+
+    async def start_position(topic: str, partition: int, offset: int) -> int | None:
+        return first.get(partition)
+
+    options = StageOptions(start_position=start_position)
+    app = StageConsumer("again", ["conversations"], kafka, names, one_by_one(heard), options)
     await app.start()
     await publisher.publish([Message("conversations", b"a", str(n).encode(), partition=1) for n in range(30)])
     await publisher.publish([Message("conversations", b"b", str(n).encode(), partition=2) for n in range(30)])
     await eventually(lambda: len(heard.records) == 60)
-    assert await app.rewind("conversations", 1, 10)
-    await eventually(lambda: len(heard.records) >= 80)
-    assert await app.rewind("conversations", 1, 0)
-    await eventually(lambda: len(heard.records) >= 110)
+    for begin, wanted in ((10, 80), (0, 110)):
+        first[1] = begin
+        await app.read_again()
+        await eventually(lambda wanted=wanted: len(heard.records) >= wanted)
     await publisher.publish([Message("conversations", b"a", b"30", partition=1)])
     await eventually(lambda: len(heard.records) >= 111)
     assert heard.values() == {b"a": [*range(30), *range(10, 30), *range(31)], b"b": [*range(30)]}
-    assert not await app.rewind("conversations", 99, 0)
     await app.stop(10)
-    assert await lag(kafka, names, {"rewind": ["conversations"]}) == {"rewind": 0}
+    assert await lag(kafka, names, {"again": ["conversations"]}) == {"again": 0}
 
 
 @pytest.mark.parametrize("fault", [None, IllegalStateError("No current assignment")])
