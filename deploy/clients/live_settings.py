@@ -31,11 +31,11 @@ async def live_settings(settings: Settings) -> Settings:
         return await settings_in(RedisGenerations(redis, settings.prefix), settings)
 
 
-async def settings_in(book: Generations, settings: Settings) -> Settings:
-    """`live_settings`, with the generations from ``book``."""
-    live = (await book.pointer()).live
+async def settings_in(registry: Generations, settings: Settings) -> Settings:
+    """`live_settings`, with the generations from ``registry``."""
+    live = (await registry.pointer()).live
     name = settings.generation or live or FIRST
-    made = await book.find(name)
+    made = await registry.find(name)
     # the environment may name the log where Redis has lost the generations
     known = (settings.log or 0) if live in (None, name) else 0
     placed = settings.model_copy(update={"log": known if made is None else made.log})
@@ -55,8 +55,8 @@ async def client_settings(settings: Settings) -> Settings:
     if settings.redis_url is None or settings.log is not None:
         return settings
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
-        live = await settings_in(book, settings.model_copy(update={"generation": None}))
+        registry = RedisGenerations(redis, settings.prefix)
+        live = await settings_in(registry, settings.model_copy(update={"generation": None}))
     return settings.model_copy(update={"log": live.log})
 
 

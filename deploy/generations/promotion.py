@@ -58,20 +58,20 @@ async def promote(settings: Settings, name: str, report_lag: ReportCount) -> str
     a server is down.
     """
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
-        pointer, made = await book.pointer(), await book.find(name)
+        registry = RedisGenerations(redis, settings.prefix)
+        pointer, made = await registry.pointer(), await registry.find(name)
         before = pointer.live or FIRST
         _check_whole(name, pointer, made)
         if name == before:
             raise Refused(f"{name} is live already")
-        live = await settings_in(book, settings.model_copy(update={"generation": before}))
+        live = await settings_in(registry, settings.model_copy(update={"generation": before}))
         check_same_log(live.names, name, made)
-        target = await settings_in(book, settings.model_copy(update={"generation": name}))
+        target = await settings_in(registry, settings.model_copy(update={"generation": name}))
         await check_index_there(target)  # its memory stages wait then and would never catch up
         await caught_up(target, report_lag)
         await check_index_whole(target)
-        await _append_promotions(target, name, await book.announce(name))
-        await book.promote(name)
+        await _append_promotions(target, name, await registry.announce(name))
+        await registry.promote(name)
     return before
 
 
@@ -176,9 +176,9 @@ async def drop(settings: Settings, name: str) -> int:
     """
     await check_droppable(settings, name)
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
-        live = await settings_in(book, settings.model_copy(update={"generation": None}))
-        made = await book.find(name)
+        registry = RedisGenerations(redis, settings.prefix)
+        live = await settings_in(registry, settings.model_copy(update={"generation": None}))
+        made = await registry.find(name)
     if made is not None:
         remove_folder(settings.prefix, made)
     log = 0 if made is None else made.log

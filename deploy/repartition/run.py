@@ -120,14 +120,14 @@ async def survey(settings: Settings, partitions: int, into: str | None = None) -
     """
     await check_log_is_open(settings.kafka_settings, settings.names)
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
-        live = (await book.pointer()).live or FIRST
-        rows = {row.name: row for row in await book.all()}
-        present = await settings_in(book, settings.model_copy(update={"generation": live}))
+        registry = RedisGenerations(redis, settings.prefix)
+        live = (await registry.pointer()).live or FIRST
+        rows = {row.name: row for row in await registry.all()}
+        present = await settings_in(registry, settings.model_copy(update={"generation": live}))
         begun = unfinished(rows, present.names.log)
         if begun is not None:
             check_goes_on(begun, partitions, into)
-            source = await settings_in(book, settings.model_copy(update={"generation": begun.source, "log": None}))
+            source = await settings_in(registry, settings.model_copy(update={"generation": begun.source, "log": None}))
             return _move(source, await _partitions(source), partitions, begun, is_new=False)
         name = into or next_name({live, *rows})
         if name in {live, *rows}:
@@ -188,13 +188,13 @@ class RepartitionJob:
     def __init__(
         self,
         move: Move,
-        book: Generations,
+        registry: Generations,
         report: ReportRebuild,
         processes: RebuildProcesses,
         log: LogMove | None = None,
     ) -> None:
         self._move = move
-        self._book = book
+        self._registry = registry
         self._report = report
         self._processes = processes
         self._row = move.row
@@ -216,7 +216,7 @@ class RepartitionJob:
         """Copy the log and build a generation from the copy."""
         move = self._move
         if move.is_new:
-            await self._book.write(self._row)
+            await self._registry.write(self._row)
         target = move.target
         await create_topics(target.kafka_settings, target.names, move.partitions, target.replication)
         data_keys = await closing.enter_async_context(open_data_keys(target))
@@ -226,7 +226,7 @@ class RepartitionJob:
             await _side(target, move.partitions, closing, data_keys),
             move.source.log_epoch,
             self._row.name,
-            await self._book.announce(self._row.name),
+            await self._registry.announce(self._row.name),
             await read_erased(move.source),
             lambda taken: self._report(RebuildProgress("log copied", taken, max(total, taken))),
         )
@@ -259,7 +259,7 @@ class RepartitionJob:
     async def change_over(self) -> None:
         """Hand over the asks, then the readers, then close the old log; forward records that come in meanwhile."""
         source = self._logs.source.log
-        if await self._book.closed_log(source) is None:
+        if await self._registry.closed_log(source) is None:
             if self._row.state is not GenerationState.MOVING:
                 await self._logs.look()
                 await self._write(GenerationState.MOVING)
@@ -268,14 +268,14 @@ class RepartitionJob:
                 await self._logs.copy()
             await self._logs.open()
             await self._logs.forward()
-            await self._book.promote(self._row.name)
+            await self._registry.promote(self._row.name)
             await self._logs.forward()
-            await self._book.close_log(source, self._logs.next_offsets)
+            await self._registry.close_log(source, self._logs.next_offsets)
         await self._write(GenerationState.BUILT)
 
     async def _write(self, state: GenerationState) -> None:
         self._row = self._row.model_copy(update={"state": state})
-        await self._book.write(self._row)
+        await self._registry.write(self._row)
 
 
 async def _side(

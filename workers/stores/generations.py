@@ -116,9 +116,9 @@ class Generations(Protocol):
         ...
 
 
-async def listed(book: Generations) -> list[Listed]:
+async def listed(registry: Generations) -> list[Listed]:
     """The live generation, the first one and all rebuilt ones, by name; raises `Unavailable`."""
-    pointer, made = await book.pointer(), {one.name: one for one in await book.all()}
+    pointer, made = await registry.pointer(), {one.name: one for one in await registry.all()}
     live = pointer.live or FIRST
     names = sorted({live, pointer.first or live, *made})
     return [Listed(name, name == live, made.get(name)) for name in names]

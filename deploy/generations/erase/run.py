@@ -183,15 +183,15 @@ class Eraser:
     async def generations(self) -> list[Settings]:
         """The settings of all generations, the live one last; raises `Refused` while one is being made."""
         async with open_redis(self.settings) as redis:
-            book = RedisGenerations(redis, self.settings.prefix)
-            rows, pointer = await book.all(), await book.pointer()
+            registry = RedisGenerations(redis, self.settings.prefix)
+            rows, pointer = await registry.all(), await registry.pointer()
             live = pointer.live or FIRST
             for row in rows:
                 _check_whole(row)
             names = dict.fromkeys((*(row.name for row in rows), pointer.first or live))
             others = [name for name in names if name != live]
             return [
-                await settings_in(book, self.settings.model_copy(update={"generation": name, "log": None}))
+                await settings_in(registry, self.settings.model_copy(update={"generation": name, "log": None}))
                 for name in (*others, live)
             ]
 

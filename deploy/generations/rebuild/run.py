@@ -113,9 +113,9 @@ def _target(settings: Settings, plan: RebuildPlan) -> Settings:
 
 async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
     async with open_redis(settings) as redis:
-        book = RedisGenerations(redis, settings.prefix)
-        live = (await book.pointer()).live or FIRST
-        made, there = await book.find(live), await book.find(plan.into)
+        registry = RedisGenerations(redis, settings.prefix)
+        live = (await registry.pointer()).live or FIRST
+        made, there = await registry.find(live), await registry.find(plan.into)
         check_continues(there, plan, live)
         if plan.log is None and made is not None and made.log != settings.names.log:
             left = settings.names.name(Topic.CONVERSATIONS)
@@ -129,7 +129,7 @@ async def _begin(settings: Settings, plan: RebuildPlan) -> Generation:
             plan=plan.options,
             log=_target(settings, plan).names.log,
         )
-        await book.write(generation)
+        await registry.write(generation)
         return generation
 
 
