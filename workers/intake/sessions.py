@@ -1,42 +1,22 @@
-"""The decision that each event of a conversation leads to: sessions open, take in lines, close and are numbered.
+"""Decisions of intake on utterances: they open sessions, join them, and close those that are full or superseded.
 
 Sessions with different ids are open side by side, one per id. A session gets its number when it closes, so that the
 stages behind never wait for one that stays open.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
-from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Write
+from eunoe.schemas.decisions import Decision, Drop, Put, Rejection, Write
 from eunoe.schemas.erasure import Asked
-from eunoe.schemas.events import (
-    CloseReason,
-    Erase,
-    Line,
-    SessionClosed,
-    SessionEnded,
-    Utterance,
-    UtteranceErased,
-    Wants,
-)
+from eunoe.schemas.events import CloseReason, Erase, Line, Utterance, UtteranceErased, Wants
 from eunoe.schemas.records import DeadLetterReason
+from eunoe.workers.intake.closing import SessionToClose, close_all
 from eunoe.workers.intake.erased import ERASED_LINE, stand_in, without_ask
-from eunoe.workers.intake.head import Head, OpenSession, own_turns, rows_of
-from eunoe.workers.intake.known_ids import LAST_END, RingSlot, SeenUtterance, digest_of, end_digest, ring_slot
+from eunoe.workers.intake.head import Head, OpenSession
+from eunoe.workers.intake.known_ids import RingSlot, SeenUtterance, digest_of, ring_slot
 from eunoe.workers.intake.settings import IntakeSettings
-from eunoe.workers.intake.state import (
-    CLOSED,
-    ERASURES,
-    HEAD,
-    LINES,
-    NAMES,
-    RING,
-    SEEN,
-    ClosedSession,
-    IntakeState,
-    SessionName,
-)
+from eunoe.workers.intake.state import ERASURES, HEAD, LINES, RING, SEEN, IntakeState
 from eunoe.workers.intake.turns import TurnPosition, is_blended, line_of, needs_lines, turn_events
 
 CONFLICT = "was used before with another content"
@@ -68,19 +48,11 @@ class IncomingLine:
         return cls(utterance, line_of(utterance), ERASED_LINE, event.size)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionToClose:
-    """An open session that an event closes."""
-
-    session: OpenSession
-    reason: CloseReason
-
-
 def closings(head: Head, incoming: IncomingLine, settings: IntakeSettings) -> tuple[SessionToClose, ...]:
     """The sessions to close before an utterance is added to its own.
 
-    Its own one, if it is full. If the utterance opens one: one without an id, which nobody could name any more, and
-    those that were quiet for the longest time, as far as there are too many.
+    If its own session is open: that one, where it is full. If the utterance opens one: an open session without an id,
+    because nobody could name it from now on, and the quietest of the others where too many are open.
     """
     session_id = incoming.utterance.session_id
     own = head.find(session_id)
@@ -116,8 +88,10 @@ def on_utterance(
             DeadLetterReason.TOO_LONG, f"text of {size} bytes; at most {settings.max_text_bytes} are taken"
         )
     if utterance.ask is not None and utterance.ask.wants is Wants.MEMORY:
-        # kept out of the window of known ids, which recalls would empty of utterances; respond answers a request once
-        return Decision(events=turn_events(utterance, _aside(known, utterance), settings, replayed=replayed))
+        # not in the window of known ids: recalls would push utterances out of it. Respond answers a request only once
+        return Decision(
+            events=turn_events(utterance, _position_unrecorded(known, utterance), settings, replayed=replayed)
+        )
     if known.seen is not None:
         if known.seen == digest_of(utterance):
             return Decision()
@@ -142,11 +116,11 @@ def _rejected(reason: DeadLetterReason, error: str) -> Decision:
 
 def _unrecorded(known: IntakeState, utterance: Utterance, settings: IntakeSettings, *, replayed: bool) -> Decision:
     head, writes = _remember(known, known.head, utterance, settings)
-    events = turn_events(utterance, _aside(known, utterance), settings, replayed=replayed)
+    events = turn_events(utterance, _position_unrecorded(known, utterance), settings, replayed=replayed)
     return Decision(writes=(*writes, Put.of(HEAD, HEAD, head)), events=events)
 
 
-def _aside(known: IntakeState, utterance: Utterance) -> TurnPosition:
+def _position_unrecorded(known: IntakeState, utterance: Utterance) -> TurnPosition:
     """The place of an ask that is not recorded: behind the lines of its session, if that is open."""
     session = known.head.find(utterance.session_id)
     before = known.lines.get(session.opened, ()) if session is not None else ()
@@ -157,7 +131,7 @@ def _recorded(
     known: IntakeState, incoming: IncomingLine, log_time: datetime, settings: IntakeSettings, *, replayed: bool
 ) -> Decision:
     utterance = incoming.utterance
-    closing = _close_all(known, closings(known.head, incoming, settings), utterance, log_time)
+    closing = close_all(known, closings(known.head, incoming, settings), utterance, log_time)
     after, own = closing.head, known.head.find(utterance.session_id)
     session = own if own is not None and own in after.open else _opened(known, after, utterance, log_time)
     before = known.lines.get(session.opened, ())
@@ -218,107 +192,6 @@ def _remember(
         Put.of(RING, slot, RingSlot(utterance_id=utterance.utterance_id)),
     ]
     return head.model_copy(update={"remembered": head.remembered + 1}), tuple(writes)
-
-
-def sessions_ended(head: Head, event: SessionEnded) -> tuple[OpenSession, ...]:
-    """The open sessions whose lines an end may need."""
-    if event.after_utterance_id is not None:
-        return tuple(one for one in head.open if one.last_utterance_id == event.after_utterance_id)
-    session = head.find(event.session_id)
-    return () if session is None else (session,)
-
-
-def on_session_ended(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
-    """Decide a session's end; a repeated or late end changes nothing.
-
-    An end without a session id closes the open session that was spoken in last. The same end again, time included, is a
-    producer's repetition: it must not close the session that has begun meanwhile.
-    """
-    head = known.head
-    if event.after_utterance_id is not None:
-        return _closed_idle(known, event, log_time, settings)
-    if event.session_id is None:
-        return _closed_unnamed(known, event, log_time)
-    session = head.find(event.session_id)
-    if session is not None:
-        return _closed(known, SessionToClose(session, CloseReason.ENDED), event, log_time)
-    if known.closed is not None:
-        return Decision()
-    return _rejected(DeadLetterReason.UNKNOWN_SESSION, f"no session {event.session_id!r} was ever opened")
-
-
-def _closed_unnamed(known: IntakeState, event: SessionEnded, log_time: datetime) -> Decision:
-    digest = end_digest(event)
-    if known.last_end == digest:
-        return Decision()
-    noted = Put.of(RING, LAST_END, RingSlot(utterance_id=digest))
-    session = known.head.find(None)
-    if session is None:
-        return Decision(writes=(noted,))
-    closing = _closed(known, SessionToClose(session, CloseReason.ENDED), event, log_time)
-    return replace(closing, writes=(*closing.writes, noted))
-
-
-def _closed_idle(known: IntakeState, event: SessionEnded, log_time: datetime, settings: IntakeSettings) -> Decision:
-    named = (session for session in known.head.open if session.last_utterance_id == event.after_utterance_id)
-    session = next(named, None)
-    if session is not None and log_time - session.last_log_time >= timedelta(seconds=settings.idle_seconds):
-        return _closed(known, SessionToClose(session, CloseReason.IDLE), event, log_time)
-    # the timer was stale, or the clock that read it is ahead of the log's: set it again
-    return Decision(timer=known.head.timer(log_time))
-
-
-@dataclass(frozen=True, slots=True)
-class _Closings:
-    """The effect of closing sessions."""
-
-    head: Head
-    writes: tuple[Write, ...] = ()
-    events: tuple[SessionClosed, ...] = ()
-
-
-def _closed(known: IntakeState, closing: SessionToClose, event: SessionEnded, log_time: datetime) -> Decision:
-    done = _close_all(known, (closing,), event, log_time)
-    return Decision(
-        writes=(*done.writes, Put.of(HEAD, HEAD, done.head)), events=done.events, timer=done.head.timer(log_time)
-    )
-
-
-def _close_all(
-    known: IntakeState, closed: Sequence[SessionToClose], event: Utterance | SessionEnded, log_time: datetime
-) -> _Closings:
-    done = _Closings(known.head)
-    for closing in closed:
-        done = _close(done, closing, known.lines[closing.session.opened], event, log_time)
-    return done
-
-
-def _close(
-    done: _Closings, closing: SessionToClose, lines: Sequence[Line], event: Utterance | SessionEnded, log_time: datetime
-) -> _Closings:
-    head, session = done.head, closing.session
-    others, number = head.without(session), head.closed + 1
-    writes: list[Write] = [*(Drop(LINES, row) for row in rows_of(session))] if others else [Clear(table=LINES)]
-    if session.session_id is not None:
-        writes.append(Put.of(CLOSED, session.session_id, ClosedSession(session=number)))
-        writes.append(Put.of(NAMES, str(number), SessionName(session_id=session.session_id)))
-    said = SessionClosed(
-        tenant=event.tenant,
-        conversation_id=event.conversation_id,
-        session=number,
-        session_id=session.session_id,
-        lines=tuple(lines),
-        known_from=log_time,
-        reason=closing.reason,
-        continues=session.continues,
-        turns=head.turns,
-        own_turns=own_turns(session, head.turns),
-    )
-    return _Closings(
-        head.model_copy(update={"closed": number, "open": others, "turn_closed": head.turn}),
-        (*done.writes, *writes),
-        (*done.events, said),
-    )
 
 
 def on_erase(event: Erase) -> Decision:

@@ -10,19 +10,12 @@ from eunoe.schemas.decisions import Decision, Work
 from eunoe.schemas.erasure import hashed_id
 from eunoe.schemas.events import Erase, SessionEnded, Utterance, UtteranceErased
 from eunoe.schemas.ports import Tables
+from eunoe.workers.intake.closing import on_session_ended, sessions_ended
 from eunoe.workers.intake.erased import ERASED, lines_of
 from eunoe.workers.intake.head import Head, OpenSession
 from eunoe.workers.intake.known_ids import LAST_END, RingSlot, SeenUtterance, occupied_slots
 from eunoe.workers.intake.overlay import TableOverlay
-from eunoe.workers.intake.sessions import (
-    IncomingLine,
-    on_erase,
-    on_erased,
-    on_session_ended,
-    on_utterance,
-    sessions_ended,
-    sessions_read,
-)
+from eunoe.workers.intake.sessions import IncomingLine, on_erase, on_erased, on_utterance, sessions_read
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.state import CLOSED, HEAD, LINES, RING, SEEN, ClosedSession, IntakeState
 
@@ -41,7 +34,7 @@ class IntakeStage:
         self._settings = settings
 
     async def decide(self, work: Work[IntakeEvent]) -> Decision:
-        """Decide one event; see `eunoe.workers.intake.sessions`. Raises `Unavailable`."""
+        """Decide one event; see `eunoe.workers.intake.sessions` and `closing` beside it. Raises `Unavailable`."""
         (decision,) = await self.decide_batch((work,))
         return decision
 
