@@ -22,8 +22,8 @@ from eunoe.workers.registry import STAGES, StageSettings
 from eunoe.workers.runner.blocked import BRIEF_S, BlockedConversations, BlockReason
 from eunoe.workers.stage import Dependencies
 from tests.support.in_memory import START, Stores, make_dependencies
+from tests.support.runner_bench import Bench, Lease, Script, closed
 from tests.unit.test_health import Clock, read
-from tests.unit.test_runner import Bench, Lease, Script, closed
 
 HELD, PARKED = BlockReason.HELD, BlockReason.PARKED
 PLACE = {("memories", 0)}

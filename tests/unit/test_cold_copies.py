@@ -23,7 +23,7 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import Clock, Stores, utterance
-from tests.unit.test_runner import QUICK, Lease
+from tests.support.runner_bench import QUICK, Lease
 from tests.unit.test_runs import SMALL
 
 EPOCH = 2

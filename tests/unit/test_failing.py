@@ -16,7 +16,7 @@ from eunoe.workers.runner.failure_limit import FailureLimit, FailureWindow, TooM
 from eunoe.workers.runner.ordinary import is_ordinary
 from tests.support.contracts import calm
 from tests.support.in_memory import START, Stores, make_dependencies
-from tests.unit.test_runner import Bench, Script, closed
+from tests.support.runner_bench import Bench, Script, closed
 
 LIMIT = FailureLimit(share=0.25, window=40, least=8)
 
@@ -50,7 +50,7 @@ def test_a_share_of_one_is_no_limit(decisions: list[bool]):
 async def test_a_stage_that_fails_at_unrelated_conversations_stops_before_it_drains_its_topic():
     bench = Bench(Script(ValueError("bad deploy")), STAGES["segment"])
     with pytest.raises(
-        TooManyFailures, match=r"segment failed at 6 of its last 6 conversations.*ValueError at test_runner.py"
+        TooManyFailures, match=r"segment failed at 6 of its last 6 conversations.*ValueError at runner_bench.py"
     ):
         await bench.handle(*(closed(1, conversation=f"c{number}") for number in range(50)))
     assert bench.letters() == [DeadLetterReason.FAILED] * 5

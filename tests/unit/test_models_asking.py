@@ -23,7 +23,7 @@ from eunoe.workers.models.asking import (
 )
 from eunoe.workers.models.metering import ItemOutcome
 from eunoe.workers.models.recording import REFUSED, RecordedModel, request_hash
-from tests.unit.test_runner import Bench, Lease, closed
+from tests.support.runner_bench import Bench, Lease, closed
 
 PROMPT = Prompt(name="guess/1", system="Guess a number.", user="Which?")
 

@@ -32,7 +32,7 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.memory import MemoryStore
 from tests.support.in_memory import START, Clock, Stores, ended, utterance
-from tests.unit.test_runner import Lease
+from tests.support.runner_bench import Lease
 
 INTAKE, SPEC, PLACE = Scope("intake", "default/c"), STAGES["intake"], LogPlace(0, 1)
 SMALL = IntakeSettings(max_utterances=3, remembered_ids=4, blend_unasked=True)

@@ -28,7 +28,7 @@ from eunoe.workers.runner.parts import RunnerContext
 from eunoe.workers.runner.runner import Runner
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from tests.support.in_memory import Stores, make_dependencies
-from tests.unit.test_runner import QUICK, Lease
+from tests.support.runner_bench import QUICK, Lease
 
 KEY, EPOCH = b"default/c", 3
 MILLISECONDS = 1_780_000_000_123

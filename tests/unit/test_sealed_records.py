@@ -24,7 +24,7 @@ from eunoe.workers.runner.runner import Runner
 from eunoe.workers.runner.skips import Place, Skips, skip_name
 from eunoe.workers.stores.data_keys import CachedKeys, MemoryKeyStore
 from tests.support.in_memory import Stores
-from tests.unit.test_runner import QUICK, Lease, Script, closed
+from tests.support.runner_bench import QUICK, Lease, Script, closed
 
 KEY = b"default/c"
 EVENT = closed(1)

@@ -12,7 +12,7 @@ from eunoe.streams.dead_letters import read_dead_letter
 from eunoe.streams.topics import Topic
 from eunoe.workers.runner.recorded_outcomes import is_failure
 from eunoe.workers.runner.skips import Place, Skips, skip_name
-from tests.unit.test_runner import Bench, Lease, Script, closed
+from tests.support.runner_bench import Bench, Lease, Script, closed
 
 
 class Stored:

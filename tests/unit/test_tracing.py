@@ -31,8 +31,8 @@ from eunoe.workers.derive.in_memory import InMemoryPipeline, as_message
 from eunoe.workers.registry import STAGES
 from tests.support.gateway import make_gateway
 from tests.support.in_memory import HashEmbedder, ended, utterance
+from tests.support.runner_bench import Bench, Lease, Script, closed
 from tests.support.spans import Spans, traced
-from tests.unit.test_runner import Bench, Lease, Script, closed
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
