@@ -23,9 +23,10 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.erase.serve import serve_erasures
 from eunoe.deploy.generations.erase.verify import Checked, verify_receipt
+from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
-from eunoe.schemas.errors import Refused, RequestRefused
+from eunoe.schemas.errors import Refused, RequestRefused, Unavailable
 from eunoe.schemas.events import DEFAULT_TENANT
 from eunoe.schemas.identity import conversation_key
 
@@ -116,11 +117,7 @@ def run(
       `eunoe erase replay`
     """
     wanted = ErasureWords(conversation, utterance or (), session, tenant, all_conversations)
-    found = asyncio.run(_run(wanted, wait=wait, quiet=as_json))
-    if found.receipts or found.waiting is None:
-        print_receipts(found.receipts, as_json=as_json)
-    if found.waiting is not None:
-        raise found.waiting
+    print_outcome(asyncio.run(_run(wanted, wait=wait, quiet=as_json)), as_json=as_json)
 
 
 @app.command()
@@ -155,11 +152,9 @@ def replay(as_json: Json = False) -> None:
     - 69: a server did not answer
     """
     found = asyncio.run(_replay(quiet=as_json))
-    print_receipts(found.receipts, as_json=as_json)
     for one in found.refused:
         note(f"request {one.request_id}: {one.reason}")
-    if found.waiting is not None:
-        raise found.waiting
+    print_outcome(found, as_json=as_json)
     if found.refused:
         raise typer.Exit(Exit.FAILED)
 
@@ -293,14 +288,26 @@ def _shown(erasure: Erasure) -> dict[str, Any]:
 
 
 def _print_plan(erasure: Erasure) -> None:
-    count = len(erasure.refused)
-    told = f"{erasure.key}: {erasure.level.value}, {count} utterance{'' if count == 1 else 's'}"
+    told = f"{erasure.key}: {erasure.level.value}, {counted(len(erasure.refused), 'utterance')}"
     console.print(told, highlight=False, markup=False)
     for one in erasure.before:
         console.print(f"  {one.count:>6} {one.place}", highlight=False, markup=False)
 
 
-def print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:
+def print_outcome(found: WorkedOff, *, as_json: bool) -> None:
+    """Print the receipts of what was erased; raises the fault for which the rest waits."""
+    if found.receipts or found.waiting is None:
+        _print_receipts(found.receipts, as_json=as_json)
+    if found.waiting is not None:
+        raise to_be_finished(found.waiting) if isinstance(found.waiting, StillWritten) else found.waiting
+
+
+def to_be_finished(fault: StillWritten) -> Unavailable:
+    """The fault of an erasure that has begun, with the command that finishes it."""
+    return Unavailable(f"{fault}: `eunoe erase replay` finishes what has begun there", fault.server)
+
+
+def _print_receipts(receipts: Sequence[Receipt], *, as_json: bool) -> None:
     """Print receipts as JSON; a single one stands alone, unless scripts read it."""
     documents = [receipt.model_dump(mode="json") for receipt in receipts]
     if as_json or len(documents) != 1:

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import typer
 
-from eunoe.deploy.cli.erase import opened_eraser, print_plans, print_receipts
+from eunoe.deploy.cli.erase import opened_eraser, print_outcome, print_plans
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.erasures import open_erasures
-from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.loop import WorkedOff
 from eunoe.deploy.generations.erase.retention import outdated, plan_retention, run_retention
 from eunoe.deploy.inspect.counted import counted
 from eunoe.schemas.erasure import Erasure, RetentionPolicy, current_policies
@@ -79,12 +79,13 @@ def run(
 
     - 0: done, or shown
     - 2: the tenant has no policy, or a generation is being made
-    - 69: a server did not answer; what had begun is finished by `eunoe erase replay`
+    - 69: a server did not answer, or a conversation was written to all the time; what had begun is finished by
+      `eunoe erase replay`
     """
     if dry_run:
         print_plans(asyncio.run(_planned(tenant)), as_json=as_json)
     else:
-        print_receipts(asyncio.run(_run(tenant, quiet=as_json)), as_json=as_json)
+        print_outcome(asyncio.run(_run(tenant, quiet=as_json)), as_json=as_json)
 
 
 async def _history(tenant: str | None) -> list[RetentionPolicy]:
@@ -113,7 +114,7 @@ async def _planned(tenant: str | None) -> list[Erasure]:
         return await plan_retention(eraser, await outdated(eraser, datetime.now(UTC), tenant))
 
 
-async def _run(tenant: str | None, *, quiet: bool) -> list[Receipt]:
+async def _run(tenant: str | None, *, quiet: bool) -> WorkedOff:
     await _check_policy(tenant)
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
         return await run_retention(eraser, datetime.now(UTC), tenant)

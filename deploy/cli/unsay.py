@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from eunoe.deploy.cli.erase import ErasureWords, opened_eraser
+from eunoe.deploy.cli.erase import ErasureWords, opened_eraser, to_be_finished
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.generations.erase.difference import erase_and_compare, foresee
+from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.inspect.differences import Example, GenerationDiff
 from eunoe.schemas.events import DEFAULT_TENANT
@@ -34,7 +35,8 @@ def unsay(
 
     - 0: done, or shown
     - 2: something of it is unknown or erased already, or a generation is being made; nothing was erased
-    - 69: a server did not answer; what had begun is finished by `eunoe erase replay`
+    - 69: a server did not answer, or the conversation was written to all the time; what had begun is finished by
+      `eunoe erase replay`
     """
     words = ErasureWords(conversation, utterance or (), session, tenant, everything=False)
     words.check_part()
@@ -55,7 +57,10 @@ async def _foreseen(words: ErasureWords) -> tuple[dict[str, Any], GenerationDiff
 async def _unsaid(words: ErasureWords, *, quiet: bool) -> tuple[dict[str, Any], GenerationDiff]:
     async with opened_eraser(quiet=quiet, erases=True) as eraser:
         (request,) = await words.requests(eraser)
-        receipt, difference = await erase_and_compare(eraser, request)
+        try:
+            receipt, difference = await erase_and_compare(eraser, request)
+        except StillWritten as fault:
+            raise to_be_finished(fault) from None
     return {"utterances": receipt.utterances, "receipt": receipt.model_dump(mode="json")}, difference
 
 

@@ -158,14 +158,14 @@ async def test_retention_erases_old_sessions_once_and_a_rebuild_leaves_them_out(
         later = datetime.now(UTC) + timedelta(days=31)
         assert len(await plan_retention(eraser, await outdated(eraser, later))) == 1
         assert await ledger.erasures() == []
-        (receipt,) = await run_retention(eraser, later)
+        (receipt,) = (await run_retention(eraser, later)).receipts
         assert (receipt.level, receipt.utterances) == ("retention", 4)
-        assert await run_retention(eraser, later + timedelta(days=1)) == []
+        assert (await run_retention(eraser, later + timedelta(days=1))).receipts == []
         assert await told(sealed.settings, "mine") == []
         await sealed.produce(said("mine", 6), end("mine", 3))
         await sealed.remembered(3, "mine")
         assert (await sealed.eunoe("retention", "remove")).code == 0
-        assert await run_retention(eraser, later + timedelta(days=90)) == []
+        assert (await run_retention(eraser, later + timedelta(days=90))).receipts == []
         before = (await digest(sealed.settings, "mine")).state
     built = await sealed.eunoe("rebuild", "--into", "v2")
     assert built.code == 0, built.err

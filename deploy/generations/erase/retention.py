@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from eunoe.deploy.clients.shared import open_store
 from eunoe.deploy.generations.erase.loop import WorkedOff
-from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.inspect.known import last_known
 from eunoe.schemas.decisions import Scope
@@ -65,10 +64,10 @@ async def plan_retention(eraser: Eraser, requests: Sequence[ErasureRequest]) -> 
     return planned
 
 
-async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None) -> list[Receipt]:
-    """Erase what is too old: one entry of the ledger for each conversation. Raises `Refused`, `Unavailable`.
+async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None) -> WorkedOff:
+    """Erase what is too old: one entry of the ledger for each conversation; one that is still written to is left.
 
-    After either, some of it may still be there: run it again. `StillWritten` is raised when all others are done.
+    Raises `Refused`, `Unavailable`: after either, some of it may still be there, so run it again.
     """
     outcome = WorkedOff()
     for request in await outdated(eraser, now, tenant):
@@ -78,6 +77,4 @@ async def run_retention(eraser: Eraser, now: datetime, tenant: str | None = None
             log.info("retention: %s", fault)
         else:
             await outcome.carry_out(eraser, erasure)
-    if outcome.waiting is not None:
-        raise outcome.waiting
-    return outcome.receipts
+    return outcome

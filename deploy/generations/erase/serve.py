@@ -13,6 +13,7 @@ from eunoe.deploy.generations.erase.loop import alone, work_off
 from eunoe.deploy.generations.erase.retention import run_retention
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.process.erasing import LATER_S, RETENTION_EVERY_S
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureLedger, current_policies
@@ -68,13 +69,14 @@ async def _round(settings: Settings, ledger: ErasureLedger, *, sweeps: bool) -> 
         eraser = Eraser(await live_settings(settings), ledger)
         outcome = await work_off(eraser)
         for receipt in outcome.receipts:
-            log.info("erased: request %s, %d utterances", receipt.request_id, receipt.utterances)
+            log.info("erased: request %s, %s", receipt.request_id, counted(receipt.utterances, "utterance"))
         for refused in outcome.refused:
             log.warning("request %s cannot be carried out", refused.request_id)
         if isinstance(outcome.waiting, Refused):
             raise outcome.waiting
         if sweeps:
-            receipts = await run_retention(eraser, datetime.now(UTC))
-            log.info("retention: %d conversations had sessions that were too old", len(receipts))
+            swept = await run_retention(eraser, datetime.now(UTC))
+            log.info("retention: %s with sessions that were too old", counted(len(swept.receipts), "conversation"))
+            outcome.waiting = outcome.waiting or swept.waiting
         if outcome.waiting is not None:
             raise outcome.waiting

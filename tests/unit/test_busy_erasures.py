@@ -1,0 +1,112 @@
+"""Commands that erase beside a conversation that is written to all the time: receipts of the others, then code 69."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from eunoe.deploy.cli import erase, retention, unsay
+from eunoe.deploy.cli.main import _run, _run_called
+from eunoe.deploy.exits import Exit
+from eunoe.deploy.generations.erase import retention as sweeps
+from eunoe.deploy.generations.erase.receipt import Receipt
+from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.generations.repair import StillWritten
+from eunoe.deploy.settings import Settings
+from eunoe.schemas.erasure import Erasure, ErasureLevel, ErasureRequest
+from eunoe.workers.stores.erasures import MemoryErasures
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+BUSY = "acme/busy"
+FINISHES = "`eunoe erase replay` finishes what has begun there"
+
+
+def receipt_of(key: str) -> Receipt:
+    return Receipt(
+        request_id=key, level=ErasureLevel.TENANT, subject="s", requested=NOW, done=NOW, utterances=1, places=(),
+        remains=(), not_covered=(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Twin(Eraser):
+    """An eraser of conversations of one tenant, of which one is written to all the time."""
+
+    there: tuple[str, ...] = ()
+
+    async def conversations(self, tenant_prefix: str) -> list[str]:
+        return [key for key in self.there if key.startswith(tenant_prefix)]
+
+    async def begin(self, request: ErasureRequest) -> Erasure:
+        return cast("Erasure", request)
+
+    async def carry_out(self, erasure: Erasure) -> Receipt:
+        if erasure.key == BUSY:
+            raise StillWritten(f"{BUSY}: new records came in during each of 20 attempts to derive it; try again later")
+        return receipt_of(erasure.key)
+
+    async def unfinished(self) -> list[Erasure]:
+        return [cast("Erasure", asked(key)) for key in self.there]
+
+    async def requested(self) -> list[ErasureRequest]:
+        return []
+
+
+def asked(key: str) -> ErasureRequest:
+    return ErasureRequest(request_id=key, key=key, at=NOW)
+
+
+def code_of(monkeypatch: pytest.MonkeyPatch, there: Sequence[str], arguments: Sequence[str]) -> int:
+    """The exit code of a command where the tenant has these conversations."""
+
+    @asynccontextmanager
+    async def opened(**_: bool) -> AsyncIterator[Eraser]:
+        yield Twin(Settings(), MemoryErasures(), there=tuple(there))
+
+    async def outdated(*_: object) -> list[ErasureRequest]:
+        return [asked(key) for key in there]
+
+    async def compared(eraser: Twin, request: ErasureRequest) -> Any:
+        return await eraser.carry_out(await eraser.begin(request)), None
+
+    for module in (erase, retention, unsay):
+        monkeypatch.setattr(module, "opened_eraser", opened)
+    monkeypatch.setattr(sweeps, "outdated", outdated)
+    monkeypatch.setattr(unsay, "erase_and_compare", compared)
+    monkeypatch.setattr(sys, "argv", ["eunoe", *arguments])
+    return _run(_run_called)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["erase", "run", "--tenant", "acme", "--all-conversations"],
+        ["erase", "replay"],
+        ["retention", "run"],
+    ],
+    ids=" ".join,
+)
+def test_receipts_of_the_others_are_printed_and_the_busy_one_is_told(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    code = code_of(monkeypatch, ["acme/a", BUSY, "acme/b"], [*command, "--json"])
+    out, err = capfdbinary.readouterr()
+    assert code == Exit.UNAVAILABLE
+    assert [one["request_id"] for one in json.loads(out)] == ["acme/a", "acme/b"]
+    assert BUSY in err.decode()
+    assert FINISHES in err.decode()
+
+
+@pytest.mark.parametrize("command", [["erase", "busy"], ["unsay", "busy", "--utterance", "u1"]], ids=" ".join)
+def test_a_busy_conversation_alone_has_no_receipt(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    code = code_of(monkeypatch, [BUSY], [*command, "--tenant", "acme"])
+    out, err = capfdbinary.readouterr()
+    assert (code, out) == (Exit.UNAVAILABLE, b"")
+    assert FINISHES in err.decode()
