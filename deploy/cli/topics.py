@@ -74,8 +74,8 @@ def seal(
     settings = asyncio.run(placed_settings(connected_settings()))
     name = settings.names.name(Topic.CONVERSATIONS)
     if not yes:
-        hours = settings.keys.door_hours
-        typer.confirm(f"Seal what {name} holds, and remove plain records after {hours:g} hours?", abort=True, err=True)
+        hours = counted(settings.keys.door_hours, "hour")
+        typer.confirm(f"Seal what {name} holds, and remove plain records after {hours}?", abort=True, err=True)
     # imported only here, as below
     from eunoe.deploy.generations.seal_log import seal_log  # noqa: PLC0415
 
@@ -84,7 +84,9 @@ def seal(
     if as_json:
         print_json(asdict(done))
         return
-    kept = "the embedded broker removes nothing" if done.hours is None else f"kept for {done.hours:g} hours from now on"
+    kept = "the embedded broker removes nothing"
+    if done.hours is not None:
+        kept = f"kept for {counted(done.hours, 'hour')} from now on"
     console.print(f"{counted(done.sealed, 'record')} sealed; {done.topic}: {kept}", highlight=False)
 
 

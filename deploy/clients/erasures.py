@@ -69,7 +69,7 @@ async def read_erased(settings: Settings) -> dict[str, ErasedPart]:
         applied = await AppliedErasures(redis, settings.prefix).all()
     if settings.erasures is None:
         if applied:
-            raise Refused(f"{len(applied)} erasures were carried out on these servers, but there is {NO_LEDGER}")
+            raise Refused(f"erasures were carried out on these servers ({len(applied)}), but there is {NO_LEDGER}")
         return {}
     async with open_erasures(settings) as ledger:
         erasures = await ledger.erasures()

@@ -27,7 +27,7 @@ async def check_key_store_has_destroyed(settings: Settings) -> None:
         alive = await keys_not_destroyed(keys, list(await destroyed_by_erasures(settings))[-LOOKED_AT:])
     if alive:
         raise Refused(
-            f"the key store has {len(alive)} keys that erasures have destroyed: it was restored from a backup;"
+            f"the key store has keys that erasures have destroyed ({len(alive)}): it was restored from a backup;"
             " run `eunoe keys replay` before any worker"
         )
 

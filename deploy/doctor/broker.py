@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from aiokafka import codec
 
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.local.tansu.identity import refuse_ordinary_broker
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -32,7 +33,7 @@ async def check_broker(settings: Settings, findings: Findings) -> None:
         return
     try:
         partitions = await check_partitions(kafka, names)
-        findings.ok(f"all topics of generation {names.generation} exist, with {partitions} partitions")
+        findings.ok(f"all topics of generation {names.generation} exist, with {counted(partitions, 'partition')}")
     except Refused as fault:
         findings.fault(str(fault))
     _replicas([details[name] for name in specs if name in details], settings, findings)

@@ -4,6 +4,7 @@ import secrets
 
 from eunoe.deploy.clients.shared import open_cold_store
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 
 _SIZE = 64
@@ -23,7 +24,5 @@ async def check_cold(settings: Settings, findings: Findings) -> None:
     if found != data or name not in listed or await store.get(name) is not None:
         findings.fault("what is written to the cold store is not read, listed or deleted as it should be")
         return
-    days = settings.cold.after_days
-    findings.ok(
-        f"the cold store takes and gives files; conversations go there after {days:g} days without an utterance"
-    )
+    days = counted(settings.cold.after_days, "day")
+    findings.ok(f"the cold store takes and gives files; conversations go there after {days} without an utterance")

@@ -2,6 +2,7 @@
 
 from eunoe.deploy.clients.key_checks import report_key_store
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 
 
@@ -11,7 +12,7 @@ async def check_keys(settings: Settings, findings: Findings) -> None:
         findings.note("no key store is set: new text is stored plain (EUNOE_KEYS__STORE)")
         return
     found = await report_key_store(settings)
-    destroyed = f"{found.status.tombstones} keys destroyed"
+    destroyed = f"{counted(found.status.tombstones, 'key')} destroyed"
     findings.ok(f"key store {found.status.id[:8]}: {destroyed}, operator's key of version {found.status.kek}")
     if found.alive:
-        findings.fault(f"it has {found.alive} keys that erasures have destroyed: run `eunoe keys replay`")
+        findings.fault(f"it has {counted(found.alive, 'key')} that erasures have destroyed: run `eunoe keys replay`")

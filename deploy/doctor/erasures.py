@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from eunoe.deploy.clients.erasures import open_erasures
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.erasure import ErasureLedger
 from eunoe.workers.stores.erasures import Entry
@@ -59,7 +60,8 @@ async def _is_at_work(ledger: ErasureLedger) -> bool:
 
 
 def _tell(count: int, waited: timedelta, findings: Findings, *, at_work: bool) -> None:
-    told = f"erasures that wait: {count}, the oldest for {waited.total_seconds() / 60:.0f} minutes"
+    minutes = counted(round(waited.total_seconds() / 60), "minute")
+    told = f"erasures that wait: {count}, the oldest for {minutes}"
     if waited < SOON:
         findings.ok(told)
     elif at_work:

@@ -11,6 +11,7 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from eunoe.deploy.clients.bootstrap import usable_qdrant_url
 from eunoe.deploy.clients.shared import store_keys
 from eunoe.deploy.doctor.findings import Findings
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings, reveal
 from eunoe.schemas.decisions import Collection
 from eunoe.schemas.errors import Refused, Unavailable
@@ -72,7 +73,7 @@ async def _collection(client: AsyncQdrantClient, name: str, findings: Findings) 
     metadata = about.config.metadata or {}
     made = f", embedder {metadata['embedder']}" if "embedder" in metadata else ""
     status = str(getattr(about.status, "value", about.status))
-    text = f"{name}: {about.points_count or 0} points, {status}{made}"
+    text = f"{name}: {counted(about.points_count or 0, 'point')}, {status}{made}"
     if status == "red":
         findings.fault(text)
     else:

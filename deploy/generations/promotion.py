@@ -10,6 +10,7 @@ from eunoe.deploy.clients.live_settings import of_generation, settings_in
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, store_keys
 from eunoe.deploy.generations.rebuild.keeping import remove_folder
 from eunoe.deploy.generations.reindex import check_index_there, check_index_whole
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.errors import Refused
@@ -127,7 +128,7 @@ async def _handled(settings: Settings, ends: Ends, report_lag: ReportCount) -> N
         if monotonic() - since > STALLED_S:
             name = settings.names.generation
             raise Refused(
-                f"{name} is {left} records behind and makes no progress: start its workers"
+                f"{name} is {counted(left, 'record')} behind and makes no progress: start its workers"
                 f" (EUNOE_GENERATION={name} eunoe worker all, or eunoe rebuild --into {name} --follow)"
             )
         await asyncio.sleep(POLL_S)

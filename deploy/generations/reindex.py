@@ -7,6 +7,7 @@ from typing import Final
 
 from eunoe.deploy.clients.bootstrap import Clients, open_qdrant
 from eunoe.deploy.clients.shared import open_redis, open_store, store_keys
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.progress import ReportProgress
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import write_time
@@ -107,7 +108,8 @@ async def check_index_whole(settings: Settings) -> None:
             for missing in await asyncio.gather(*(missing_entries(store, index, key, STAGES) for key in group)):
                 lacking, points = lacking + bool(missing), points + len(missing)
     if lacking:
-        raise Refused(f"{name}: Qdrant lacks {points} points of {lacking} conversations: run {_command(name)} first")
+        told = f"{counted(points, 'point')} of {counted(lacking, 'conversation')}"
+        raise Refused(f"{name}: Qdrant lacks {told}: run {_command(name)} first")
 
 
 def _command(name: str) -> str:

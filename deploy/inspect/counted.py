@@ -5,12 +5,15 @@ from typing import Final
 _VOWELS: Final = "aeiou"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: float, noun: str) -> str:
     """A number with its noun, given in the singular; the last word takes the plural where the number is not 1.
+
+    A fraction is shown in six digits at most, a whole number in full.
 
     For nouns with a regular plural: ``memory`` becomes ``memories``, ``dead letter`` becomes ``dead letters``.
     """
-    return f"{number} {noun if number == 1 else _plural(noun)}"
+    shown = number if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun if number == 1 else _plural(noun)}"
 
 
 def _plural(noun: str) -> str:

@@ -89,6 +89,7 @@ async def test_without_servers_only_notes_are_made():
     ("minutes", "at_work", "level", "told"),
     [
         (0.2, False, Level.OK, "oldest for 0 minutes"),
+        (1.2, True, Level.OK, "oldest for 1 minute; a process erases"),
         (5, True, Level.OK, "a process erases"),
         (5, False, Level.WARNING, "no process erases"),
         (90, False, Level.FAULT, "no process erases"),

@@ -1,6 +1,7 @@
 """Places that an erasure does not reach, and until when: for receipts."""
 
 from eunoe.deploy.generations.erase.receipt import NotCovered
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.streams.admin import retention_of
 from eunoe.streams.topics import TOPICS, Topic
@@ -48,7 +49,9 @@ def not_covered(
         why="filed by the hash of their prompt, under no conversation"
         if settings.names.door_ms is None
         else "those from before there was a key store are plain, and filed under no conversation",
-        until="for ever" if settings.answer_days is None else f"{settings.answer_days:g} days after each was given",
+        until="for ever"
+        if settings.answer_days is None
+        else f"{counted(settings.answer_days, 'day')} after each was given",
     )
     outside = NotCovered(
         place="outside: backups, clients, the model's provider, logs and traces of other systems",
@@ -76,7 +79,7 @@ def _log(settings: Settings, door_ms: int | None) -> NotCovered:
     if settings.broker.embedded:
         until = "the next start of `eunoe up`"
     elif door_ms is not None:
-        until = f"{door_ms / _HOUR_MS:g} hours after each record came, and Kafka's removal of the segment"
+        until = f"{counted(door_ms / _HOUR_MS, 'hour')} after each record came, and Kafka's removal of the segment"
     elif sealed:
         until = "its retention ends, once `eunoe topics seal` has given it one"
     else:

@@ -8,6 +8,7 @@ from eunoe.deploy.clients.key_checks import keys_not_destroyed
 from eunoe.deploy.generations.erase.places import count_places
 from eunoe.deploy.generations.erase.receipt import Receipt, read_receipt, subject_of
 from eunoe.deploy.generations.erase.run import Eraser
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.base import Value
 from eunoe.schemas.erasure import Count, Erasure, erased_parts
@@ -29,9 +30,10 @@ class FoundAgain(Value):
     @property
     def places(self) -> tuple[str, ...]:
         """Findings in words, for people."""
-        counts = [(count.count, f"in {count.place}") for count in self.documents]
-        counts += [(self.stray_points, "stray points"), (self.snapshots, "stray snapshots in the cold store")]
-        return tuple(f"{count} {what}" for count, what in counts if count)
+        documents = [f"{one.count} in {one.place}" for one in self.documents if one.count]
+        points = [counted(self.stray_points, "stray point")] if self.stray_points else []
+        snapshots = [f"{counted(self.snapshots, 'stray snapshot')} in the cold store"] if self.snapshots else []
+        return (*documents, *points, *snapshots)
 
     @property
     def is_clean(self) -> bool:
@@ -56,11 +58,12 @@ class Checked(Value):
     @property
     def lines(self) -> list[str]:
         """The result for people."""
-        told = [f"receipt {self.receipt.request_id}: signature good, {self.receipt.utterances} utterances erased"]
+        erased = counted(self.receipt.utterances, "utterance")
+        told = [f"receipt {self.receipt.request_id}: signature good, {erased} erased"]
         told += [f"generation {one.generation}: {', '.join(one.places) or 'nothing found'}" for one in self.found]
         if self.receipt.keys:
             back = f"{len(self.keys_back)} NOT DESTROYED: {', '.join(self.keys_back)}"
-            told.append(f"{len(self.receipt.keys)} data keys: {back if self.keys_back else 'all destroyed'}")
+            told.append(f"{counted(len(self.receipt.keys), 'data key')}: {back if self.keys_back else 'all destroyed'}")
         told += [f"not covered: {one.place}: {one.why}; until {one.until}" for one in self.receipt.not_covered]
         if self.keys_back:
             told.append("the key store is another one, or an older copy: run `eunoe keys replay`, then look again")

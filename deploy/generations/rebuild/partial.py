@@ -24,6 +24,7 @@ from eunoe.deploy.generations.rebuild.progress import ProgressLine, RebuildProgr
 from eunoe.deploy.generations.rebuild.reading import LogRead
 from eunoe.deploy.generations.rebuild.share import Landing
 from eunoe.deploy.generations.rebuild.spool import Spool
+from eunoe.deploy.inspect.counted import counted
 from eunoe.deploy.progress import ReportCount
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.decisions import Timer
@@ -71,7 +72,9 @@ async def make_from(
     assert plan.from_stage is not None
     if concerned := sum(not plan.conversations or key in plan.conversations for key in await read_erased(source)):
         # their events between the stages tell of what was erased
-        return Partial(None, note=f"something was erased of {concerned} conversations: derived again from the log")
+        return Partial(
+            None, note=f"something was erased of {counted(concerned, 'conversation')}: derived again from the log"
+        )
     with ExitStack() as closing:
         copies = CopyFile(work / "copies.sqlite")
         closing.callback(copies.close)
@@ -94,7 +97,7 @@ async def make_from(
 def _note(wanted: str, start: str, missing: Mapping[Topic, int]) -> str:
     if start == wanted:
         return ""
-    lacking = ", ".join(f"{topic} ({count} conversations)" for topic, count in sorted(missing.items()))
+    lacking = ", ".join(f"{topic} ({counted(count, 'conversation')})" for topic, count in sorted(missing.items()))
     where = "the log" if start == MEMORY_STAGES[0] else start
     return f"past their retention: {lacking}; derived again from {where} on instead of from {wanted}"
 
