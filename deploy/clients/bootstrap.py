@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from eunoe.deploy.clients.data_keys import open_data_keys
-from eunoe.deploy.clients.models import open_compressor, open_embedder, open_language
+from eunoe.deploy.clients.models import check_endpoint_of_stack, open_compressor, open_embedder, open_language
 from eunoe.deploy.clients.shared import open_publisher, open_redis, state_store, store_keys
 from eunoe.deploy.settings import NO_SERVERS, Settings, reveal
 from eunoe.schemas.errors import Refused
@@ -120,6 +120,7 @@ async def open_clients(
     ``thaws`` conversations in the cold store are read there. Raises `Refused` for unusable settings, `Unavailable` when
     a server does not answer.
     """
+    check_endpoint_of_stack(settings, os.environ)
     keys = store_keys(settings)
     async with AsyncExitStack() as closing:
         data_keys = await closing.enter_async_context(open_data_keys(settings))

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 
+from eunoe.deploy.clients.connect import DATA
+from eunoe.deploy.local.notice import find_stack
 from eunoe.deploy.settings import Settings
 from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.schemas.model_ports import Compressor, Embedder, LanguageModel
+from eunoe.schemas.redact import without_login
 from eunoe.workers.models.compression import LLMLinguaCompressor, LLMLinguaSettings, OfflineCompressor
 from eunoe.workers.models.dialect import Sampling
 from eunoe.workers.models.embedding import FastembedEmbedder, FastembedSettings, WordLlamaEmbedder
@@ -27,6 +31,38 @@ def uses_endpoint(settings: Settings, environment: Environment) -> bool:
     if settings.language is Language.AUTO:
         return bool(environment.get("OPENAI_BASE_URL"))
     return settings.language is Language.OPENAI
+
+
+def own_endpoint(settings: Settings, environment: Environment) -> str | None:
+    """The URL of ``OPENAI_BASE_URL``, without a password, where models are asked there; `None` where they are not."""
+    url = environment.get("OPENAI_BASE_URL")
+    return without_login(url) if url and _asks(settings, environment) else None
+
+
+def endpoint_of_stack(settings: Settings, environment: Environment, data: Path = DATA) -> str | None:
+    """The endpoint that the `eunoe up` of these servers asks, where this environment would ask elsewhere or nobody.
+
+    `None` where all is as it should be: an endpoint is named here, or ``EUNOE_LANGUAGE=offline`` says that none is
+    wanted. ``data``: the directory of `eunoe up`.
+    """
+    wanted = settings.language is not Language.OFFLINE or _asks(settings, environment)
+    if environment.get("OPENAI_BASE_URL") or not wanted:
+        return None
+    found = find_stack(data)
+    return found.model_endpoint if found is not None and found.kafka == settings.kafka else None
+
+
+def check_endpoint_of_stack(settings: Settings, environment: Environment, data: Path = DATA) -> None:
+    """Raise `Refused` where memory would be derived by other models than the workers of a running `eunoe up` ask."""
+    if url := endpoint_of_stack(settings, environment, data):
+        raise Refused(
+            f"`eunoe up` asks models at {url}, and OPENAI_BASE_URL is not set here: set it, and OPENAI_API_KEY where it"
+            " needs one, or EUNOE_LANGUAGE=offline to decide by the offline rules"
+        )
+
+
+def _asks(settings: Settings, environment: Environment) -> bool:
+    return uses_endpoint(settings, environment) or settings.embedding.startswith("endpoint:")
 
 
 def endpoint(settings: Settings, environment: Environment, model: str) -> Endpoint:
@@ -120,6 +156,7 @@ def _endpoint_embedder(settings: Settings, environment: Environment, name: str) 
     model, _, dimensions = name.rpartition(":")
     if not model or not dimensions.isdecimal():
         raise Refused(f"EUNOE_EMBEDDING is endpoint:{name}: use endpoint:MODEL:DIMENSIONS")
+    check_endpoint_of_stack(settings, environment)
     return EndpointEmbedder(EndpointEmbedderSettings(endpoint(settings, environment, model), int(dimensions)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from eunoe.deploy.clients.models import Environment, endpoint, uses_endpoint
+from eunoe.deploy.clients.models import Environment, endpoint, endpoint_of_stack, uses_endpoint
 from eunoe.deploy.doctor.endpoint.abilities import Abilities, find_abilities
 from eunoe.deploy.doctor.endpoint.limits import find_limits
 from eunoe.deploy.doctor.endpoint.measures import EndpointMeasures, measure_endpoint
@@ -27,8 +27,7 @@ async def check_model(settings: Settings, environment: Environment, findings: Fi
 
     Raises `Refused` for a wrong key, model or address, `Unavailable` without an answer.
     """
-    if not uses_endpoint(settings, environment):
-        _tell_offline(settings, environment, findings)
+    if not _is_asked(settings, environment, findings):
         return
     async with _open_prober(settings, environment) as prober:
         reached = await reach(prober, findings)
@@ -46,8 +45,7 @@ async def check_model(settings: Settings, environment: Environment, findings: Fi
 
 async def check_model_briefly(settings: Settings, environment: Environment, findings: Findings) -> None:
     """Ask for one word: names a wrong key, model or address. Raises as `check_model` does."""
-    if not uses_endpoint(settings, environment):
-        _tell_offline(settings, environment, findings)
+    if not _is_asked(settings, environment, findings):
         return
     async with _open_prober(settings, environment) as prober:
         await reach(prober, findings)
@@ -68,6 +66,17 @@ async def _open_prober(settings: Settings, environment: Environment) -> AsyncIte
         yield prober
     finally:
         await prober.aclose()
+
+
+def _is_asked(settings: Settings, environment: Environment, findings: Findings) -> bool:
+    """Whether there is an endpoint to ask; if not, add why."""
+    if url := endpoint_of_stack(settings, environment):
+        findings.warn(f"`eunoe up` asks models at {url}, and OPENAI_BASE_URL is not set here: not checked")
+        return False
+    if not uses_endpoint(settings, environment):
+        _tell_offline(settings, environment, findings)
+        return False
+    return True
 
 
 def _tell_offline(settings: Settings, environment: Environment, findings: Findings) -> None:

@@ -37,6 +37,8 @@ class StackUrls(Value):
     """Folder of conversations that are idle; `None` where all stay in Redis."""
     gateway: str | None = None
     """URL of the HTTP gateway; `None` where none runs."""
+    model_endpoint: str | None = None
+    """URL, without a password, of the models' endpoint that its workers ask; `None` where none is set."""
     settings: dict[str, Any] = Field(default={})
     """Settings that decide what is remembered, as far as the stack was started with them, as `Settings` writes them."""
 

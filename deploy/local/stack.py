@@ -193,15 +193,20 @@ class LocalStack:
             self._wakeups.send()
 
     def announce(
-        self, gateway: str | None = None, *, own_keys: bool = True, settings: Mapping[str, Any] | None = None
+        self,
+        gateway: str | None = None,
+        *,
+        own_keys: bool = True,
+        model_endpoint: str | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the notice by which other commands find the stack: clients are admitted from now on.
 
         ``gateway`` is the URL of the HTTP gateway; ``own_keys``: whether the stack uses the key store of its directory;
-        ``settings``: see `StackUrls.settings`.
+        ``model_endpoint`` and ``settings``: see `StackUrls`.
         """
         keys = {} if own_keys else {"keys": None, "kek_file": None}
-        more = {"gateway": gateway, "settings": dict(settings or {}), **keys}
+        more = {"gateway": gateway, "model_endpoint": model_endpoint, "settings": dict(settings or {}), **keys}
         write_notice(self._directory, self.urls.model_copy(update=more))
 
     async def _open_directory(self) -> int:

@@ -6,6 +6,7 @@ replay. Stop: all stages drained, the journal complete, and last the marker of a
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import check_store_has_seen_erasures, read_erased
 from eunoe.deploy.clients.key_checks import destroy_again
 from eunoe.deploy.clients.live_settings import CHANGEABLE, live_settings
+from eunoe.deploy.clients.models import own_endpoint
 from eunoe.deploy.clients.shared import open_publisher, open_redis, remove_snapshots, state_store, store_keys
 from eunoe.deploy.local.derived import discard_derived_state
 from eunoe.deploy.local.journal import Journal, replay
@@ -120,7 +122,12 @@ async def open_standalone(
             gateway = await _start_gateway(unpinned, stack, options.http_port, closing, forks)
         own_keys = reveal(settings.keys.store) == stack.urls.keys
         decided = unpinned.model_dump(mode="json", include=set(CHANGEABLE), exclude_unset=True)
-        stack.announce(None if gateway is None else gateway.url, own_keys=own_keys, settings=decided)
+        stack.announce(
+            None if gateway is None else gateway.url,
+            own_keys=own_keys,
+            model_endpoint=own_endpoint(unpinned, os.environ),
+            settings=decided,
+        )
         if workers:
             watch = asyncio.create_task(report_lost_index(settings))
             closing.callback(watch.cancel)

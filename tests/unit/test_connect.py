@@ -1,14 +1,19 @@
 """The choice of the servers for a command: those of the environment, or of `eunoe up` in the same directory."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from eunoe.deploy.clients.bootstrap import open_clients
 from eunoe.deploy.clients.connect import as_set_for_stack, connected_settings
+from eunoe.deploy.clients.models import check_endpoint_of_stack, own_endpoint
+from eunoe.deploy.doctor.findings import Findings, Level
+from eunoe.deploy.doctor.model import check_model, check_model_briefly
 from eunoe.deploy.local.lock import DirectoryLock
 from eunoe.deploy.local.notice import StackUrls, write_notice
-from eunoe.deploy.settings import read_settings, reveal
+from eunoe.deploy.settings import Settings, read_settings, reveal
 from eunoe.deploy.settings.sections import Language
 from eunoe.schemas.errors import Refused
 from eunoe.workers.intake.settings import IntakeSettings
@@ -86,3 +91,69 @@ def test_what_a_stack_was_started_with_holds_unless_the_command_says_otherwise(m
 def test_settings_of_a_stack_that_this_version_does_not_take_are_refused() -> None:
     with pytest.raises(Refused, match=r"settings of the running `eunoe up`: intake\.idle_seconds"):
         as_set_for_stack(read_settings(), {"intake": {"idle_seconds": "soon"}})
+
+
+ENDPOINT = "https://models.example/v1"
+ASKED = {"model": "our-model", "language": "openai"}
+
+
+@pytest.fixture
+def up_with_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of an `eunoe up` whose workers ask a model, for commands that are run beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    data = tmp_path / ".eunoe"
+    data.mkdir()
+    with DirectoryLock(data):
+        write_notice(data, URLS.model_copy(update={"model_endpoint": ENDPOINT, "settings": ASKED}))
+        yield data
+
+
+async def test_beside_an_up_with_a_model_no_other_derives_memory(
+    up_with_a_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused, match=rf"asks models at {ENDPOINT}, and OPENAI_BASE_URL is not set here: set it"):
+        async with open_clients(connected_settings()):
+            pass
+    monkeypatch.setenv("EUNOE_EMBEDDING", "endpoint:our-embedder:8")
+    monkeypatch.setenv("EUNOE_LANGUAGE", "offline")
+    with pytest.raises(Refused, match="OPENAI_BASE_URL"):  # else text would go to another provider
+        check_endpoint_of_stack(connected_settings(), {})
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"OPENAI_BASE_URL": "https://other.example/v1"}, {"EUNOE_LANGUAGE": "offline"}, {"EUNOE_KAFKA": "own:9092"}],
+    ids=lambda variables: next(iter(variables)),
+)
+def test_a_model_a_wish_for_none_and_other_servers_are_taken_as_said(
+    variables: dict[str, str], up_with_a_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    check_endpoint_of_stack(connected_settings(), variables)
+
+
+@pytest.mark.parametrize("check", [partial(check_model, thorough=False), check_model_briefly], ids=["all", "brief"])
+async def test_the_doctor_asks_no_other_endpoint_than_up(
+    check: Callable[[Settings, Mapping[str, str], Findings], Awaitable[None]], up_with_a_model: Path
+) -> None:
+    findings = Findings("model")
+    await check(connected_settings(), {}, findings)
+    (found,) = findings.found
+    assert found.level is Level.WARNING
+    assert f"`eunoe up` asks models at {ENDPOINT}" in found.text
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"OPENAI_BASE_URL": "https://me:secret@models.example/v1"}, "https://models.example/v1"),
+        ({"OPENAI_API_KEY": "key"}, None),
+        ({}, None),
+    ],
+)
+def test_up_announces_the_endpoint_that_it_was_given_without_its_password(
+    variables: dict[str, str], told: str | None
+) -> None:
+    assert own_endpoint(read_settings(), variables) == told

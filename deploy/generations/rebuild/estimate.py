@@ -12,7 +12,13 @@ from typing import Final
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.erasures import read_erased
 from eunoe.deploy.clients.live_settings import of_generation
-from eunoe.deploy.clients.models import model_settings, open_compressor, open_embedder, uses_endpoint
+from eunoe.deploy.clients.models import (
+    check_endpoint_of_stack,
+    model_settings,
+    open_compressor,
+    open_embedder,
+    uses_endpoint,
+)
 from eunoe.deploy.generations.rebuild.answers import AnswersFile
 from eunoe.deploy.generations.rebuild.counting import CountingEmbedder, CountingModel, ModelCallCounts
 from eunoe.deploy.generations.rebuild.keeping import telling_when_full
@@ -178,7 +184,11 @@ def _counting_model(
 
 @asynccontextmanager
 async def open_counted(settings: Settings, plan: RebuildPlan, path: Path) -> AsyncIterator[Counted]:
-    """Dependencies that count the model calls of a plan; ``path`` is that of a file for recorded answers."""
+    """Dependencies that count the model calls of a plan; ``path`` is that of a file for recorded answers.
+
+    Raises `Refused` as `check_endpoint_of_stack`.
+    """
+    check_endpoint_of_stack(settings, os.environ)
     async with AsyncExitStack() as closing:
         answers = AnswersFile(path)
         closing.callback(answers.close)
