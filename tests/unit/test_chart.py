@@ -215,6 +215,20 @@ def test_an_eraser_without_a_ledger_rests_in_place_of_failing(
     assert (done.returncode == 0) is (code == 0)
 
 
+@pytest.mark.parametrize(("ledger", "asked"), [("redis://ledger", True), ("", False)])
+def test_an_eraser_is_asked_whether_it_lives_where_it_has_a_ledger(ledger: str, asked: bool, tmp_path: Path) -> None:
+    found = re.search(r"livenessProbe:\n.*?- '([^\n]*)'\n", TEMPLATES["eraser.yaml"], re.DOTALL)
+    assert found is not None
+    probe = tmp_path / "python"
+    probe.write_text('#!/bin/sh\necho "$EUNOE_HEALTH" "$@"; exit 1\n')
+    probe.chmod(0o755)
+    (address,) = re.findall(r'EUNOE_HEALTH, value: "(.*)"', TEMPLATES["eraser.yaml"])
+    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "EUNOE_ERASURES": ledger, "EUNOE_HEALTH": address}
+    done = subprocess.run(["sh", "-c", found[1]], env=own, capture_output=True, text=True, timeout=20, check=False)
+    assert done.stdout.strip() == (f"{address} -m eunoe.deploy.observability.probe live" if asked else "")
+    assert (done.returncode == 1) is asked
+
+
 def test_the_chart_is_of_the_version_of_the_code() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

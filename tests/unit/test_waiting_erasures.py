@@ -2,10 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,10 +23,12 @@ from eunoe.deploy.generations.erase.receipt import Receipt
 from eunoe.deploy.generations.erase.retention import plan_retention, run_retention
 from eunoe.deploy.generations.erase.run import Eraser, NotNow
 from eunoe.deploy.generations.repair import Repairer, StillWritten
+from eunoe.deploy.observability.health import HealthReport, HealthState, Phase
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import Erasure, ErasureRequest, RetentionPolicy
 from eunoe.schemas.errors import Misconfigured, Refused, RequestRefused, Unavailable
 from eunoe.workers.stores.erasures import MemoryErasures
+from tests.support.command import until
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 WAITED_FOR = (
@@ -193,7 +201,7 @@ async def test_a_run_of_retention_that_left_one_busy_conversation_is_not_repeate
     monkeypatch.setattr(serve, "LATER_S", 0)
     ledger = await asked(1)
     await ledger.set_retention(RetentionPolicy(request_id="p", key="acme", at=NOW, days=1))
-    working = asyncio.create_task(serve._work(Settings(), ledger, 0))
+    working = asyncio.create_task(serve._work(Settings(), ledger, 0, HealthState()))
     await asyncio.wait_for(over.wait(), 5)
     working.cancel()
     assert rounds[:3] == [True, False, False]
@@ -223,25 +231,32 @@ async def test_an_eraser_that_serves_outlives_every_fault_of_the_installation(
 ) -> None:
     left, over = [fault, fault], asyncio.Event()
     rounds: list[bool] = []
+    health = HealthState(phase=Phase.RUNNING)
+    told: list[HealthReport] = []
 
     async def one_round(_settings: object, _ledger: object, *, sweeps: bool) -> None:
         rounds.append(sweeps)
+        told.append(health.report())
         if left:
             raise left.pop()
-        over.set()
+        if len(rounds) > 3:
+            over.set()
 
     monkeypatch.setattr(serve, "_round", one_round)
     monkeypatch.setattr(serve, "LATER_S", 0)
     ledger = await asked(1)
     await ledger.set_retention(RetentionPolicy(request_id="p", key="acme", at=NOW, days=1))
     with caplog.at_level(logging.WARNING):
-        working = asyncio.create_task(serve._work(Settings(), ledger, 0))
+        working = asyncio.create_task(serve._work(Settings(), ledger, 0, health))
         waiting = asyncio.create_task(over.wait())
         await asyncio.wait({working, waiting}, timeout=5, return_when=asyncio.FIRST_COMPLETED)
         assert not working.done(), working.exception()
         working.cancel()
     assert rounds[:3] == [True, True, True]  # a run of retention that failed is not put off for hours
     assert caplog.messages[:2] == [f"erasures wait: {fault}"] * 2
+    waits = (f"erasures: {fault}",)
+    assert [one.why for one in told[:4]] == [(), waits, waits, ()]
+    assert all(one.live for one in told), "a restart would not help"
 
 
 async def test_a_broker_that_refuses_the_login_lacks_no_topics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,3 +266,42 @@ async def test_a_broker_that_refuses_the_login_lacks_no_topics(monkeypatch: pyte
     monkeypatch.setattr(run, "check_partitions", refused)
     with pytest.raises(Misconfigured, match=r"^Kafka refuses the login$"):
         await run._partitions(Settings(kafka="127.0.0.1:9092"))
+
+
+async def test_an_eraser_that_serves_has_pages_of_its_health(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "eunoe.deploy.cli", "erase", "serve"]
+    own = {"EUNOE_ERASURES": str(tmp_path / "ledger.sqlite"), "EUNOE_HEALTH": address}
+    with running(command, {**os.environ, **own}) as eraser:
+
+        async def answers() -> bool:
+            return await probed(address, "live") == 0
+
+        await until(answers, 30)
+        assert await probed(address, "ready") == 0
+        eraser.send_signal(signal.SIGSTOP)  # as a process that hangs
+        assert await probed(address, "live") == 1
+        eraser.send_signal(signal.SIGCONT)
+        eraser.terminate()
+        assert await asyncio.to_thread(eraser.wait, 20) == 0
+
+
+async def probed(address: str, page: str) -> int:
+    """The exit code of the probe of a container."""
+    command = [sys.executable, "-m", "eunoe.deploy.observability.probe", page]
+    probe = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "EUNOE_HEALTH": address}, stdout=asyncio.subprocess.DEVNULL
+    )
+    return await probe.wait()
+
+
+@contextmanager
+def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, which is killed at the end where it still runs."""
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import signal
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from time import monotonic
+from typing import Final
 
 from eunoe.deploy.clients.erasures import is_pending, open_erasures
 from eunoe.deploy.clients.live_settings import live_settings
@@ -14,6 +16,7 @@ from eunoe.deploy.generations.erase.retention import run_retention
 from eunoe.deploy.generations.erase.run import Eraser
 from eunoe.deploy.generations.repair import StillWritten
 from eunoe.deploy.inspect.counted import counted
+from eunoe.deploy.observability.health import HealthState, Phase
 from eunoe.deploy.process.erasing import LATER_S, RETENTION_EVERY_S
 from eunoe.deploy.settings import Settings
 from eunoe.schemas.erasure import ErasureLedger, current_policies
@@ -21,18 +24,23 @@ from eunoe.schemas.errors import Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
+_ERASURES: Final = "erasures"
+
 
 async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> None:
     """Work until SIGTERM or SIGINT, or with ``once`` until nothing is left; what is interrupted is finished later.
 
-    Raises `Refused` where no ledger is set; with ``once`` also where erasures have to wait, and `Unavailable`.
+    Serves the pages of its health at ``settings.health``, but not with ``once``. Raises `Refused` where no ledger is
+    set or that address is in use; with ``once`` also where erasures have to wait, and `Unavailable`.
     """
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with open_erasures(settings) as ledger:
+    health = HealthState()
+    async with _served(health, None if once else settings.health), open_erasures(settings) as ledger:
+        health.phase = Phase.RUNNING
         working = asyncio.ensure_future(
-            _round(settings, ledger, sweeps=True) if once else _work(settings, ledger, poll_s)
+            _round(settings, ledger, sweeps=True) if once else _work(settings, ledger, poll_s, health)
         )
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -43,7 +51,23 @@ async def serve_erasures(settings: Settings, *, once: bool, poll_s: float) -> No
             await working
 
 
-async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float) -> None:
+@asynccontextmanager
+async def _served(health: HealthState, address: str | None) -> AsyncIterator[None]:
+    """Serve the pages of the process's health meanwhile: it lives while its event loop turns."""
+    if address is None:
+        yield
+        return
+    # the libraries of the pages only where they are served
+    from eunoe.deploy.observability.counters import WorkerMeter  # noqa: PLC0415
+    from eunoe.deploy.observability.metrics import MetricSources  # noqa: PLC0415
+    from eunoe.deploy.observability.server import serve_health  # noqa: PLC0415
+
+    async with serve_health(MetricSources(WorkerMeter(), health), address) as url:
+        log.info("health: %s/live, %s/ready", url, url)
+        yield
+
+
+async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float, health: HealthState) -> None:
     swept, sweeps = float("-inf"), False
     while True:
         try:
@@ -53,10 +77,12 @@ async def _work(settings: Settings, ledger: ErasureLedger, poll_s: float) -> Non
             swept = monotonic() if sweeps else swept
         except (Refused, Unavailable) as fault:  # also refused logins and embedders: they may change while it waits
             log.warning("erasures wait: %s", fault)
+            health.held[_ERASURES] = str(fault)
             if sweeps and isinstance(fault, StillWritten):  # all others are done, and that one has begun
                 swept = monotonic()
             await asyncio.sleep(LATER_S)
         else:
+            health.held.pop(_ERASURES, None)
             await asyncio.sleep(poll_s)
 
 
