@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaMode
 
 from eunoe.deploy.contracts.json_schemas import DocumentedSchemas
 from eunoe.deploy.gateway.answers import AskAccepted
-from eunoe.deploy.gateway.bodies import ASK_PLACE, FEED_PLACE
+from eunoe.deploy.gateway.bodies import ASK_PLACE, FEED_PLACE, WaitQuery
 from eunoe.deploy.gateway.calls import JSON_TYPE
 from eunoe.deploy.gateway.problems import PROBLEM_TYPE, ProblemDocument
 from eunoe.deploy.gateway.routing import ROUTES, Route
@@ -37,10 +37,16 @@ _STATUS: Final = {
     "413": "Too large.",
     "415": "Another content type is needed.",
     "422": "The request does not match its schema; `errors` names the fields.",
-    "429": "Too many requests with this key; `Retry-After` says when to come again.",
     "502": "The responder could not answer.",
-    "503": "A server of the memory does not answer; `Retry-After` says when to come again.",
+    "503": "A server of the memory does not answer, or this replica holds too many open requests.",
     "504": "No answer in time; it may still come.",
+}
+
+_LOOK_UP: Final = ("ask", "resume_ask", "show_reply", "explain_reply")
+"""The operations that may look for an answer in the log."""
+_RETRY_AFTER: Final = {
+    "description": "Seconds after which to come again.",
+    "schema": {"type": "integer", "minimum": 1},
 }
 
 ASK_EVENTS: Final = ("accepted", "reply", "error", "closing")
@@ -175,8 +181,33 @@ def _responses(route: Route, refs: Refs) -> Document:
         accepted = {JSON_TYPE: {"schema": refs[id(AskAccepted), "serialization"]}}
         responses["202"] = {"description": "Accepted; the answer has not come yet.", "content": accepted}
     problem = {PROBLEM_TYPE: {"schema": refs[id(ProblemDocument), "serialization"]}}
-    faults = {status: {"description": _STATUS[status], "content": problem} for status in _faults_of(route)}
+    faults = {status: {**_fault(status, route), "content": problem} for status in _faults_of(route)}
     return {**responses, **faults}
+
+
+def _fault(status: str, route: Route) -> Document:
+    """The description of an error, with its headers."""
+    if status == "429":
+        return {"description": _too_many(route), "headers": {"Retry-After": {**_RETRY_AFTER, "required": True}}}
+    found: Document = {"description": _STATUS[status]}
+    return {**found, "headers": {"Retry-After": _RETRY_AFTER}} if status == "503" else found
+
+
+def _too_many(route: Route) -> str:
+    """The reasons for which an operation may answer 429."""
+    name = route.handle.__name__
+    kinds = [
+        *(["open streams"] if route.streams else []),
+        *(["requests that wait"] if route.waits or route.query is WaitQuery else []),
+        *(["lookups in the log of answers"] if name in _LOOK_UP else []),
+    ]
+    reasons = ["too many requests with this key"]
+    if kinds:
+        reasons.append(f"too many {' or '.join(kinds)} of this key or of its tenant")
+    if name == "plan_erasure":
+        reasons.append("a plan of this tenant is being made")
+    told = ", or ".join(reasons)
+    return f"{told[0].upper()}{told[1:]}; `detail` says which." if len(reasons) > 1 else f"{told[0].upper()}{told[1:]}."
 
 
 def _event_schema(route: Route) -> Document:

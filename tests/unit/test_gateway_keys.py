@@ -209,6 +209,21 @@ def test_the_description_is_valid_and_has_every_route():
         Draft202012Validator.check_schema(schema)
 
 
+def test_the_description_says_of_each_operation_why_it_may_answer_429():
+    document = openapi_document()
+    operations = {one["operationId"]: one for item in document["paths"].values() for one in item.values()}
+    told = {name: one["responses"]["429"] for name, one in operations.items() if name != "openapi"}
+    assert all(one["headers"]["Retry-After"]["required"] for one in told.values())
+    texts = {name: one["description"] for name, one in told.items()}
+    assert texts["list_memories"] == "Too many requests with this key."
+    assert "open streams of this key or of its tenant" in texts["follow_all"]
+    assert "requests that wait of this key or of its tenant" in texts["show_session"]
+    assert all(word in texts["resume_ask"] for word in ("open streams", "requests that wait", "lookups"))
+    assert "lookups" in texts["explain_reply"]
+    assert "a plan of this tenant is being made" in texts["plan_erasure"]
+    assert "Retry-After" in operations["recall"]["responses"]["503"]["headers"]
+
+
 async def test_what_the_document_describes_is_what_is_served(tmp_path):
     gateway = make_gateway(tmp_path)
     async with gateway.client() as client:
