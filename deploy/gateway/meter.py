@@ -7,8 +7,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from eunoe.workers.runner.metrics import ASK_S
 
-REQUESTS, SECONDS, STREAMS = "eunoe_gateway_requests_total", "eunoe_http_seconds", "eunoe_gateway_streams"
-LABELS: Final = {REQUESTS: ("route", "status"), SECONDS: ("route", "method", "status"), STREAMS: ()}
+REQUESTS, SECONDS = "eunoe_gateway_requests_total", "eunoe_http_seconds"
+STREAMS, WAITS = "eunoe_gateway_streams", "eunoe_gateway_waits"
+LABELS: Final = {REQUESTS: ("route", "status"), SECONDS: ("route", "method", "status"), STREAMS: (), WAITS: ()}
 """Metric → its labels."""
 FAULTS: Final = (429, 500, 503)
 """Statuses that are counted from the start."""
@@ -22,7 +23,7 @@ def _route_and_method(route: str) -> tuple[str, str]:
 
 
 class GatewayMeter:
-    """Counts requests and streams."""
+    """Counts requests, streams and waits."""
 
     def __init__(self, routes: Iterable[str] = ()) -> None:
         """``routes``: method and path of those whose counts are there from the start, as zeros."""
@@ -36,6 +37,7 @@ class GatewayMeter:
             registry=self._registry,
         )
         self._streams = Gauge(STREAMS, "Open streams", registry=self._registry)
+        self._waits = Gauge(WAITS, "Requests that wait for an answer or a session", registry=self._registry)
         for route in routes:
             for status in FAULTS:
                 self._requests.labels(route, status)
@@ -47,9 +49,10 @@ class GatewayMeter:
         self._requests.labels(route, status).inc()
         self._seconds.labels(*_route_and_method(route), f"{status // 100}xx").observe(seconds)
 
-    def watch_streams(self, count: Callable[[], float]) -> None:
-        """Read the number of open streams at each scrape."""
-        self._streams.set_function(count)
+    def watch_open(self, streams: Callable[[], float], waits: Callable[[], float]) -> None:
+        """Read the numbers of open streams and of waiting requests at each scrape."""
+        self._streams.set_function(streams)
+        self._waits.set_function(waits)
 
     def text(self) -> bytes:
         """The current values."""

@@ -95,3 +95,11 @@ def test_the_gateway_counts_every_route_from_the_start():
     assert 'eunoe_http_seconds_bucket{le="0.2",method="POST",route="/v1/events",status="5xx"} 0.0' in after
     assert 'eunoe_gateway_requests_total{route="POST /v1/events",status="503"} 1.0' in after
     assert 'eunoe_http_seconds_count{method="",route="none",status="4xx"} 1.0' in after
+
+
+def test_the_gateway_shows_open_streams_and_waiting_requests_apart():
+    meter = GatewayMeter()
+    meter.watch_open(streams=lambda: 3, waits=lambda: 2)
+    shown = meter.text().decode()
+    assert "\neunoe_gateway_streams 3.0\n" in shown
+    assert "\neunoe_gateway_waits 2.0\n" in shown
