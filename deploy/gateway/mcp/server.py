@@ -25,16 +25,15 @@ def make_server(connect: Connect, conversation: str | None = None) -> MCPServer[
     """The server; ``conversation`` stands in where a call of a tool names none."""
     logging.getLogger("mcp").setLevel(logging.WARNING)  # else it logs each request
     named = "" if conversation is None else f"\nWithout conversation_id, tools use the conversation {conversation!r}.\n"
-    server = MCPServer[Any](
+    return MCPServer[Any](
         name="eunoe",
         title="eunoe memory",
         version=version("eunoe"),
         instructions=INSTRUCTIONS + named,
         subscriptions=False,
         log_level="WARNING",
+        tools=Tools(connect, conversation).all(),
     )
-    Tools(connect, conversation).add_to(server)
-    return server
 
 
 @asynccontextmanager

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 from uuid import uuid4
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -19,6 +20,7 @@ from eunoe.deploy.gateway.answers import (
 )
 from eunoe.deploy.gateway.bodies import MAX_BUDGET_TOKENS, MAX_ERASED
 from eunoe.deploy.gateway.erasures import ErasureView
+from eunoe.deploy.gateway.mcp.arguments import CheckedTool
 from eunoe.deploy.gateway.mcp.forms import (
     UNTRUSTED,
     AskResult,
@@ -31,6 +33,7 @@ from eunoe.deploy.gateway.mcp.forms import (
     ToolMemory,
     ToolRelation,
 )
+from eunoe.deploy.gateway.mcp.shown import folded, said_line, visible, visible_fields
 from eunoe.schemas.base import Identifier, Name, Text, Value, write_time
 from eunoe.schemas.errors import EunoeError
 from eunoe.schemas.events import DEFAULT_AGENT, Strategy
@@ -74,17 +77,17 @@ class Tools:
     connect: Connect
     conversation: str | None = None
 
-    def add_to(self, server: MCPServer[Any]) -> None:
-        """Register the tools."""
-        for tool, hints in (
+    def all(self) -> list[Tool]:
+        """The tools, for a server."""
+        hinted: tuple[tuple[Callable[..., Any], ToolAnnotations], ...] = (
             (self.remember, ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)),
             (self.ask, ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)),
             (self.recall, _READS),
             (self.timeline, _READS),
             (self.history, _READS),
             (self.forget, ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)),
-        ):
-            server.add_tool(tool, description=_described(tool), annotations=hints)
+        )
+        return [CheckedTool.of(tool, _described(tool), hints) for tool, hints in hinted]
 
     async def remember(
         self,
@@ -163,7 +166,7 @@ class Tools:
             memory_ids=_memory_ids(found.sources),
             known_session=found.known_session,
         )
-        said = "\n".join(f"{line.speaker}: {line.text}" for line in found.dialogue)
+        said = "\n".join(said_line(line.speaker, line.text) for line in found.dialogue)
         parts = (UNTRUSTED, found.text, said and f"Open session:\n{said}")
         return _result(result, "\n\n".join(part for part in parts if part))
 
@@ -209,8 +212,7 @@ class Tools:
             )
             for one in found.changes
         )
-        lines = (f"{one.at} {one.kind.value}: {one.memory.text} ({one.because})" for one in changes)
-        return _result(HistoryResult(changes=changes), "\n".join((UNTRUSTED, "", *lines)))
+        return _result(HistoryResult(changes=changes), "\n".join((UNTRUSTED, "", *map(_change_line, changes))))
 
     async def forget(
         self,
@@ -286,9 +288,10 @@ def _given(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _result(value: Value, text: str) -> CallToolResult:
-    """The result, for programs as data and for models as text."""
+    """The result, for programs as data and for models, which may read both, as text."""
     return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=value.model_dump(mode="json")
+        content=[TextContent(type="text", text=visible(text))],
+        structured_content=visible_fields(value.model_dump(mode="json")),
     )
 
 
@@ -308,4 +311,9 @@ def _short(memory: Memory) -> ToolMemory:
 
 
 def _line(memory: ToolMemory) -> str:
-    return f"{memory.at} [{memory.memory_id}, {memory.status.value}] {memory.speaker}: {memory.text}"
+    return f"{memory.at} [{memory.memory_id}, {memory.status.value}] {said_line(memory.speaker, memory.text)}"
+
+
+def _change_line(change: ToolChange) -> str:
+    because = f" ({folded(change.because)})" if change.because else ""
+    return f"{change.at} {change.kind.value}: {folded(change.memory.text)}{because}"
