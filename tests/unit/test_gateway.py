@@ -325,6 +325,19 @@ async def test_memories_now_as_of_a_time_and_their_history(gateway):
     assert all(history[0]["kind"] == "added" for history in histories)
 
 
+async def test_texts_for_prompts_hold_nothing_that_is_not_shown(gateway):
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey") + "\u202e\x1b"
+    moved = {**SESSION[0], "text": f"I moved to Lyon in March.{hidden}"}
+    async with gateway.client() as client:
+        await told(client, events=[moved, *SESSION[1:]])
+        recalled = (await client.post(f"{C}/recall", json={"query": "Where does Ann live?"})).json()
+        profile = (await client.get(f"{C}/profile")).json()
+    for text in (recalled["text"], profile["text"]):
+        assert "Lyon" in text
+        assert not set(hidden) & set(text)
+    assert any(hidden in row["text"] for row in recalled["rows"])  # as it was said
+
+
 async def test_a_profile_holds_what_the_current_memories_say(gateway):
     async with gateway.client() as client:
         await told(client)

@@ -15,6 +15,7 @@ from eunoe.workers.respond.replier import CODE, DraftReply, Replier, ReplyTask
 from eunoe.workers.respond.settings import RespondSettings
 from eunoe.workers.respond.sources import Query, RecallSource
 from eunoe.workers.stage import StageTables
+from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.text.queries import texts_around
 
 NAME = "respond"
@@ -141,7 +142,7 @@ def recalled(
         tenant=event.tenant,
         conversation_id=event.conversation_id,
         request_id=event.request.request_id,
-        text=context.text,
+        text=without_invisible(context.text),  # for a prompt that is not ours
         tokens=context.tokens,
         rows=tuple(map(_recalled_row, context.rows)),
         sources=context.sources,

@@ -43,6 +43,7 @@ from eunoe.deploy.inspect.known import last_known
 from eunoe.deploy.inspect.state import read_states
 from eunoe.workers.link.reads import Component, read_components, read_edges, read_neighbours
 from eunoe.workers.stores.redis import RedisStore
+from eunoe.workers.text.invisible import without_invisible
 from eunoe.workers.tree.loading import TreeReader
 from eunoe.workers.update.person import read_profile
 from eunoe.workers.update.reads import read_memories
@@ -70,7 +71,7 @@ async def show_profile(call: Call) -> Response:
     await known_conversation(call, live)
     at = query.at or datetime.now(UTC)
     found = await read_profile(live.store, call.key, at=at, person=query.person, budget_tokens=query.budget_tokens)
-    return answer(ProfileView(profile=found, text=found.text))
+    return answer(ProfileView(profile=found, text=without_invisible(found.text)))
 
 
 async def show_history(call: Call) -> Response:
