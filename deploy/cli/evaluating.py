@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from eunoe.deploy.cli.output import console, note, print_json
@@ -78,11 +79,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _headed(lines: Sequence[Sequence[str]]) -> Table:
     """A table with its first line as header."""
-    shown = Table(*(lines[0] if lines else []))
+    shown = Table(*(map(escape, lines[0]) if lines else []))
     for column in shown.columns[:1]:
         column.no_wrap = True
     for line in lines[1:]:
-        shown.add_row(*line)
+        shown.add_row(*map(escape, line))
     return shown
 
 
@@ -92,7 +93,7 @@ def _stacked(lines: Sequence[Sequence[str]]) -> Table:
     shown.columns[0].no_wrap = True
     for line in lines[1:]:
         for name, value in zip(lines[0], line, strict=True):
-            shown.add_row(name, value)
+            shown.add_row(escape(name), escape(value))
         shown.add_section()
     return shown
 

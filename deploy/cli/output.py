@@ -2,16 +2,36 @@
 
 import logging
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import orjson
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from eunoe.schemas.errors import Refused
+from eunoe.workers.text.invisible import without_invisible
 
-console = Console()
-errors = Console(stderr=True)
+
+class VisibleConsole(Console):
+    """A console that writes no text which is not shown.
+
+    Texts and names come from anybody: their control characters would command the terminal, and others would hide or
+    turn round what stands there.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """The segments of what is printed; control codes of the console's own are left alone."""
+        for segment in super().render(renderable, options):
+            if segment.control is not None or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(without_invisible(segment.text), segment.style)
+
+
+console = VisibleConsole()
+errors = VisibleConsole(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 

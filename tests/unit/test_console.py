@@ -1,0 +1,39 @@
+"""What the commands print on a terminal of texts that anybody may have written."""
+
+from io import StringIO
+
+import pytest
+from rich.markup import escape
+from rich.tree import Tree
+
+from eunoe.deploy.cli import evaluating
+from eunoe.deploy.cli.output import VisibleConsole, console, errors
+
+COMMANDS = "\x1b]0;title\x07\x1b[2J\x9b2J\x00"
+HIDDEN = "\u202e\U000e0041\u200b"
+
+
+def test_a_text_commands_no_terminal_and_hides_nothing():
+    shown = VisibleConsole(file=StringIO(), force_terminal=True, color_system="truecolor", width=80)
+    drawn = Tree("[bold]c[/bold]")
+    drawn.add(escape(f"Ann{COMMANDS}: I moved{HIDDEN} to Lyon. [b]\U0001f468\u200d\U0001f469 نامه\u200cای"))
+    shown.print(drawn)
+    found = shown.file.getvalue()
+    assert "\x1b[1mc\x1b[0m" in found  # what the command itself sets
+    assert "Ann]0;title[2J2J: I moved to Lyon. [b]\U0001f468\u200d\U0001f469 نامه\u200cای" in found
+
+
+def test_the_commands_print_on_such_consoles():
+    assert isinstance(console, VisibleConsole)
+    assert isinstance(errors, VisibleConsole)
+
+
+@pytest.mark.parametrize("width", [200, 60, 20])
+def test_names_in_tables_of_evaluations_are_no_markup(monkeypatch, width):
+    shown = VisibleConsole(file=StringIO(), width=width)
+    monkeypatch.setattr(evaluating, "console", shown)
+    rows = [{"data": "[red]a[/red][/]", "model": f"m{COMMANDS}", "recall": 0.5, "kinds": ("b", "c")} for _ in range(3)]
+    shown.print(evaluating.table(rows))
+    found = shown.file.getvalue()
+    assert "[red]" in found
+    assert not set("\x1b\x9b\x00") & set(found)
