@@ -73,6 +73,15 @@ async def test_most_labelled_pairs_are_right_and_no_pass_or_append_destroys():
         ("Ann Lee smokes.", "Ann Lee stopped smoking.", R),
         ("Ann Lee has a red boat.", "Ann Lee has a red boat in Lyon.", R),
         ("Ann Lee has the flu.", "Ann Lee recovered from the flu.", D),
+        ("Ann Lee lives in Clifton now, right above a bakery.", "Ann Lee has moved out of Clifton.", R),
+        ("Ann Lee moved to Lyon last week.", "Ann Lee moved out of Lyon.", R),
+        ("Ann Lee moved to Lyon last week.", "Ann Lee moved from Lyon to Oslo.", R),
+        ("Ann Lee finally moved to Lyon last weekend (the weekend before 4 March 2026).", "Ann Lee moved to Oslo.", R),
+        ("Ann Lee got married last year.", "Ann Lee got divorced.", R),
+        ("Ann Lee is dating Tom.", 'Ann Lee said: "Tom and I are not together any more."', R),
+        ("Ann Lee is getting married in June!", "The wedding is off.", R),
+        ("Ann Lee is a structural engineer at Arup.", "Ann Lee just got laid off from Arup.", R),
+        ('Ann Lee said: "We will go to Korea in May."', 'Ann Lee said: "The trip to Korea is cancelled."', R),
     ],
 )
 async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
@@ -93,6 +102,12 @@ async def test_what_is_sure_is_done(old: str, new: str, expected: Operation):
         ("Ann Lee has two cats.", "Ann Lee has three cats and a parrot."),
         ("Ann Lee plans to visit Rome.", "Ann Lee plans to visit Naples."),
         ("Ann Lee painted the kitchen.", "Ann Lee sang in the kitchen."),
+        ("Ann Lee sings at the market in old Lyon on Mondays.", "Ann Lee sings at the museum in old Lyon on Mondays."),
+        ("Ann Lee lives in Lyon.", "Ann Lee's brother moved out of Lyon."),
+        ("Ann Lee lives in Lyon.", "Ann Lee moved from the kitchen to the balcony."),
+        ("Ann Lee lived in Lyon in 2020.", "Ann Lee moved to Oslo."),
+        ("Ann Lee's sister is getting married in June.", "The wedding is off."),
+        ('Ann Lee said: "We will go to Japan in May."', 'Ann Lee said: "The trip to Korea is cancelled."'),
     ],
 )
 async def test_what_is_not_sure_is_kept(old: str, new: str):
@@ -105,6 +120,20 @@ async def test_a_contradiction_that_is_not_sure_is_flagged():
     (verdict,) = (await OfflineOperator().operate([OperationPair(old, new)])).verdicts
     assert (verdict.operation, verdict.suspect) == (A, True)
     assert "forest" in verdict.because
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "suspect"),
+    [
+        ("Ann Lee moved to Lyon last week.", "Ann Lee has a room in Oslo.", True),
+        ('Ann Lee said: "My boyfriend Tom and I want a dog."', "Tom and Ann Lee broke up on Tuesday.", True),
+        ('Ann Lee said: "My boyfriend Tom and I want a dog."', "Ann Lee's sister and her boyfriend broke up.", False),
+        ('Ann Lee said: "My boyfriend Tom and I went to Rome last year."', "Tom and Ann Lee broke up.", False),
+    ],
+)
+async def test_what_a_move_or_a_parting_may_have_ended_is_flagged(old: str, new: str, suspect: bool):
+    (verdict,) = (await OfflineOperator().operate([OperationPair(memory("m", old), memory("s", new, 2))])).verdicts
+    assert (verdict.operation, verdict.suspect) == (A, suspect)
 
 
 @pytest.mark.parametrize("number", ["3²", "²", "①", "٣", "߃"])

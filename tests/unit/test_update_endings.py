@@ -53,7 +53,9 @@ async def test_offline_rules_tell_the_same():
 
 async def test_what_the_rules_pass_with_words_of_its_own_is_no_mere_repetition():
     cello, again = "Ann plays the cello in the city orchestra.", "Ann plays the cello in the orchestra."
-    moved, other = (f"Ann moved to Lyon in spring, and works at the {place} there." for place in ("harbour", "market"))
+    moved, other = (
+        f"Ann moved to Lyon in spring, and works at the {place} there." for place in ("harbour", "busy harbour")
+    )
     updates = Updates()
     await updates.hear(formed(1, cello, moved), formed(2, again, other))
     assert await endings(updates) == ([again], {other: moved})

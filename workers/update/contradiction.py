@@ -11,7 +11,7 @@ from eunoe.workers.text.brackets import without_brackets
 from eunoe.workers.text.caches import cached_by_length
 from eunoe.workers.text.terms import terms
 from eunoe.workers.update.lexicon import ANTONYMS, WORKS
-from eunoe.workers.update.parsing import ParsedSentence, cached_by_sentence, parse_sentence, unquoted
+from eunoe.workers.update.parsing import ParsedSentence, cached_by_sentence, parse_sentence, unquoted, without_days
 from eunoe.workers.update.slots import favorites, marital, slots
 
 _JOB = re.compile(
@@ -30,9 +30,6 @@ _FIGURES = {word: place for place, word in enumerate(("zero", "one", "two", "thr
 SUSPICION_THRESHOLD = 0.4
 """Pairs with at least this score are flagged."""
 
-_PARENTHESES = re.compile(r"\([^)]*(\)|\Z)")
-"""With a digit between them: dates that a summary adds to words such as "last week"."""
-_DIGIT = re.compile(r"\d")
 _MAX_PARTS = 24
 """Clauses of one text that are read: every one is compared with every one of the other text."""
 _PART = re.compile(r"[^.!?;]+?(?=[.!?;]|,? but |$)")
@@ -50,13 +47,9 @@ def find_contradiction(old: str, new: str, speaker: str) -> tuple[float, str]:
 # a sentence is compared with many others
 @cached_by_length("sentences", lambda text, speaker: len(text) + len(speaker), 8, (200, 2_048), (2_000, 32))
 def _parts(text: str, speaker: str) -> tuple[ParsedSentence, ...]:
-    said = without_brackets(_PARENTHESES.sub(_without_day, unquoted(text)))
+    said = without_brackets(without_days(unquoted(text)))
     parts = (part for found in _PART.finditer(said) if (part := found.group().strip()))
     return tuple(parse_sentence(part, speaker) for part in islice(parts, _MAX_PARTS))
-
-
-def _without_day(found: re.Match[str]) -> str:
-    return " " if found[1] and _DIGIT.search(found.group()) else found.group()
 
 
 def contradiction_score(old: ParsedSentence, new: ParsedSentence) -> tuple[float, str]:

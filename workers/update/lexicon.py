@@ -36,7 +36,8 @@ LOOKING_BACK = re.compile(
 )
 PLANNED = re.compile(
     r"\b(?:plan(?:s|ning|ned)? (?:to|on|for)|wants? to|would like to|hopes? to|hoping to|going to|intends? to|will|"
-    r"considering|thinking (?:about|of)|about to|looking forward to|wish(?:es)? to|dreams? of|aims? to|decided to)\b"
+    r"considering|thinking (?:about|of)|about to|looking forward to|wish(?:es)? to|dreams? of|aims? to|decided to|"
+    r"(?:is|are|am|'m|'re) getting married)\b"
 )
 WISHED = re.compile(
     r"\b(?:would|could|should|might|(?<!in )(?<!of )(?<!since )may|maybe|perhaps|if|hopefully|almost|nearly)\b"
@@ -91,6 +92,8 @@ KIN = frozenset(
     dog dogs puppy cat cats kitten pet pets bird parrot hamster rabbit fish turtle horse
     """.split()  # noqa: SIM905 - a table of words
 )
+
+PARTNERS = frozenset(["boyfriend", "girlfriend", "partner", "fiance", "fiancee", "husband", "wife"])
 
 LIGHT = frozenset(
     stem

@@ -1,7 +1,7 @@
 """Parses English sentences for the rules: content stems, negation, plan, subject."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import pairwise
@@ -28,6 +28,8 @@ from eunoe.workers.update.lexicon import (
 T = TypeVar("T")
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[.,;:!?]")
+_BRACKETS = re.compile(r"[(\[][^)\]]*([)\]]|\Z)")
+_DIGIT = re.compile(r"\d")
 _BREAK = frozenset(".,;:!?")
 _JOINTS = frozenset(
     [
@@ -93,6 +95,8 @@ class ParsedSentence:
     dated: bool
     stance: bool
     looks_back: bool
+    size: int
+    """Number of content stems, without those of days that a memory adds in brackets."""
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -136,9 +140,10 @@ def parse_sentence(text: str, speaker: str) -> ParsedSentence:
     body, names = without_middle(unquoted(text)), frozenset(speaker.casefold().split())
     plain = body.casefold().replace("’", "'")
     tokens, written = _WORD.findall(plain), _WORD.findall(body)
+    words = tuple(_words(tokens, names))
     return ParsedSentence(
         plain=plain,
-        words=tuple(_words(tokens, names)),
+        words=words,
         other=_other(written, names),
         named=_named(written) - names,
         planned=bool(PLANNED.search(plain)),
@@ -147,7 +152,24 @@ def parse_sentence(text: str, speaker: str) -> ParsedSentence:
         dated=bool(DATED.search(plain)),
         stance=bool(STANCE.search(plain)),
         looks_back=bool(LOOKING_BACK.search(plain)),
+        size=_size(plain, words, names),
     )
+
+
+def without_days(text: str) -> str:
+    """The text without what stands in brackets and has a digit: the days that a memory adds to "last week"."""
+    return _BRACKETS.sub(_without_day, text)
+
+
+def _without_day(found: re.Match[str]) -> str:
+    return " " if found[1] and _DIGIT.search(found.group()) else found.group()
+
+
+def _size(plain: str, words: Sequence[SentenceWord], names: Collection[str]) -> int:
+    told = words
+    if (bare := without_days(plain)) != plain:
+        told = _words(_WORD.findall(bare), names)
+    return len({word.stem for word in told if word.stem})
 
 
 def _named(tokens: list[str]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from eunoe.workers.update.lexicon import (
     COMPLETIONS,
     HEALTH,
     HEALTH_DENIED,
+    PARTNERS,
     PENDING,
     STANCE,
     TROUBLES,
@@ -17,7 +18,7 @@ from eunoe.workers.update.lexicon import (
 )
 from eunoe.workers.update.operator import Operation, OperationPair, OperationVerdict
 from eunoe.workers.update.parsing import ParsedSentence, parse_sentence
-from eunoe.workers.update.slots import changed_slot
+from eunoe.workers.update.slots import changed_slot, marital, slots
 from eunoe.workers.update.transitions import (
     changed_measure,
     first_time,
@@ -47,8 +48,23 @@ def judge_by_rules(pair: OperationPair) -> OperationVerdict:
     if found is not None:
         return found
     score, cue = find_contradiction(pair.old.text, pair.new.text, pair.new.speaker)
-    flagged = score >= SUSPICION_THRESHOLD and not _closed(old) and old.other == new.other
+    may_end = _begins(old) or not _closed(old)
+    flagged = score >= SUSPICION_THRESHOLD and may_end and old.other == new.other
+    if not flagged and _has_parted(old, new):
+        flagged, cue = True, "they have parted"
     return OperationVerdict(Operation.APPEND, cue if flagged else "nothing says otherwise", suspect=flagged)
+
+
+def _has_parted(old: ParsedSentence, new: ParsedSentence) -> bool:
+    """Whether the old sentence tells of a partner, and the new one that its speaker has none any more."""
+    has_partner = any(word.text.removesuffix("'s") in PARTNERS for word in old.words)
+    return (
+        has_partner
+        and not _closed(old)
+        and not new.other
+        and not (new.planned or new.wished)
+        and marital(new) == "apart"
+    )
 
 
 def says_all_of(pair: OperationPair) -> bool:
@@ -69,13 +85,20 @@ def decide(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
         return completed
     if old.other != new.other or new.looks_back or not (old.stems and new.stems):
         return None
-    rules: Sequence[Rule] = (_settled, _contained) if _closed(old) else _OPEN
+    rules: Sequence[Rule] = _OPEN
+    if _closed(old):
+        rules = (_settled, _slot, _contained) if _begins(old) else (_settled, _contained)
     return next((verdict for rule in rules if (verdict := rule(old, new)) is not None), None)
 
 
 def _closed(old: ParsedSentence) -> bool:
     """Whether later sentences cannot make it untrue: a past event, or a stance."""
     return not old.planned and (old.stance or (old.past and old.dated))
+
+
+def _begins(old: ParsedSentence) -> bool:
+    """Whether a past event began a state that may have ended since: a home, a job, a marriage."""
+    return not old.stance and (any(slot.changes for slot in slots(old)) or bool(marital(old)))
 
 
 def _completed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
@@ -132,7 +155,8 @@ def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
     shared = old.stems & new.stems
     if _conflict(old, new, shared):
         return None
-    if len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers and _names_all(old, new):
+    said = len(shared) >= COVERED * len(new.stems) and new.numbers <= old.numbers
+    if said and _names_all(old, new) and not _exchanged(old, new):
         return OperationVerdict(Operation.PASS, SAID)
     if len(old.stems) >= 2 and _has_all(new, old):
         return OperationVerdict(Operation.REPLACE, SAID_WITH_MORE)
@@ -142,6 +166,11 @@ def _contained(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | N
 def _names_all(old: ParsedSentence, new: ParsedSentence) -> bool:
     """Whether the old sentence has every name of the new one: another place or person is no detail."""
     return new.named <= {word.text.partition("'")[0] for word in old.words}
+
+
+def _exchanged(old: ParsedSentence, new: ParsedSentence) -> bool:
+    """Whether each has a telling word that the other lacks: one thing stands in the place of another."""
+    return bool(_telling(old) - new.stems and _telling(new) - old.stems)
 
 
 def _has_all(new: ParsedSentence, old: ParsedSentence) -> bool:
@@ -208,7 +237,7 @@ def _antonym(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
 
 def _slot(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | None:
     """REPLACE if a slot has another value: home, job, marital state, favourite."""
-    if len(old.stems) > SHORT or old.planned or new.planned or new.wished:
+    if old.size > SHORT or old.planned or new.planned or new.wished:
         return None
     change = changed_slot(old, new)
     return OperationVerdict(Operation.REPLACE, change) if change else None
@@ -231,7 +260,7 @@ def _changed(old: ParsedSentence, new: ParsedSentence) -> OperationVerdict | Non
     return OperationVerdict(Operation.REPLACE, because) if because else None
 
 
-_OPEN: Sequence[Rule] = (_settled, _done, _changed, _contained, _healthy, _negated, _antonym, _slot)
+_OPEN: Sequence[Rule] = (_settled, _done, _changed, _slot, _contained, _healthy, _negated, _antonym)
 """The rules for an old sentence that may cease to hold, in the order of their application."""
 
 

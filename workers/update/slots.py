@@ -23,7 +23,10 @@ class Slot:
 _STATES = (
     (
         "home",
-        re.compile(r"\b(?:lives?|living|resides?|residing|is based|home is|stay(?:s|ing)?) (?:in|at|near) " + _UNTIL),
+        re.compile(
+            r"\b(?:lives?|living|resides?|residing|is based|home is|stay(?:s|ing)?|"
+            r"(?:has|have|rents?|shares?) an? (?:[\w-]+ )?(?:room|flat|apartment)) (?:in|at|near) " + _UNTIL
+        ),
     ),
     ("job", re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|job is) (?:as|at|for|in) " + _UNTIL)),
 )
@@ -33,6 +36,7 @@ _CHANGES = (
                        r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became|was promoted to|"
                        r"now works? (?:as|at|for|in)|switched (?:jobs? )?to|got hired (?:as|at|by)) " + _UNTIL)),
 )  # fmt: skip
+_LEFT_HOME = re.compile(r"\bmoved (?:out of|away from|from) " + _UNTIL)
 _LOST_JOB = re.compile(r"\b(?:quit|left|lost|(?:resigned|retired) from) (?:(?:my|their|the) )?(?:job|work|position)\b|"
                        r"\b(?:got|was) (?:laid off|fired)\b|\bretired\b")  # fmt: skip
 _FAVORITE = re.compile(r"\bfavou?rite ([a-z]+(?: [a-z]+)?) (?:is|are|has become|became|was) (?:now )?" + _UNTIL)
@@ -41,7 +45,9 @@ _MARITAL = {
     "dating": re.compile(r"\bdating\b|\b(?:has|have|got) a (?:girlfriend|boyfriend)\b|\bin a relationship\b"),
     "engaged": re.compile(r"\b(?:is|got|are|am|i'm) engaged\b(?! (?:in|with))"),
     "married": re.compile(r"\b(?:is|got|are|am|i'm|just|newly|happily) married\b"),
-    "apart": re.compile(r"\b(?:got|is|am|are|i'm) divorced\b|\bdivorced from\b|\b(?:broke|split) up\b|\bwidowed\b"),
+    "apart": re.compile(r"\b(?:got|is|am|are|i'm) divorced\b|\bdivorced from\b|\b(?:broke|split) up\b|\bwidowed\b|"
+                        r"\b(?:no longer|not) together(?= any ?more| now|$|[.,;!])|"
+                        r"\bseparated from (?:my|his|her|their)\b"),
 }  # fmt: skip
 _FOLLOWS = {
     "single": {"dating", "engaged", "married"},
@@ -54,7 +60,7 @@ _FOLLOWS = {
 
 def changed_slot(old: ParsedSentence, new: ParsedSentence) -> str:
     """Describes the slot of the old sentence to which the new one gives another value; empty if there is none."""
-    return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _job_lost(old, new)
+    return _marital(old, new) or _favorite(old, new) or _filled(old, new) or _home_left(old, new) or _job_lost(old, new)
 
 
 @cached_by_sentence
@@ -90,6 +96,11 @@ def _filled(old: ParsedSentence, new: ParsedSentence) -> str:
             if after.changes and before.name == after.name and not before.value & after.value:
                 return f"another {before.name}: {' '.join(sorted(after.value))}"
     return ""
+
+
+def _home_left(old: ParsedSentence, new: ParsedSentence) -> str:
+    left = frozenset(stem for found in _LEFT_HOME.finditer(new.plain) for stem in terms(found[1]))
+    return "the home is given up" if any(one.name == "home" and one.value & left for one in slots(old)) else ""
 
 
 def _job_lost(old: ParsedSentence, new: ParsedSentence) -> str:

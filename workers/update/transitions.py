@@ -47,6 +47,12 @@ _CHANGES = (
         "the child is born",
     ),
     Transition(
+        re.compile(r"\b(?:getting married|is engaged|am engaged|(?:will|'ll|going to) (?:get married|marry))\b"),
+        re.compile(r"\b(?:wedding|engagement) (?:is|was|has been) (?:off|cancell?ed|called off)\b|"
+                   r"\b(?:called|broke) off (?:the|my|our|his|her|their) (?:wedding|engagement)\b"),
+        "the wedding is off",
+    ),
+    Transition(
         re.compile(r"\b(?:learn(?:s|ing)? (?:how )?to drive|taking driving lessons|takes driving lessons|"
                    r"(?:has|have) a learner)\b"),
         re.compile(r"\bpassed (?:\w+ )?(?:driving |road )?test\b|\bdriv(?:ing|er's) licen[cs]e\b"),
@@ -101,16 +107,19 @@ _CHANGES = (
         Same.HEAD,
     ),
     Transition(
-        re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|(?:is|am|'m) an? \w+) (?:as|at|for|in|with) "
-                   + _OBJECT),
+        re.compile(r"\b(?:works?|working|employed|(?:has|have) a job|(?:is|am|'m) an? (?:[\w-]{1,30} ){0,2}"
+                   r"[\w-]{1,30}) (?:as|at|for|in|with) " + _OBJECT),
         re.compile(r"\b(?:quit|left|resigned from|retired from|(?:was|got) (?:fired|laid off|let go) (?:from|by)) "
                    + _OBJECT),
         "the job is over",
         Same.HEAD,
     ),
     Transition(
-        re.compile(r"\bplan(?:s|ned|ning)? (?:to|on|for|an?) " + _OBJECT + r"|\b(?:going|wants|hopes) to " + _OBJECT),
-        re.compile(r"\b(?:cancell?ed|called off|postponed|gave up on|decided against|dropped) " + _OBJECT),
+        re.compile(r"\bplan(?:s|ned|ning)? (?:to|on|for|an?) " + _OBJECT + r"|\b(?:going|wants|hopes) to " + _OBJECT
+                   + r"|\b(?:will|'ll) (?:go|fly|travel|move|drive) to " + _OBJECT),
+        re.compile(r"\b(?:cancell?ed|called off|postponed|gave up on|decided against|dropped) " + _OBJECT
+                   + r"|\b(?:trip|journey|flights?|holiday|vacation|visit|move) to " + _OBJECT
+                   + r"(?:is|are|was|were|has been) (?:off|cancell?ed|called off|postponed)\b"),
         "the plan is off",
         Same.ANY,
     ),
