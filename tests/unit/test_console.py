@@ -14,11 +14,12 @@ HIDDEN = "\u202e\U000e0041\u200b"
 
 
 def test_a_text_commands_no_terminal_and_hides_nothing():
-    shown = VisibleConsole(file=StringIO(), force_terminal=True, color_system="truecolor", width=80)
+    written = StringIO()
+    shown = VisibleConsole(file=written, force_terminal=True, color_system="truecolor", width=80)
     drawn = Tree("[bold]c[/bold]")
     drawn.add(escape(f"Ann{COMMANDS}: I moved{HIDDEN} to Lyon. [b]\U0001f468\u200d\U0001f469 نامه\u200cای"))
     shown.print(drawn)
-    found = shown.file.getvalue()
+    found = written.getvalue()
     assert "\x1b[1mc\x1b[0m" in found  # what the command itself sets
     assert "Ann]0;title[2J2J: I moved to Lyon. [b]\U0001f468\u200d\U0001f469 نامه\u200cای" in found
 
@@ -30,10 +31,11 @@ def test_the_commands_print_on_such_consoles():
 
 @pytest.mark.parametrize("width", [200, 60, 20])
 def test_names_in_tables_of_evaluations_are_no_markup(monkeypatch, width):
-    shown = VisibleConsole(file=StringIO(), width=width)
+    written = StringIO()
+    shown = VisibleConsole(file=written, width=width)
     monkeypatch.setattr(evaluating, "console", shown)
     rows = [{"data": "[red]a[/red][/]", "model": f"m{COMMANDS}", "recall": 0.5, "kinds": ("b", "c")} for _ in range(3)]
     shown.print(evaluating.table(rows))
-    found = shown.file.getvalue()
+    found = written.getvalue()
     assert "[red]" in found
     assert not set("\x1b\x9b\x00") & set(found)
