@@ -162,6 +162,45 @@ async def test_a_cached_key_lives_for_a_minute() -> None:
     assert isinstance(await cached.get(old.id), Destroyed)
 
 
+class SlowStore(MemoryKeyStore):
+    """A key store whose answers to `current` and `get` are on their way until ``arrive`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrive = asyncio.Event()
+
+    async def current(self, conversation: str) -> DataKey:
+        found = await super().current(conversation)
+        await self.arrive.wait()
+        return found
+
+    async def get(self, key_id: str) -> DataKey | Destroyed:
+        found = await super().get(key_id)
+        await self.arrive.wait()
+        return found
+
+
+@pytest.mark.parametrize("change", ["replace", "destroy", "forget"])
+async def test_an_answer_that_was_on_its_way_when_the_keys_changed_is_not_cached(change: str) -> None:
+    store = SlowStore()
+    cached, old = CachedKeys(store), await store.replace(KEY)
+    asked = [asyncio.create_task(one) for one in (cached.current(KEY), cached.get(old.id))]
+    await asyncio.sleep(0.01)
+    match change:
+        case "replace":
+            await cached.replace(KEY)
+        case "destroy":
+            await cached.destroy(old.id, Destruction.ERASED)
+        case _:
+            await store.replace(KEY)
+            cached.forget(KEY)
+    store.arrive.set()
+    assert await asked[0] == await asked[1] == old
+    assert (await cached.current(KEY)).id != old.id
+    if change == "destroy":
+        assert isinstance(await cached.get(old.id), Destroyed)
+
+
 async def test_a_forgotten_key_is_asked_for_again() -> None:
     store = MemoryKeyStore()
     cached = CachedKeys(store)

@@ -103,31 +103,40 @@ class CachedKeys:
         self._current: TTLCache[str, DataKey] = TTLCache(CACHED, ttl_s, timer)
         self._by_id: TTLCache[str, DataKey | Destroyed] = TTLCache(CACHED, ttl_s, timer)
         self._asked: dict[tuple[str, str], asyncio.Future[Any]] = {}
+        self._changes = 0
+        """Number of changes of keys in this process: an answer that was on its way during one is not cached."""
 
     async def current(self, conversation: str) -> DataKey:
         """The current key; for up to `CACHE_S` one that another process has replaced."""
         found = self._current.get(conversation)
         if found is None:
+            changes = self._changes
             found = await self._once(("current", conversation), lambda: self.store.current(conversation))
-            self._current[conversation] = self._by_id[found.id] = found
+            if changes == self._changes:
+                self._current[conversation] = self._by_id[found.id] = found
         return found
 
     async def get(self, key_id: str) -> DataKey | Destroyed:
         """A key or its tombstone; for up to `CACHE_S` a key that another process has destroyed."""
         found = self._by_id.get(key_id)
         if found is None:
-            found = self._by_id[key_id] = await self._once(("id", key_id), lambda: self.store.get(key_id))
+            changes = self._changes
+            found = await self._once(("id", key_id), lambda: self.store.get(key_id))
+            if changes == self._changes:
+                self._by_id[key_id] = found
         return found
 
     async def replace(self, conversation: str) -> DataKey:
         """Make another key current, here at once."""
         self._current.pop(conversation, None)
         key = self._current[conversation] = await self.store.replace(conversation)
+        self._note_change()
         return key
 
     async def destroy(self, key_id: str, why: Destruction) -> None:
         """Destroy a key, and forget it here at once."""
         await self.store.destroy(key_id, why)
+        self._note_change()
         self._by_id.pop(key_id, None)
         for conversation in [name for name, key in self._current.items() if key.id == key_id]:
             self._current.pop(conversation, None)
@@ -142,7 +151,12 @@ class CachedKeys:
 
     def forget(self, conversation: str) -> None:
         """Ask the store again for the current key of a conversation."""
+        self._note_change()
         self._current.pop(conversation, None)
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self._asked.clear()
 
     async def _once(self, name: tuple[str, str], ask: Callable[[], Awaitable[T]]) -> T:
         task = self._asked.get(name)
@@ -153,6 +167,7 @@ class CachedKeys:
         return found
 
     def _answered(self, name: tuple[str, str], done: "asyncio.Future[Any]") -> None:
-        self._asked.pop(name, None)
+        if self._asked.get(name) is done:
+            del self._asked[name]
         if not done.cancelled():
             done.exception()  # its callers may all be gone
