@@ -20,12 +20,12 @@ from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.data_keys import CachedKeys
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.sealed_documents import (
+    DocumentGroup,
     SealedDocuments,
-    Shelf,
     Stored,
-    outbox_shelf,
-    parked_shelf,
-    table_shelf,
+    outbox_group,
+    parked_group,
+    table_group,
 )
 
 MAX_LISTED = 1_000
@@ -124,7 +124,7 @@ class RedisStore:
         name = next((name for name in fields if name.startswith(OUTBOX)), None)
         if name is None:
             return None
-        found = await self.documents.open(outbox_shelf(scope), {"outbox": fields.pop(name)})
+        found = await self.documents.open(outbox_group(scope), {"outbox": fields.pop(name)})
         if not found:
             return Outbox(number=int(name.removeprefix(OUTBOX)))
         return Outbox.from_json(found["outbox"][1])
@@ -147,7 +147,7 @@ class RedisStore:
         outbox: Stored = ""
         if commit.outbox is not None:
             text = commit.outbox.model_dump_json()
-            _, outbox = self.documents.seal(key, outbox_shelf(scope), "outbox", text)
+            _, outbox = self.documents.seal(key, outbox_group(scope), "outbox", text)
         token = self.new_token()
         words = _commit_words(commit, token, outbox)
         writes = self._write_words(scope, commit.writes, places, key)
@@ -165,14 +165,14 @@ class RedisStore:
         for table in dict.fromkeys(write.table for write in writes if isinstance(write, Clear)):
             words += ["clear", places[table], "", ""]
         last = {(write.table, write.id): write for write in writes if not isinstance(write, Clear)}
-        shelves = {table: table_shelf(scope.stage, scope.key, table) for table in places}
+        groups = {table: table_group(scope.stage, scope.key, table) for table in places}
         for write in sorted(last.values(), key=lambda write: (write.table, isinstance(write, Put))):
-            place, shelf = places[write.table], shelves[write.table]
+            place, group = places[write.table], groups[write.table]
             if isinstance(write, Put):
-                words += ["put", place, *self.documents.seal(key, shelf, write.id, write.text)]
+                words += ["put", place, *self.documents.seal(key, group, write.id, write.text)]
                 continue
             words += ["drop", place, write.id, ""]
-            if shelf.worded and key is not None:
+            if group.worded and key is not None:
                 words += ["drop", place, sealed_name(key, write.id), ""]
         return words
 
@@ -184,13 +184,13 @@ class RedisStore:
         """The documents of a table by id, in the order asked."""
         if not ids:
             return []
-        shelf = table_shelf(stage, key, table)
-        names = await self.documents.names(shelf, ids)
+        group = table_group(stage, key, table)
+        names = await self.documents.names(group, ids)
         name = self._keys.table(stage, key, table)
         values: list[Any] = await self._redis.command("HMGET", name, *names)
         if all(value is None for value in values) and (rows := await self.cold.instead(key, name)) is not None:
             values = [rows.get(one.encode()) for one in names]
-        found = await self.documents.open(shelf, dict(zip(names, values, strict=True)))
+        found = await self.documents.open(group, dict(zip(names, values, strict=True)))
         by_id = dict(reversed(found.values()))  # a sealed document counts before a plain one
         return [by_id.get(id_) for id_ in ids]
 
@@ -200,11 +200,11 @@ class RedisStore:
         stored = await self._redis.command("HGETALL", name)
         if not stored and (rows := await self.cold.instead(key, name)) is not None:
             stored = rows
-        return await self._opened(table_shelf(stage, key, table), stored)
+        return await self._opened(table_group(stage, key, table), stored)
 
-    async def _opened(self, shelf: Shelf, stored: Mapping[str | bytes, Stored]) -> dict[str, str]:
+    async def _opened(self, group: DocumentGroup, stored: Mapping[str | bytes, Stored]) -> dict[str, str]:
         """All documents of a hash: id → text."""
-        found = await self.documents.open(shelf, {as_text(id_): value for id_, value in stored.items()})
+        found = await self.documents.open(group, {as_text(id_): value for id_, value in stored.items()})
         plain = {id_: text for name, (id_, text) in found.items() if name == id_}
         return plain | {id_: text for name, (id_, text) in found.items() if name != id_}
 
@@ -237,14 +237,14 @@ class RedisStore:
         fields = await self._redis.command("HRANDFIELD", name, count)
         values = await self._redis.command("HMGET", name, *fields) if fields else []
         rows = dict(zip(fields, values, strict=True))
-        return await self._opened(table_shelf(stage, key, table), {id_: text for id_, text in rows.items() if text})
+        return await self._opened(table_group(stage, key, table), {id_: text for id_, text in rows.items() if text})
 
     async def park(self, scope: Scope, number: int, slot: str, text: str) -> bool:
         """Store an event once; returns whether its session is still to be applied."""
         names = [self._keys.ledger(scope), self._keys.parked_numbers(scope), self._keys.parked(scope, number)]
         key = await self.documents.key(scope.key)
         while True:
-            _, document = self.documents.seal(key, parked_shelf(scope, number), slot, text)
+            _, document = self.documents.seal(key, parked_group(scope, number), slot, text)
             parked = await self._redis.run(_PARK, names, [number, slot, document, "" if key is None else key.id])
             if isinstance(parked, int):
                 return bool(parked)
@@ -253,7 +253,7 @@ class RedisStore:
     async def parked(self, scope: Scope, number: int) -> dict[str, str]:
         """The parked events of a session: slot → event."""
         stored = await self._redis.command("HGETALL", self._keys.parked(scope, number))
-        return await self._opened(parked_shelf(scope, number), stored)
+        return await self._opened(parked_group(scope, number), stored)
 
     async def progress(self, scope: Scope) -> tuple[int, int]:
         """The number applied last, and the count of late sessions, as they are stored now."""

@@ -8,7 +8,7 @@ from eunoe.schemas.ports import StoredConversation
 from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script
 from eunoe.workers.stores.keys import Keys
 from eunoe.workers.stores.redis import OUTBOX, SKIPPED, RedisStore
-from eunoe.workers.stores.sealed_documents import Shelf, Stored, outbox_shelf, parked_shelf, table_shelf
+from eunoe.workers.stores.sealed_documents import DocumentGroup, Stored, outbox_group, parked_group, table_group
 
 _SWAP = Script.load("swap")
 
@@ -72,8 +72,8 @@ class RedisTransplants:
         """The hashes to write, empty ones included: name → field → value, sealed with the current key."""
         documents, data_key = self._store.documents, await self._store.documents.key(key)
 
-        def sealed(shelf: Shelf, rows: Mapping[str, str]) -> dict[str, Stored]:
-            return dict(documents.seal(data_key, shelf, id_, text) for id_, text in rows.items())
+        def sealed(group: DocumentGroup, rows: Mapping[str, str]) -> dict[str, Stored]:
+            return dict(documents.seal(data_key, group, id_, text) for id_, text in rows.items())
 
         found: dict[str, Mapping[str, Stored]] = {}
         for stage, names in tables.items():
@@ -81,16 +81,16 @@ class RedisTransplants:
             found[self._keys.ledger(scope)] = self._ledger_row(scope, standing.ledgers.get(stage, Ledger()), data_key)
             for table in names:
                 rows = standing.tables.get((stage, table), {})
-                found[self._keys.table(stage, key, table)] = sealed(table_shelf(stage, key, table), rows)
+                found[self._keys.table(stage, key, table)] = sealed(table_group(stage, key, table), rows)
             for number, slots in standing.parked.get(stage, {}).items():
-                found[self._keys.parked(scope, number)] = sealed(parked_shelf(scope, number), slots)
+                found[self._keys.parked(scope, number)] = sealed(parked_group(scope, number), slots)
         return found
 
     def _ledger_row(self, scope: Scope, ledger: Ledger, key: DataKey | None) -> dict[str, Stored]:
         """The fields of a ledger; none for one of a stage that has decided nothing. `commit.lua` has the same names."""
         fields: dict[str, Stored] = {**_ledger_fields(ledger, self._store.new_token())}
         if (unsent := ledger.outbox) is not None:
-            _, text = self._store.documents.seal(key, outbox_shelf(scope), "outbox", unsent.model_dump_json())
+            _, text = self._store.documents.seal(key, outbox_group(scope), "outbox", unsent.model_dump_json())
             fields |= {f"{OUTBOX}{unsent.number}": text, "outbox_number": str(unsent.number)}
         return fields | ({"key": key.id} if key and fields else {})
 

@@ -24,9 +24,9 @@ MARK: Final = b"\x01"
 """First byte of a sealed document; no JSON text begins with it."""
 _HEAD: Final = len(MARK) + 16
 UNPACKED_BYTES: Final = 4_000_000
-"""Of the documents that were read last, packed and unpacked."""
+"""Bytes of the cache of unpacked documents, packed and unpacked forms together."""
 _ENTRY_BYTES: Final = 300
-"""Of an entry beside its bytes and its text."""
+"""Bytes of a cache entry without the document."""
 WORD_TABLES: Final = frozenset({"terms", "said"})
 """Tables whose ids are words of users, or digests of their sentences: they are stored as HMACs."""
 
@@ -35,8 +35,8 @@ Stored = bytes | str
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """The place of documents that lie together: they cannot be moved to another one."""
+class DocumentGroup:
+    """Documents that are stored together. A seal names its group, so that no document can be moved to another one."""
 
     conversation: str
     name: str
@@ -44,22 +44,22 @@ class Shelf:
     worded: bool = False
     """Whether ids are words of users."""
     brief: bool = False
-    """Whether documents stay for a moment only: they are not packed."""
+    """Whether documents are short-lived, and not worth packing."""
 
 
-def table_shelf(stage: str, key: str, table: str) -> Shelf:
-    """The place of a table's documents."""
-    return Shelf(key, f"{stage}/{table}", worded=table in WORD_TABLES)
+def table_group(stage: str, key: str, table: str) -> DocumentGroup:
+    """The group of a table's documents."""
+    return DocumentGroup(key, f"{stage}/{table}", worded=table in WORD_TABLES)
 
 
-def parked_shelf(scope: Scope, number: int) -> Shelf:
-    """The place of the parked events of a session."""
-    return Shelf(scope.key, f"{scope.stage}!parked/{number}", brief=True)
+def parked_group(scope: Scope, number: int) -> DocumentGroup:
+    """The group of the parked events of a session."""
+    return DocumentGroup(scope.key, f"{scope.stage}!parked/{number}", brief=True)
 
 
-def outbox_shelf(scope: Scope) -> Shelf:
-    """The place of a stage's outbox."""
-    return Shelf(scope.key, f"{scope.stage}@{scope.request_id}", brief=True)
+def outbox_group(scope: Scope) -> DocumentGroup:
+    """The group of a stage's outbox."""
+    return DocumentGroup(scope.key, f"{scope.stage}@{scope.request_id}", brief=True)
 
 
 class SealedDocuments:
@@ -90,29 +90,29 @@ class SealedDocuments:
         return found
 
     async def note(self, conversation: str, used: str) -> None:
-        """Ask for the current key anew where the state is sealed with another one than the one at hand."""
+        """Drop the cached current key where the state is sealed with another one."""
         if used and self._keys is not None and (await self._keys.current(conversation)).id != used:
             self._keys.forget(conversation)
 
-    def seal(self, key: DataKey | None, shelf: Shelf, id_: str, text: str) -> tuple[str, Stored]:
+    def seal(self, key: DataKey | None, group: DocumentGroup, id_: str, text: str) -> tuple[str, Stored]:
         """The id and the document as they are stored."""
         if key is None:
-            return id_, self._packed(shelf, text, id_)
-        name = sealed_name(key, id_) if shelf.worded else id_
-        packed = self._packed(shelf, orjson.dumps([id_, text]).decode() if shelf.worded else text, name)
+            return id_, self._packed(group, text, id_)
+        name = sealed_name(key, id_) if group.worded else id_
+        packed = self._packed(group, orjson.dumps([id_, text]).decode() if group.worded else text, name)
         plain = packed if isinstance(packed, bytes) else packed.encode()
-        return name, _head(key) + seal(key, plain, (shelf.conversation, shelf.name, name), deflate=False)
+        return name, _head(key) + seal(key, plain, (group.conversation, group.name, name), deflate=False)
 
-    def _packed(self, shelf: Shelf, text: str, id_: str) -> Stored:
-        return PACKER.pack(text, id_) if self._packs and not shelf.brief else text
+    def _packed(self, group: DocumentGroup, text: str, id_: str) -> Stored:
+        return PACKER.pack(text, id_) if self._packs and not group.brief else text
 
-    async def names(self, shelf: Shelf, ids: Sequence[str]) -> Sequence[str]:
-        """The ids under which documents of a shelf may be stored: sealed ones first, then plain ones."""
-        if not shelf.worded or self._keys is None:
+    async def names(self, group: DocumentGroup, ids: Sequence[str]) -> Sequence[str]:
+        """The ids under which documents of a group may be stored: sealed ones first, then plain ones."""
+        if not group.worded or self._keys is None:
             return ids
-        return [*sealed_names(await self._keys.current(shelf.conversation), list(ids)), *ids]
+        return [*sealed_names(await self._keys.current(group.conversation), list(ids)), *ids]
 
-    async def open(self, shelf: Shelf, stored: Mapping[str, Stored | None]) -> dict[str, tuple[str, str]]:
+    async def open(self, group: DocumentGroup, stored: Mapping[str, Stored | None]) -> dict[str, tuple[str, str]]:
         """Stored id → id and text; those whose key was destroyed are left out.
 
         Raises `Unavailable` where a key is missing, or a document was changed.
@@ -128,25 +128,25 @@ class SealedDocuments:
             if value is None:
                 continue
             if isinstance(value, str) or not _is_sealed(value):
-                found[name] = (name, self._text(value, shelf, name))
+                found[name] = (name, self._text(value, group, name))
                 continue
             key = keys[value[len(MARK) : _HEAD].hex()]
             if isinstance(key, DataKey):
-                found[name] = self._opened(key, shelf, name, value)
+                found[name] = self._opened(key, group, name, value)
         return found
 
-    def _opened(self, key: DataKey, shelf: Shelf, name: str, value: bytes) -> tuple[str, str]:
+    def _opened(self, key: DataKey, group: DocumentGroup, name: str, value: bytes) -> tuple[str, str]:
         try:
-            plain = unseal(key, value[_HEAD:], (shelf.conversation, shelf.name, name))
+            plain = unseal(key, value[_HEAD:], (group.conversation, group.name, name))
         except Tampered as fault:
-            raise self._damaged(shelf) from fault
-        unpacked = self._text(plain, shelf, name, keep=False)
-        if not shelf.worded:
+            raise self._damaged(group) from fault
+        unpacked = self._text(plain, group, name, keep=False)
+        if not group.worded:
             return name, unpacked
         id_, text = orjson.loads(unpacked)
         return id_, text
 
-    def _text(self, value: Stored, shelf: Shelf, name: str, *, keep: bool = True) -> str:
+    def _text(self, value: Stored, group: DocumentGroup, name: str, *, keep: bool = True) -> str:
         """The text of a document that is not sealed; of one that was, do not ``keep`` it: it would outlive its key."""
         if not isinstance(value, bytes) or not is_packed(value):
             return as_text(value)
@@ -156,13 +156,13 @@ class SealedDocuments:
         try:
             text = PACKER.unpack(value, name)
         except ValueError as fault:
-            raise self._damaged(shelf) from fault
+            raise self._damaged(group) from fault
         if keep:
             self._unpacked.put((value, name), text, getsizeof(value) + getsizeof(text) + _ENTRY_BYTES)
         return text
 
-    def _damaged(self, shelf: Shelf) -> Unavailable:
-        where = f"a document of {shelf.conversation} in {shelf.name}"
+    def _damaged(self, group: DocumentGroup) -> Unavailable:
+        where = f"a document of {group.conversation} in {group.name}"
         return Unavailable(f"{self._store}: {where} was changed or moved; run `eunoe repair`", self._store)
 
     async def _get(self, key_id: str) -> DataKey | Destroyed:
