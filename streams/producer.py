@@ -18,7 +18,7 @@ from eunoe.streams.settings import KafkaSettings, client_options
 log = logging.getLogger(__name__)
 
 BATCH_BYTES: Final = 131_072
-"""Of a batch of one partition: aiokafka's 16 kB hold three records of a session, and each batch is a round trip."""
+"""Bytes of one batch: aiokafka's default of 16 kB holds three records of a session, and each batch is a round trip."""
 CLOSE_SECONDS: Final = 5.0
 """Longest wait for the connections to close once nothing is sent any more."""
 _IDEMPOTENCE_HINT = "; a broker without idempotent producers needs EUNOE_BROKER__IDEMPOTENT=false"

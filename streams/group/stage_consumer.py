@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 
 _REREAD_AFTER_S = 1.0
 _DRAIN_SHARE = 0.5
+"""Share of the time for a rebalance or a shutdown that the records in work get to finish."""
 _ACK_SHARE = 0.5
-"""Of the interval of commits: a commit takes only what was acked before it."""
+"""Interval of acks, as a share of that of commits: a commit takes only what was acked before it."""
 
 
 _PLAIN = StageOptions()
@@ -189,7 +190,7 @@ class StageConsumer:
         start_position = self._options.start_position
         if start_position is None:
             return offset
-        # an ack of records in work would pass for one of the next assignment, whose start is looked up here
+        # records still in work would be acked after this look-up, and hide what the state store lost before it
         await self._drained.wait()
         wanted = await start_position(self._logical[tp.topic], tp.partition, offset)
         if wanted is None or wanted >= offset:

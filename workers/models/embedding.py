@@ -34,9 +34,9 @@ _LITTLE_CHARS = 2_000
 _KEPT_BYTES = 6 * 2**20
 """Vectors of the last 5,000 texts or so: two of three come again, as each stage embeds what it was given."""
 _ENTRY_BYTES = 250
-"""Of an entry beside its vector."""
+"""Bytes of a cache entry without its vector."""
 _DIGEST_BYTES = 16
-"""Of the digest of a text: the texts themselves are not kept."""
+"""Bytes of the digest of a text, by which its vector is cached: the texts themselves are not kept."""
 
 
 class WordLlamaEmbedder:

@@ -10,9 +10,9 @@ from eunoe.workers.models.profile import DEFAULT_RATIO, Profile, Profiles, read_
 log = logging.getLogger(__name__)
 _INFLATED = 1.2
 _LEARNING: Final = 32
-"""Counted prompts of a process after which the ratios are known …"""
-_LOOKED_AT: Final = 16
-"""… and only each so many further ones is counted: a count takes a twentieth of a session's processor time."""
+"""Prompts of a process whose tokens are all counted: the ratios are known then."""
+_COUNTED_EVERY: Final = 16
+"""Of later prompts one in so many is counted: a count takes a twentieth of a session's processor time."""
 _MAX_RATIO = 8.0
 
 
@@ -63,7 +63,7 @@ class ProfileKeeper:
     async def count(self, text: str, tokens: int) -> None:
         """Keep the endpoint's count of the tokens of a prompt."""
         self._counted += 1
-        if self._counted <= _LEARNING or self._counted % _LOOKED_AT == 0:
+        if self._counted <= _LEARNING or self._counted % _COUNTED_EVERY == 0:
             await self._replace(self._now.with_count(text, tokens))
 
     async def underestimated(self, text: str) -> None:

@@ -101,7 +101,7 @@ class EventApplier:
             pass
 
     async def _apply_complete(self, ordered: OrderedEvent, ledger: Ledger, record: Record, lease: Lease) -> ApplyResult:
-        """Apply the event's session at once if it is the next one, and this its last event: most need not be parked."""
+        """Apply the event's session without parking if it is the next one and may be complete: most are."""
         slot = _slot(ordered.event)
         if ordered.number != ledger.applied + 1 or slot not in self._spec.ordered_event_types:
             return ApplyResult.PARKED

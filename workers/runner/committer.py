@@ -32,10 +32,10 @@ class Committer:
     """The keys that stored text is sealed with; `None`: it is plain."""
 
     async def applied_before_cold(self, ordered: OrderedEvent) -> bool:
-        """Whether a copy was applied before its conversation went to the cold store, where this leaves it.
+        """Whether a copied record was applied before its conversation went to the cold store; it stays there.
 
-        A kept data directory plays the whole log back at each start: looks at the ledgers would bring all back.
-        Raises `Unavailable`, `SnapshotLost`.
+        `eunoe up` plays the whole log back at each start: to read the ledger of each record would bring all
+        conversations back. Raises `Unavailable`, `SnapshotLost`.
         """
         if not ordered.replayed:
             return False
@@ -116,10 +116,10 @@ class Committer:
             self.loss_detector.note(scope, commit.applied, commit.lates + (commit.late is not None), sent=sent)
 
     async def _pinned(self, scope: Scope, commit: Commit) -> Commit:
-        """The transaction with the data key of the state that the decision rests on, for its messages, too.
+        """The transaction with the data key of the state that the decision was made from; its messages get it, too.
 
-        However late they are sent, they are as unreadable as that state when the key is destroyed. Points are refused
-        by the index where that state was fenced off.
+        So they become unreadable together with that state when the key is destroyed, however late they are sent. The
+        fence lets the index refuse late points of a conversation that was erased since.
         """
         if commit.outbox is not None and commit.lates:
             commit = replace(commit, outbox=commit.outbox.model_copy(update={"fence": commit.lates}))

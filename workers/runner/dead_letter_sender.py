@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 class DeadLetterSender:
     """Sends dead letters of one stage.
 
-    A runner and its parts share it, so that they need not refer to each other: a rebuild makes runners for each
-    conversation, and what refers to itself would stay, with the conversation, until a full garbage collection.
+    A runner and its parts share it, so that there is no cycle of references between them. A rebuild makes runners for
+    each conversation, and a cycle would keep the conversation in memory until a full garbage collection.
     """
 
     spec: StageSpec
     sender: Sender
     place: LogPlace
-    """Of the log that the stage reads."""
+    """The log that the stage reads."""
     request_age_s: float
     """Seconds after which nobody waits for an answer any more."""
     now: Callable[[], datetime]

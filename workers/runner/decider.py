@@ -1,4 +1,4 @@
-"""Asks a stage for its decision: waits, retries, gives up, and stops the process when too much fails."""
+"""Asks a stage for its decision: waits, retries, fails in the end, and stops the process when too much fails."""
 
 import logging
 import math
@@ -101,7 +101,7 @@ class Decider:
         if not self._spec.gathers and isinstance(work.events[0], SessionSkipped):
             return DecisionResult(Decision(events=work.events, skipped=True))
         if recorded.failed is not None:
-            return self._given_up(work, recorded.failed, recorded.attempts)
+            return self._failure_decision(work, recorded.failed, recorded.attempts)
         waited_s, limit_s = 0.0, 0.0 if wait_expired else self._settings.retry_limit_s
         with noting_answers() as answers, asking_for(work.key):
             while isinstance(outcome := await self._tried(work, lease), Wait):
@@ -128,7 +128,7 @@ class Decider:
         The cause is the content, not the stage: the failure limit does not count it.
         """
         log.error("%s: %s, number %d: %s", self._spec.name, work.key, work.number, excess)
-        return self._given_up(work, f"the decision is too large: {excess}", result.attempts)
+        return self._failure_decision(work, f"the decision is too large: {excess}", result.attempts)
 
     @property
     def decides_batches(self) -> bool:
@@ -195,7 +195,7 @@ class Decider:
                 " Fix or roll back the deployment and start the worker again: nothing of this event was acknowledged."
                 " Retry the dead letters before it with `eunoe dead-letters retry`"
             )
-        return self._given_up(work, error, attempts)
+        return self._failure_decision(work, error, attempts)
 
     async def _passes_self_test(self) -> bool:
         """Whether the stage decides a known-good conversation: then the odd events are at fault, not the stage."""
@@ -208,7 +208,7 @@ class Decider:
                 log.error("%s fails at odd events of many conversations, and passes its self-test", self._spec.name)
         return self._passed
 
-    def _given_up(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
+    def _failure_decision(self, work: Work[Any], error: str, attempts: int) -> DecisionResult:
         aware = self._stage if isinstance(self._stage, FailureAwareStage) else None
         report = self._spec.on_failure if aware is None else aware.failure_events
         # a late session was passed on as skipped in its turn

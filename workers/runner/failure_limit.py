@@ -1,4 +1,4 @@
-"""The limit of failures from which on a stage, and not what it is given, must be at fault."""
+"""The limit of failures above which the stage must be at fault, and not its input."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class FailureLimit:
     """The share of its last conversations that a stage may fail at."""
 
     share: float = 0.25
-    """Of the conversations among the last ``window`` decisions; 1: no limit."""
+    """Share of failed conversations among those of the last ``window`` decisions; 1: no limit."""
     window: int = 200
     """Decisions."""
     least: int = 20

@@ -1,4 +1,4 @@
-"""A stage's exception in words that quote nothing a user wrote."""
+"""Descriptions of exceptions that quote nothing of users."""
 
 import traceback
 from pathlib import Path

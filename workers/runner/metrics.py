@@ -80,11 +80,11 @@ class StageMeter:
     events: int = 0
     """Records handled completely, with those that the stage does not consume."""
     ignored: int = 0
-    """Of these, the records that were applied before: redelivered, or sent twice."""
+    """Records among these that were applied before: redelivered, or sent twice."""
     expired: int = 0
-    """Of these, requests dropped unanswered: they are older than their ledgers are kept."""
+    """Requests among these that were dropped unanswered: they are older than their ledgers are kept."""
     erased: int = 0
-    """Of these, records passed over: the key that they are sealed with was destroyed."""
+    """Records among these that were passed over: the key that they are sealed with was destroyed."""
     commits: int = 0
     """Decisions committed."""
     fenced: int = 0

@@ -1,4 +1,4 @@
-"""Tells ordinary events from odd ones: at an ordinary one a stage fails by its own fault."""
+"""Distinguishes ordinary events from odd ones: a stage that fails at ordinary ones is itself at fault."""
 
 import re
 from collections.abc import Iterable, Iterator

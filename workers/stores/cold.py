@@ -37,11 +37,11 @@ STAGED_MS: Final = 600_000
 """Time to live of keys that are being brought back: a process that is killed meanwhile leaves nothing."""
 _APPLIED_ENTRY_BYTES: Final = 400
 _FIELDS: Final = 500
-"""Fields that one command writes at most …"""
+"""Most fields that one command writes."""
 _BYTES: Final = 2**20
-"""… and bytes, about."""
+"""Bytes at which a command takes no further field."""
 _PIECES: Final = 8
-"""Such commands that are sent together, which saves round trips."""
+"""Commands that are sent together, which saves round trips."""
 
 
 @dataclass(slots=True)

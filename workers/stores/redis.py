@@ -39,11 +39,11 @@ _RENAME_OUTBOX = Script.load("rename_outbox")
 _PARK = Script.load("park")
 
 ANY = "*"
-"""In place of an expected token: a commit that names nothing it was read from."""
+"""Stands for any token, in a commit that names none that it was read with."""
 SKIPPED = "skipped/"
-"""The begin of a ledger's fields that name skipped sessions."""
+"""Prefix of the fields of a ledger that name skipped sessions."""
 OUTBOX = "outbox/"
-"""The begin of the field of an unsent outbox; its number follows, so that no other one is marked as sent."""
+"""Prefix of the field of an unsent outbox; its number follows, so that no other one is marked as sent."""
 
 
 class RedisStore:
