@@ -1,4 +1,4 @@
-"""One fixture per port: each test runs on the twin and on the real thing, in a generation of its own."""
+"""One fixture per port: each test runs on the in-memory and on the real implementation, in its own generation."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -64,7 +64,7 @@ def keys() -> Keys:
 
 @pytest.fixture(params=REDIS)
 async def redis(request: pytest.FixtureRequest, keys: Keys) -> AsyncIterator[RedisClient | None]:
-    """A client as the workers have it, whose generation is removed at the end; None for the twin."""
+    """A client as the workers have it, whose generation is removed at the end; None for the one in memory."""
     if request.param == "memory":
         yield None
         return

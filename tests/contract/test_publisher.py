@@ -1,4 +1,4 @@
-"""The port `Publisher`: the twin and the real broker do the same."""
+"""The port `Publisher`: the log in memory and the real broker do the same."""
 
 import pytest
 
@@ -29,12 +29,12 @@ def kafka(servers):
 async def log(request):
     """(a publisher, a function that reads a topic whole)."""
     if request.param == "memory":
-        twin = MemoryLog(PARTITIONS)
+        in_memory = MemoryLog(PARTITIONS)
 
         async def held(topic):
-            return twin.records(topic)
+            return in_memory.records(topic)
 
-        yield twin, held
+        yield in_memory, held
         return
     kafka, names = request.getfixturevalue("kafka"), TopicNames(prefix=given.own_prefix())
     await create_topics(kafka, names, PARTITIONS)

@@ -325,7 +325,7 @@ async def _is_new(store: StateStore, scope: Scope) -> bool:
 
 async def test_only_lanes_expire(store: StateStore, redis: RedisClient | None, keys: Keys) -> None:
     if redis is None:
-        return  # the twin's clock is tested above
+        return  # the clock of the store in memory is tested above
     lane = Scope("respond", KEY, "r1")
     for scope in (SCOPE, lane):
         await store.commit(scope, Commit(expect=0, applied=1, outbox=outbox()))

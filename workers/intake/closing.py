@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Clear, Decision, Drop, Put, Rejection, Write
 from eunoe.schemas.events import CloseReason, Line, SessionClosed, SessionEnded, Utterance
 from eunoe.schemas.records import DeadLetterReason
 from eunoe.workers.intake.head import Head, OpenSession, own_turns, rows_of
-from eunoe.workers.intake.known_ids import LAST_END, RingSlot, end_digest
+from eunoe.workers.intake.known_ids import LAST_END, RingSlot, digest_of
 from eunoe.workers.intake.settings import IntakeSettings
 from eunoe.workers.intake.state import CLOSED, HEAD, LINES, NAMES, RING, ClosedSession, IntakeState, SessionName
 
@@ -101,7 +101,7 @@ def on_session_ended(known: IntakeState, event: SessionEnded, log_time: datetime
 
 
 def _closed_unnamed(known: IntakeState, event: SessionEnded, log_time: datetime) -> Decision:
-    digest = end_digest(event)
+    digest = digest_of(event)
     if known.last_end == digest:
         return Decision()
     noted = Put.of(RING, LAST_END, RingSlot(utterance_id=digest))

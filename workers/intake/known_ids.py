@@ -1,4 +1,4 @@
-"""The window of known utterance ids, by which one that a producer repeats is told from another with the same id.
+"""The window of known utterance ids: distinguishes a repeated utterance from another one with the same id.
 
 A ring of ids in the order they came: its next place has the oldest, which is forgotten.
 """
@@ -25,13 +25,8 @@ class RingSlot(Value):
     utterance_id: str
 
 
-def digest_of(utterance: Utterance) -> str:
-    """The content digest of an utterance, to tell a repeated one from another with the same id."""
-    return content_digest(utterance.model_dump_json(exclude={"schema_version"}).encode())
-
-
-def end_digest(event: SessionEnded) -> str:
-    """The digest of a session's end, to tell one that a producer repeats from the next one."""
+def digest_of(event: Utterance | SessionEnded) -> str:
+    """The content digest of an event, to distinguish one that a producer repeats from another one."""
     return content_digest(event.model_dump_json(exclude={"schema_version"}).encode())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_text
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, as_scores
 from eunoe.workers.stores.keys import Keys
 
 MAX_LISTED = 10_000
@@ -19,8 +19,7 @@ class RedisBlocked:
     async def read(self, stage: str, reason: str) -> Mapping[str, float]:
         """Conversation → time since which it is blocked."""
         found = await self._redis.command("ZRANGE", self._keys.blocked(stage, reason), 0, MAX_LISTED - 1, "WITHSCORES")
-        pairs = found if not found or isinstance(found[0], list | tuple) else zip(found[::2], found[1::2], strict=True)
-        return {as_text(key): float(score) for key, score in pairs}
+        return dict(as_scores(found))
 
     async def add(self, stage: str, reason: str, since: Mapping[str, float]) -> None:
         """Record conversations; an earlier time stays."""

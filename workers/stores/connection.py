@@ -165,6 +165,13 @@ def as_bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
+def as_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
+    """A reply WITHSCORES as members and scores; RESP3 gives them in pairs, RESP2 one after the other."""
+    is_paired = bool(reply) and isinstance(reply[0], list | tuple)
+    pairs = reply if is_paired else zip(reply[::2], reply[1::2], strict=True)
+    return [(as_text(member), float(score)) for member, score in pairs]
+
+
 def as_table(reply: Mapping[str | bytes, str | bytes]) -> dict[str, str]:
     """A reply to HGETALL as text."""
     return {as_text(name): as_text(value) for name, value in reply.items()}

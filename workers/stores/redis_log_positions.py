@@ -8,7 +8,7 @@ from eunoe.schemas.decisions import Timer
 from eunoe.schemas.identity import split_key
 from eunoe.schemas.ports import ActiveConversation
 from eunoe.schemas.position_ports import DueTimer
-from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_table, as_text
+from eunoe.workers.stores.connection import RedisClient, RedisConnection, Script, as_scores, as_table, as_text
 from eunoe.workers.stores.keys import Keys, announcements_key
 from eunoe.workers.stores.promotions import last_promoted
 
@@ -105,14 +105,8 @@ class RedisActivityList:
 
     async def _page(self, tenant: str, newest: str, passed: int, limit: int) -> list[ActiveConversation]:
         words = (self._keys.conversations(tenant), newest, "-inf", "WITHSCORES", "LIMIT", passed, limit)
-        reply = await self._redis.command("ZREVRANGEBYSCORE", *words)
-        pairs = (
-            reply if reply and isinstance(reply[0], list | tuple) else list(zip(reply[::2], reply[1::2], strict=True))
-        )
-        return [
-            ActiveConversation(as_text(member), _EPOCH + timedelta(microseconds=int(float(as_text(score)))))
-            for member, score in pairs
-        ]
+        found = as_scores(await self._redis.command("ZREVRANGEBYSCORE", *words))
+        return [ActiveConversation(member, _EPOCH + timedelta(microseconds=int(score))) for member, score in found]
 
 
 def _is_behind(one: ActiveConversation, other: ActiveConversation) -> bool:

@@ -1,4 +1,4 @@
-"""Any sequence of calls leaves the twin and Redis alike."""
+"""Any sequence of calls leaves the store in memory and Redis alike."""
 
 import random
 
@@ -53,8 +53,8 @@ async def _all(store: Store) -> list[object]:
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_twin_does_what_redis_does(redis: RedisClient | None, keys: Keys, seed: int) -> None:
     real = MemoryStore() if redis is None else RedisStore(redis, keys)
-    twin = MemoryStore()
+    memory = MemoryStore()
     here, there = random.Random(seed), random.Random(seed)
     for _ in range(120):
-        assert await _step(twin, here) == await _step(real, there)
-    assert await _all(twin) == await _all(real)
+        assert await _step(memory, here) == await _step(real, there)
+    assert await _all(memory) == await _all(real)
