@@ -4,9 +4,11 @@ import asyncio
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
-from eunoe.deploy.cli.output import Json, console, errors, print_json
+from eunoe.deploy.cli.output import Json, console, errors, print_json, printable
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.data_keys import open_data_keys
 from eunoe.deploy.clients.live_settings import placed_settings
@@ -59,7 +61,7 @@ def list_(
     if as_json:
         print_json([_document(filed) for filed in letters])
     else:
-        console.print(_table(letters, "dead letters"))
+        _list(letters, console)
 
 
 @app.command("show")
@@ -77,8 +79,8 @@ def show(
         print_json({**_document(filed), "value": text})
         return
     for name, value in _document(filed).items():
-        console.print(f"[bold]{name}[/]: {value}", highlight=False)
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+        console.print(Text.assemble((name, "bold"), f": {printable(str(value))}"))
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("retry")
@@ -161,7 +163,7 @@ def _confirm(letters: list[Filed], action: str, *, yes: bool, as_json: bool) -> 
         return
     if as_json:
         raise Refused("--json cannot ask for confirmation: add --yes or --dry-run")
-    errors.print(_table(letters, "dead letters"))
+    _list(letters, errors)
     typer.confirm(f"{action} {counted(len(letters), 'dead letter')}?", abort=True, err=True)
 
 
@@ -171,21 +173,24 @@ def _report(letters: list[Filed], refused: dict[str, str], how: Closing, *, dry_
     else:
         would = "would be " if dry_run else ""
         for filed in letters:
-            console.print(f"{letter_id(filed.letter)}: {would}{how.value}", highlight=False)
+            console.print(f"{letter_id(filed.letter)}: {would}{how.value}", markup=False, highlight=False)
         for id_, why in refused.items():
             errors.print(f"{id_}: cannot be {how.value}: {why}", style="red", markup=False, highlight=False)
     if refused:
         raise typer.Exit(Exit.FAILED)
 
 
-def _table(letters: list[Filed], what: str) -> Table:
-    table = Table("id", "time", "key", "reason", "error", "", title=f"{len(letters)} {what}")
+def _list(letters: list[Filed], out: Console) -> None:
+    """Print two lines for each letter: a table of so many columns would cut ids on a terminal of 80.
+
+    What a client wrote is no markup.
+    """
     for filed in letters:
-        letter = filed.letter
-        done = "" if filed.closed is None else filed.closed.how.value
-        time = f"{letter.log_time:%Y-%m-%d %H:%M:%S}"
-        table.add_row(letter_id(letter), time, letter.key, letter.reason.value, letter.error, done)
-    return table
+        letter, done = filed.letter, "" if filed.closed is None else f"  {filed.closed.how.value}"
+        rest = f"  {letter.log_time:%Y-%m-%d %H:%M:%S}  {letter.reason.value}  {printable(letter.key or '')}{done}"
+        out.print(Text.assemble((letter_id(letter), "bold"), rest), soft_wrap=True)
+        out.print(Padding(Text(printable(letter.error)), (0, 0, 0, 2), expand=False))
+    out.print(counted(len(letters), "dead letter"), highlight=False)
 
 
 def _document(filed: Filed) -> dict[str, Any]:

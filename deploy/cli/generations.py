@@ -3,6 +3,7 @@
 import asyncio
 
 from rich.table import Table
+from rich.text import Text
 
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
@@ -32,7 +33,7 @@ def generations(as_json: Json = False) -> None:
             "" if made is None else made.source,
             "" if made is None else made.state.value,
             str(log),
-            ", ".join(f"{name}={value}" for name, value in changes.items()),
+            Text(", ".join(f"{name}={value}" for name, value in changes.items())),
         )
     console.print(table)
 

@@ -49,7 +49,7 @@ def import_(
         plan = asyncio.run(_plan(settings, found, bars))
     if not as_json:
         for line in plan_lines(found, plan):
-            errors.print(line, highlight=False)
+            errors.print(line, markup=False, highlight=False)
     if dry_run:
         _print({"plan": _plan_document(found, plan)}, as_json=as_json)
         return

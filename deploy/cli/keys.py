@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from eunoe.deploy.cli.output import Json, console, print_json
 from eunoe.deploy.clients.connect import connected_settings
@@ -70,7 +71,8 @@ def list_(file: KeysFile = None, as_json: Json = False) -> None:
     table = Table("id", "name", "tenant", "scopes", "conversations", "expires")
     for key in found:
         expires = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
-        table.add_row(key.id, key.name, key.tenant, " ".join(sorted(key.scopes)), key.conversations or "all", expires)
+        said = (Text(key.name), Text(key.tenant), " ".join(sorted(key.scopes)), Text(key.conversations or "all"))
+        table.add_row(key.id, *said, expires)
     console.print(table)
 
 

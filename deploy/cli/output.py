@@ -58,7 +58,15 @@ def print_json(value: object) -> None:
     sys.stdout.buffer.flush()
 
 
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """The text with control characters written out, so that what a client wrote does nothing to a terminal."""
+    return text.translate(_CONTROLS)
+
+
 def note(message: str, *, quiet: bool = False) -> None:
     """Print a line on standard error, unless ``quiet``."""
     if not quiet:
-        errors.print(message, highlight=False)
+        errors.print(message, markup=False, highlight=False)

@@ -99,7 +99,7 @@ async def _estimate(plan: RebuildPlan, *, as_json: bool) -> None:
         print_json({**asdict(found), "exact": found.is_exact})
     else:
         for line in estimate_lines(found):
-            console.print(line, highlight=False)
+            console.print(line, markup=False, highlight=False)
 
 
 async def _run(plan: RebuildPlan, forks: ForkServer | None, *, as_json: bool) -> None:

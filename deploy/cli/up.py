@@ -64,6 +64,7 @@ async def _up(plan: StandaloneOptions, bars: ProgressBars, forks: ForkServer | N
         others = "use those" if settings.kafka else "refuse to choose between them"
         errors.print(
             f"{named} set: `eunoe up` runs servers of its own; other commands with these settings {others}",
+            markup=False,
             highlight=False,
             soft_wrap=True,
         )
@@ -97,12 +98,14 @@ def _print_ready(home: Standalone, plan: StandaloneOptions, as_json: bool) -> No
         f"ready: {stages}; {kept}; Ctrl-C stops\n  EUNOE_KAFKA={urls.kafka}\n"
         f"  EUNOE_REDIS_URL={redis_url}\n  EUNOE_QDRANT_URL={urls.qdrant_url}\n"
         f"  their password and API key are in {notice}",
+        markup=False,
         highlight=False,
         soft_wrap=True,
     )
     if http is not None:
         console.print(
             f"  memory over HTTP and as a page, with its key: {http.url}/#key={http.key}",
+            markup=False,
             highlight=False,
             soft_wrap=True,
         )
