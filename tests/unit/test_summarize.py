@@ -25,7 +25,7 @@ from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
 from eunoe.workers.text.days import with_days, write_day
-from eunoe.workers.text.drafts import clip, limit_bytes, without_repeats
+from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip, limit_bytes, without_repeats
 from eunoe.workers.text.expiry import end_of_day
 from eunoe.workers.text.extraction import EXTRACTION
 from eunoe.workers.text.person import in_third_person
@@ -167,6 +167,49 @@ async def test_facts_and_changes_are_told_and_cite_their_utterance():
     ]
     assert [draft.evidence for draft in summary.drafts] == [(TALK[1],), (TALK[4],)]
     assert summary.made_by == Provenance(code="summarize/2", model=EXTRACTION)
+
+
+async def test_a_correction_is_told_with_what_it_corrects():
+    lines = lines_of(
+        "Ann: I ran the marathon in 2:05, and I moved to Oslo in May.",
+        "Ben: I moved to Lyon at 2:05 in the night.",
+        "Ann: Sorry, it was 2:15, not 2:05.",
+        "Ben: I moved to Graz in June, not to Vienna.",
+    )
+    first, second, third = (await offline(lines)).drafts
+    assert first.text == (
+        'Ann ran the marathon in 2:05, and Ann moved to Oslo in May. Ann corrected: "Sorry, it was 2:15, not 2:05."'
+    )
+    assert first.evidence == (lines[0], lines[2])
+    assert (second.text, second.evidence) == ("Ben moved to Lyon at 2:05 in the night.", (lines[1],))
+    assert (third.text, third.evidence) == ("Ben moved to Graz in June, not to Vienna.", (lines[3],))
+
+
+async def test_what_corrects_is_no_memory_beside_what_it_corrects():
+    lines = lines_of(
+        "Ann: I moved to Lyon on the 15th of May.", "Ann: I meant the 14th of May, not the 15th, I moved then."
+    )
+    (told,) = (await offline(lines)).drafts
+    assert told.evidence == tuple(lines)
+
+
+async def test_a_correction_of_a_very_long_statement_still_fits_a_memory():
+    said = f"I moved to Oslo at 2:05 with {'a very old and heavy piano, ' * 12}and more."
+    (told,) = (
+        await offline(lines_of(f"Ann: {said}", f"Ann: Actually it was 2:15, not 2:05. {'So late! ' * 60}"))
+    ).drafts
+    assert len(told.text) <= MAX_TEXT_CHARS
+    assert "not 2:05" in told.text
+
+
+async def test_praise_that_is_not_meant_is_no_memory():
+    meant = "Ann: I absolutely love being woken by my sister at nine."
+    lines = lines_of("Ann: Oh sure, I absolutely love being shouted at before nine.", meant)
+    assert texts(await offline(lines)) == ["Ann absolutely loves being woken by their sister at nine."]
+
+
+async def test_a_wedding_that_is_off_is_remembered_however_short_that_is():
+    assert texts(await offline(lines_of("Ann: The wedding is off."))) == ['Ann said: "The wedding is off."']
 
 
 async def test_greetings_thanks_questions_and_replies_from_memory_give_nothing():

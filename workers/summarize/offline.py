@@ -8,7 +8,7 @@ from eunoe.workers.models.offload import offload
 from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.summarizer import CODE, Summary
 from eunoe.workers.text.drafts import limit_bytes, without_repeats
-from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, draft_of
+from eunoe.workers.text.extraction import EXTRACTION, MIN_OTHERS, choose, with_corrections
 from eunoe.workers.text.statements import statements_in
 
 
@@ -26,5 +26,6 @@ class OfflineSummarizer:
 
 def _drafts(lines: Sequence[Line], settings: SummarizeSettings) -> tuple[MemoryDraft, ...]:
     others = max(MIN_OTHERS, len(lines) // settings.lines_per_memory)
-    chosen = choose(statements_in(lines), others, settings.max_memories)
-    return limit_bytes(without_repeats(draft_of(statement) for statement in chosen), settings.max_evidence_bytes)
+    statements = statements_in(lines)
+    chosen = choose(statements, others, settings.max_memories)
+    return limit_bytes(without_repeats(with_corrections(chosen, statements)), settings.max_evidence_bytes)

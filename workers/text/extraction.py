@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.memory import MemoryDraft, MemoryKind
+from eunoe.workers.text.corrections import corrects, is_correction
 from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip
 from eunoe.workers.text.expiry import expiry_of
@@ -11,7 +12,7 @@ from eunoe.workers.text.kinds import kind_of
 from eunoe.workers.text.person import in_third_person
 from eunoe.workers.text.statements import Statement
 
-EXTRACTION = "extraction/3"
+EXTRACTION = "extraction/4"
 """Version of these rules; part of the provenance."""
 
 MIN_OTHERS = 3
@@ -33,23 +34,62 @@ def choose(statements: Sequence[Statement], others: int, most: int) -> list[Stat
     return [statement for _, statement in sorted(kept, key=lambda pair: pair[0])]
 
 
+def with_corrections(chosen: Sequence[Statement], statements: Sequence[Statement]) -> list[MemoryDraft]:
+    """The memories of the chosen statements, each with the one of all ``statements`` that corrects it.
+
+    What only corrects another chosen statement gives no memory of its own.
+    """
+    corrected = _corrections(statements)
+    told = [corrected.get(_place(statement)) for statement in chosen]
+    used = {_place(later) for later in told if later is not None}
+    pairs = zip(chosen, told, strict=True)
+    return [draft_of(statement, later) for statement, later in pairs if _place(statement) not in used]
+
+
+def _corrections(statements: Sequence[Statement]) -> dict[tuple[int, str], Statement]:
+    """The place of a statement → a later one of the same speaker that corrects it, the last before that one."""
+    found: dict[tuple[int, str], Statement] = {}
+    for place, later in enumerate(statements):
+        if later.english and is_correction(later.text):
+            earlier = (one for one in reversed(statements[:place]) if one.line.speaker == later.line.speaker)
+            wrong = next((one for one in earlier if corrects(later.text, one.text)), None)
+            if wrong is not None:
+                found[_place(wrong)] = later
+    return found
+
+
+def _place(statement: Statement) -> tuple[int, str]:
+    return statement.number, statement.text
+
+
 def _tells(statement: Statement) -> bool:
     if statement.salience < 0 or has_markup(statement.text):
         return False
     return statement.is_vital or not (statement.english and is_fragment(statement.text))
 
 
-def draft_of(statement: Statement) -> MemoryDraft:
-    """The memory of a statement, in the third person where that is safe, else as a quotation."""
+def draft_of(statement: Statement, correction: Statement | None = None) -> MemoryDraft:
+    """The memory of a statement, in the third person where that is safe, else as a quotation.
+
+    A ``correction`` of the same speaker is told with it, and is evidence too; which of its ends holds is then open.
+    """
     line = statement.line
     said = without_lead(statement.text) if statement.english else statement.text
     rewritten = in_third_person(said, line.speaker) if statement.english else None
-    if rewritten is not None:
-        text = with_days(rewritten, line.at.date())
-    else:
-        dated = with_days(said, line.at.date(), "[]") if statement.english else said
-        room = MAX_TEXT_CHARS - len(line.speaker) - len(' said: ""')
-        text = f'{line.speaker} said: "{clip(dated, room).replace(chr(34), chr(39))}"'
+    text = with_days(rewritten, line.at.date()) if rewritten is not None else _quoted(statement, said)
     kind = kind_of(said) if statement.english else MemoryKind.STATE
-    expires_at = expiry_of(said, line.at, kind) if statement.english else None
-    return MemoryDraft(speaker=line.speaker, text=clip(text), evidence=(line,), kind=kind, expires_at=expires_at)
+    if correction is None:
+        expires_at = expiry_of(said, line.at, kind) if statement.english else None
+        return MemoryDraft(speaker=line.speaker, text=clip(text), evidence=(line,), kind=kind, expires_at=expires_at)
+    room = MAX_TEXT_CHARS // 2
+    text = f"{clip(text, room - 1)} {clip(_quoted(correction, correction.text, 'corrected'), room)}"
+    evidence = tuple(dict.fromkeys((line, correction.line)))
+    return MemoryDraft(speaker=line.speaker, text=text, evidence=evidence, kind=kind)
+
+
+def _quoted(statement: Statement, said: str, how: str = "said") -> str:
+    """Quote what a statement says, with the days of its relative words."""
+    line = statement.line
+    dated = with_days(said, line.at.date(), "[]") if statement.english else said
+    room = MAX_TEXT_CHARS - len(line.speaker) - len(f' {how}: ""')
+    return f'{line.speaker} {how}: "{clip(dated, room).replace(chr(34), chr(39))}"'

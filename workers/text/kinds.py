@@ -30,7 +30,10 @@ _PLAN = re.compile(
     # what is being done on a day that is named is over after it
     rf"(?!(?:noth|someth|anyth|everyth|amaz|interest|excit)ing\b)\w{{2,30}}ing\b[^.!?]{{0,60}}?\b(?:tomorrow|tonight|"
     rf"this (?:evening|afternoon|weekend)|on (?:the )?\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}|"
-    rf"on {_MONTH} \d{{1,2}}(?:st|nd|rd|th)?))\b",
+    rf"on {_MONTH} \d{{1,2}}(?:st|nd|rd|th)?))\b|"
+    # what goes on is no plan: "I have been moving boxes in May"
+    rf"(?:\b(?:am|is|are)|['’](?:m|s|re)) {_ADVERB}(?:flying|leaving|travell?ing|moving|getting married)\b"
+    rf"[^.!?]{{0,60}}?\bin (?-i:{_MONTH})\b",
     re.IGNORECASE,
 )
 _PREFERENCE = re.compile(

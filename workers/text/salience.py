@@ -22,7 +22,22 @@ _CHANGE = re.compile(
     r"stopped \w+ing|finished (?:my|the|writing|building|reading)|(?:i|we) (?:just |finally |recently )?"
     r"(?:bought|sold|lost|won|launched|opened|closed|published|finished|passed|failed|changed|switched)|"
     r"got (?:a|an|my|the|into|hired|fired(?! up)|accepted|promoted|rid)|is over|are over|better now|"
+    r"(?:became|turned|went|gone) (?:vegan|vegetarian)|"
     r"back to (?:work|normal|school)|broke down|got (?:sick|ill|well|better))\b",
+    re.IGNORECASE,
+)
+_OFF = re.compile(
+    r"\b(?:the|our|my) (?:wedding|engagement|trip|journey|holiday|move) (?:to \w+ )?(?:is|was|has been) "
+    r"(?:off|cancell?ed|called off)\b",
+    re.IGNORECASE,
+)
+"""A plan of two that is given up: it need not say whose."""
+_END = re.compile(
+    r"n['’]t (?:\w+ ){0,4}any ?more\b|"
+    r"\b(?:no longer|not (?:\w+ ){0,3}any ?more|broken? (?:up|off)|split up|separated|divorced|moved out|"
+    r"(?:is|are|was|were|has been|have been) (?:off|over|cancell?ed|called off|gone|dead|closed)|"
+    r"cancell?ed|called off|gave up|given up|got rid of|gave away|sold|quit|resigned|retired|laid off|fired from|"
+    r"passed away|died|have left|has left|I left|we left|stopped)\b",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\b(?:I|my|me|mine|we|our|us)\b|\bI['’]|\bwe['’]", re.IGNORECASE)
@@ -100,7 +115,12 @@ def refers_back(sentence: str) -> bool:
 
 def is_change(sentence: str) -> bool:
     """Whether a state of the speaker, or of someone or something close to them, began, ended or changed."""
-    return _CHANGE.search(sentence) is not None and not _is_reaction(sentence)
+    return (_CHANGE.search(sentence) or _OFF.search(sentence)) is not None and not _is_reaction(sentence)
+
+
+def is_end(sentence: str) -> bool:
+    """Whether the sentence says that something is over, or no longer there."""
+    return _END.search(sentence) is not None
 
 
 def salience(sentence: str, speakers: Collection[str]) -> float:
@@ -110,7 +130,8 @@ def salience(sentence: str, speakers: Collection[str]) -> float:
     """
     found = terms(sentence, drop=speakers)
     score = min(len(set(found)), 8) * 0.3 + _particulars(sentence, speakers)
-    own, changes = _SELF.search(sentence) is not None, _CHANGE.search(sentence) is not None
+    off = _OFF.search(sentence) is not None
+    own, changes = off or _SELF.search(sentence) is not None, off or _CHANGE.search(sentence) is not None
     reacts, conditional = _is_reaction(sentence), _CONDITION.search(sentence) is not None
     unclear = refers_back(sentence) or _VAGUE.search(sentence) is not None
     score += 1.5 * own + 1.0 * bool(_FACT.search(sentence))

@@ -36,6 +36,12 @@ _INTERJECTION = re.compile(
     r"speaking of which)\b[,:;!.\s–—-]+)+",
     re.IGNORECASE,
 )
+_IRONY = re.compile(
+    r"^\W*(?:oh,? (?:sure|yeah,? sure|of course)|yeah,? (?:right|sure)|(?:sure|right),? because|as if)\b.{0,60}"
+    r"\b(?:love|adore|enjoy|like|thrilled|delighted|happy|can['’]t wait|dream|favou?rite)\b",
+    re.IGNORECASE,
+)
+"""An opening that is seldom meant, before praise: "Oh sure, I love being shouted at"."""
 _MOST_SENTENCES = 3
 _SHORT_WORDS = 6
 _MOST_ADDRESSED = 32
@@ -148,7 +154,7 @@ def _goes_on(text: str, start: int, end: int, first: int) -> bool:
 
 def _bare(sentence: str, speakers: Collection[str]) -> str:
     """The sentence without interjections and without the name of the person addressed."""
-    if not _WORD.search(sentence):
+    if not _WORD.search(sentence) or _IRONY.search(sentence):
         return ""
     bare = _ASIDE.sub("", _INTERJECTION.sub("", _without_address(sentence, speakers))).strip()
     bare = _INTERJECTION.sub("", _without_address(bare, speakers)).strip()
