@@ -274,6 +274,45 @@ def test_a_memory_that_holds_no_more_is_never_what_holds_now():
     assert choose_lines(rows, scores, read_question("where before?", ())) == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("question", "chosen"),
+    [("What does Ann drive?", [0]), ("What did Ann drive?", [1]), ("When is Ann's trip?", [1])],
+)
+def test_what_is_asked_in_the_present_tense_is_not_answered_by_what_has_ended(question: str, chosen: list[int]):
+    rows = (row(1, "sold the Golf", day=9), row(2, "drives a Golf", is_current=False))
+    assert choose_lines(rows, np.asarray([0.5, 2.0]), read_question(question, ("Ann", "Ben"))) == chosen
+
+
+@pytest.mark.parametrize(
+    ("later", "chosen"),
+    [
+        ("So, Tom and I broke up on Tuesday", [0, 1]),
+        ("We aren't together any more, Tom and I", [0, 1]),
+        ("Tom and I went to the sea", [0]),
+        ("I quit my job. Tom says hello", [0]),
+    ],
+)
+def test_what_holds_is_told_with_the_end_of_what_it_names(later: str, chosen: list[int]):
+    rows = (row(1, "My boyfriend is called Tom"), row(2, later, day=40), row(3, "I quit Tom", speaker="Ben", day=50))
+    scores = np.asarray([3.0, 0.5, 0.4])
+    assert choose_lines(rows, scores, read_question("Who is Ann's boyfriend?", ("Ann", "Ben"))) == chosen
+    assert choose_lines(rows, scores, read_question("Who was Ann's boyfriend?", ("Ann", "Ben"))) == [0]
+
+
+def test_a_line_is_quoted_with_its_speakers_correction():
+    rows = (
+        row(1, "I ran it in 2:05"),
+        replace(row(2, "Actually it was 2:15, not 2:05"), at=START + timedelta(minutes=2)),
+        replace(row(3, "Sorry, I came at 3:10, not 2:05", speaker="Ben"), at=START + timedelta(minutes=3)),
+    )
+    assert choose_lines(rows, np.asarray([3.0, 0.5, 0.4]), read_question("How fast was Ann?", ("Ann", "Ben"))) == [0, 1]
+
+
+async def test_a_memory_that_is_not_current_says_so():
+    old = row(1, "Ann kept my boat in Oslo", is_memory=True, is_current=False)
+    assert (await offline("where was my boat?", old)).text == "Ann kept my boat in Oslo (1 January 2026, not current)"
+
+
 async def test_what_may_never_be_is_answered_by_the_harm_it_did():
     wish = row(1, "That deserves a cake without hazelnuts.", day=9)
     harm = row(2, "Good, because hazelnuts nearly did for me. Somebody brought a nut cake.", day=1)

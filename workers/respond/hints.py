@@ -53,6 +53,12 @@ _PRESENT = re.compile(
     r"|지금|요즘|现在|目前|今は",
     re.IGNORECASE,
 )
+_HELPER = re.compile(
+    r"(?:\b(?:is|are|am|isn['’]t|aren['’]t|does|do|doesn['’]t|don['’]t|(?P<then>did|didn['’]t|was|were|wasn['’]t|weren['’]t"
+    r"|had|has|have|will|would|can|could|should|shall|might|must))|\b(?:what|where|who|how|which)['’]s)\b",
+    re.IGNORECASE,
+)
+"""The finite verb of most questions."""
 _PAST = re.compile(
     r"\b(?:before|previously|used to|formerly|earlier|in the past|back then|originally|at first|früher|vorher|damals)\b"
     r"|예전|以前|之前",
@@ -94,7 +100,7 @@ class QuestionHints:
     when: bool
     count: bool
     present: bool
-    """Whether it asks for the present state."""
+    """Whether it asks for the present state, and says so ("now")."""
     past: bool
     """Whether it asks for a past state."""
     replies: bool
@@ -107,6 +113,8 @@ class QuestionHints:
     """Whether it is in the first person."""
     breadth: Breadth = Breadth.ONE
     """Whether it asks for one thing, for all events of a kind, or for a summary."""
+    holds: bool = False
+    """Whether it asks in the present tense, and so for what holds."""
 
 
 def read_question(text: str, speakers: Sequence[str], asker: str = "") -> QuestionHints:
@@ -115,11 +123,11 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
     named = {name for name in speakers if any(part.casefold() in words for part in _WORD.findall(name))}
     is_own = _FIRST_PERSON.search(text) is not None
     about = named | ({asker} if asker in speakers and is_own else set())
-    past = _PAST.search(text) is not None
+    past, when = _PAST.search(text) is not None, _WHEN.search(text) is not None
     return QuestionHints(
         speakers=frozenset(about),
         times=tuple(read_times(text)[:MAX_TIMES]),
-        when=_WHEN.search(text) is not None,
+        when=when,
         count=_COUNT.search(text) is not None,
         present=_PRESENT.search(text) is not None and not past,
         past=past,
@@ -128,7 +136,14 @@ def read_question(text: str, speakers: Sequence[str], asker: str = "") -> Questi
         asker=asker if asker in speakers else "",
         is_own=is_own,
         breadth=read_breadth(text),
+        holds=not past and not when and _in_present(text),
     )
+
+
+def _in_present(text: str) -> bool:
+    """Whether the first helping verb of a question is one of the present."""
+    found = _HELPER.search(text)
+    return found is not None and found["then"] is None
 
 
 def without_asking(text: str) -> str:

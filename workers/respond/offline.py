@@ -1,7 +1,7 @@
 """The replier that needs no language model: it quotes the lines that match best."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -16,8 +16,11 @@ from eunoe.workers.respond.quotable import Floats, Quotable
 from eunoe.workers.respond.quoting import score_quotes
 from eunoe.workers.respond.replier import CODE, DraftReply, ReplyTask
 from eunoe.workers.text.brackets import without_brackets
+from eunoe.workers.text.corrections import corrects
 from eunoe.workers.text.days import WEEKDAYS
 from eunoe.workers.text.names import without_names
+from eunoe.workers.text.salience import is_end
+from eunoe.workers.text.statements import sentence_spans
 
 NOTHING = "I do not remember anything about that."
 FLOOR = 0.35
@@ -31,6 +34,8 @@ ALIKE = 1.5
 MANY = 5
 """Lines quoted for a question about many things, of different days."""
 MAX_QUOTE_CHARS = 400
+NOT_CURRENT = "not current"
+"""Behind the day of a memory in whose place another one holds, or that has ended."""
 _NAME = re.compile(r"(?<=[a-z,;] )(?!I\b)[A-Z][^\W\d_]+")
 """A word with a capital within a sentence."""
 _CALENDAR = frozenset((*MONTHS, *WEEKDAYS))
@@ -127,12 +132,13 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
     """The indices of the lines to quote, the one that answers best first.
 
     A question about the present prefers the latest of the best lines, with what the same person said last of somebody
-    or something that it names; one about the past quotes the oldest first, then the best and the latest. One about
-    many things quotes the best line of several days in their order.
+    or something that it names; one in the present tense, the best of those that hold, with what was said last of an
+    end of that. One about the past quotes the oldest first, then the best and the latest. One about many things quotes
+    the best line of several days in their order.
     """
     if hints.breadth is not Breadth.ONE:
         return _choose_many(rows, scores)
-    held = [index for index, row in enumerate(rows) if row.is_current or not hints.present]
+    held = [index for index, row in enumerate(rows) if row.is_current or not (hints.present or hints.holds)]
     ranked = sorted(held, key=lambda index: (-round(float(scores[index]), 6), index))
     if not ranked:
         return []
@@ -146,11 +152,16 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
         return list(dict.fromkeys([(gone or alike)[0], best, alike[-1]]))
     said = fold(rows[best].text).casefold()
     other = next((index for index in ranked[1:] if fold(rows[index].text).casefold() != said), best)
-    return [best, other] if other != best and scores[other] >= scores[best] - ALSO else [best]
+    chosen = [best, other] if other != best and scores[other] >= scores[best] - ALSO else [best]
+    after = _last_said_of(rows, best, is_end) if hints.holds else []
+    return list(dict.fromkeys([*chosen, *_corrections_of(rows, best), *after]))
 
 
-def _last_said_of(rows: Sequence[Row], told: int) -> list[int]:
-    """The index of the last line after one in which its speaker names what that names, too; empty if there is none."""
+def _last_said_of(rows: Sequence[Row], told: int, counts: Callable[[str], bool] = bool) -> list[int]:
+    """The index of the last line after one in which its speaker names what that names, too; empty if there is none.
+
+    ``counts``: whether a sentence with such a name is looked for.
+    """
     people = {part.casefold() for row in rows for part in row.speaker.split()}
     names = {name for name in map(str.casefold, _NAME.findall(rows[told].text)) if name not in people | _CALENDAR}
     later = [
@@ -159,9 +170,29 @@ def _last_said_of(rows: Sequence[Row], told: int) -> list[int]:
         if row.is_current
         and row.speaker == rows[told].speaker
         and row.at > rows[told].at
-        and not names.isdisjoint(map(str.casefold, _NAMED.findall(row.text)))
+        and any(map(counts, _sentences_naming(names, row.text)))
     ]
     return [max(later, key=lambda index: (rows[index].at, rows[index].number))] if later else []
+
+
+def _corrections_of(rows: Sequence[Row], told: int) -> list[int]:
+    """The indices of the later lines of the same day in which its speaker corrects a line."""
+    said = rows[told]
+    return [
+        index
+        for index, row in enumerate(rows)
+        if row.speaker == said.speaker
+        and row.at > said.at
+        and row.at.date() == said.at.date()
+        and corrects(row.text, said.text)
+    ]
+
+
+def _sentences_naming(names: Set[str], text: str) -> list[str]:
+    """The sentences of a text that have one of the names."""
+    said = fold(text)
+    sentences = [said[start:end] for start, end in sentence_spans(said)]
+    return [one for one in sentences if not names.isdisjoint(map(str.casefold, _NAMED.findall(one)))]
 
 
 def _choose_many(rows: Sequence[Row], scores: Floats) -> list[int]:
@@ -176,6 +207,7 @@ def _quote(row: Row, speak_as: str) -> str:
     text = fold(row.text)
     clipped = text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…"
     if row.is_memory:
-        return f"{clipped} ({', '.join(filter(None, [write_day(row.at), row.past]))})"
+        note = row.past or ("" if row.is_current else NOT_CURRENT)
+        return f"{clipped} ({', '.join(filter(None, [write_day(row.at), note]))})"
     who = "I" if row.speaker == speak_as else row.speaker
     return f"On {write_day(row.at)} {who} said: “{clipped}”{f' ({row.past})' if row.past else ''}"
