@@ -24,6 +24,8 @@ from eunoe.workers.summarize.settings import SummarizeSettings
 from eunoe.workers.summarize.stage import SummarizeStage
 from eunoe.workers.summarize.summarizer import Summary
 from eunoe.workers.summarize.windows import windows
+from eunoe.workers.text import extraction
+from eunoe.workers.text.corrections import words_of
 from eunoe.workers.text.days import with_days, write_day
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip, limit_bytes, without_repeats
 from eunoe.workers.text.expiry import end_of_day
@@ -191,6 +193,31 @@ async def test_what_corrects_is_no_memory_beside_what_it_corrects():
     )
     (told,) = (await offline(lines)).drafts
     assert told.evidence == tuple(lines)
+
+
+async def test_a_correction_that_is_corrected_itself_is_not_lost():
+    lines = lines_of(
+        "Ann: I moved to Lyon on the 15th of May.",
+        "Ann: I meant the 14th of May, not the 15th, I moved then.",
+        "Ann: Sorry, I moved there on the 16th of May, not the 14th.",
+    )
+    told = (await offline(lines)).drafts
+    assert "16th" in told[-1].text
+    assert {line for draft in told for line in draft.evidence} == set(lines)
+
+
+def test_the_words_of_a_session_are_read_once_each_whatever_corrects_them(monkeypatch):
+    read: list[str] = []
+
+    def counted(text: str) -> frozenset[str]:
+        read.append(text)
+        return words_of(text)
+
+    monkeypatch.setattr(extraction, "words_of", counted)
+    said = statements_in(lines_of(*(f"Ann: Sorry, it was the A{n}, not the A{n - 1}." for n in range(1, 200))))
+    told = extraction.with_corrections(said, said)
+    assert len(read) == len(said) == 199
+    assert len(told) == 100, "every second one corrects the one before it"
 
 
 async def test_a_correction_of_a_very_long_statement_still_fits_a_memory():

@@ -1,7 +1,6 @@
 """Corrections of what was said before: "it was the 14th, not the 15th". English only."""
 
 import re
-from collections.abc import Iterator
 
 _TOLD = r"[^\s,;!?]{1,40}"
 _CORRECTION = re.compile(
@@ -17,23 +16,21 @@ _WORD = re.compile(r"\w+(?:[:.,'’-]\w+)*")
 _LEAST_CHARS = 2
 
 
-def is_correction(text: str) -> bool:
-    """Whether a text takes back a figure or a name, and gives another in its place."""
-    return next(_taken_back(text), None) is not None
-
-
 def corrects(later: str, earlier: str) -> bool:
     """Whether a text takes back a figure or a name of an earlier one of the same speaker."""
-    wrong = set(_taken_back(later))
-    return bool(wrong) and not wrong.isdisjoint(map(str.casefold, _WORD.findall(earlier)))
+    return not taken_back(later).isdisjoint(words_of(earlier))
 
 
-def _taken_back(text: str) -> Iterator[str]:
-    """Yield the figures and names that a text says are wrong, in lower case."""
-    for found in _CORRECTION.finditer(text) if _SIGN.search(text) else ():
-        word = _WORD.search(found["wrong"])
-        if word is not None and _is_told(word.group()):
-            yield word.group().casefold()
+def taken_back(text: str) -> frozenset[str]:
+    """The figures and names that a text says are wrong, in lower case; empty if it corrects nothing."""
+    found = _CORRECTION.finditer(text) if _SIGN.search(text) else ()
+    words = (_WORD.search(one["wrong"]) for one in found)
+    return frozenset(word.group().casefold() for word in words if word is not None and _is_told(word.group()))
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text in lower case, as `taken_back` has them."""
+    return frozenset(map(str.casefold, _WORD.findall(text)))
 
 
 def _is_told(word: str) -> bool:

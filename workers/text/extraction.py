@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eunoe.schemas.memory import MemoryDraft, MemoryKind
-from eunoe.workers.text.corrections import corrects, is_correction
+from eunoe.workers.text.corrections import taken_back, words_of
 from eunoe.workers.text.days import with_days
 from eunoe.workers.text.drafts import MAX_TEXT_CHARS, clip
 from eunoe.workers.text.expiry import expiry_of
@@ -39,22 +39,29 @@ def with_corrections(chosen: Sequence[Statement], statements: Sequence[Statement
 
     What only corrects another chosen statement gives no memory of its own.
     """
-    corrected = _corrections(statements)
-    told = [corrected.get(_place(statement)) for statement in chosen]
-    used = {_place(later) for later in told if later is not None}
-    pairs = zip(chosen, told, strict=True)
-    return [draft_of(statement, later) for statement, later in pairs if _place(statement) not in used]
+    corrected, used = _corrections(statements), set[tuple[int, str]]()
+    drafts = []
+    for statement in chosen:  # in their order: a correction comes after what it corrects
+        if _place(statement) not in used:
+            later = corrected.get(_place(statement))
+            if later is not None:
+                used.add(_place(later))
+            drafts.append(draft_of(statement, later))
+    return drafts
 
 
 def _corrections(statements: Sequence[Statement]) -> dict[tuple[int, str], Statement]:
     """The place of a statement → a later one of the same speaker that corrects it, the last before that one."""
     found: dict[tuple[int, str], Statement] = {}
-    for place, later in enumerate(statements):
-        if later.english and is_correction(later.text):
-            earlier = (one for one in reversed(statements[:place]) if one.line.speaker == later.line.speaker)
-            wrong = next((one for one in earlier if corrects(later.text, one.text)), None)
-            if wrong is not None:
-                found[_place(wrong)] = later
+    last: dict[tuple[str, str], int] = {}
+    """Speaker and word → index of the last statement that has it."""
+    for index, statement in enumerate(statements):
+        speaker = statement.line.speaker
+        wrong = taken_back(statement.text) if statement.english else ()
+        places = [last[speaker, word] for word in wrong if (speaker, word) in last]
+        if places:
+            found[_place(statements[max(places)])] = statement
+        last |= dict.fromkeys(((speaker, word) for word in words_of(statement.text)), index)
     return found
 
 
