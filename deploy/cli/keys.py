@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from eunoe.deploy.cli.output import Json, console, print_json
+from eunoe.deploy.cli.output import Json, console, note, print_json
 from eunoe.deploy.clients.connect import connected_settings
 from eunoe.deploy.clients.data_keys import open_key_store
 from eunoe.deploy.clients.key_checks import destroy_again, report_key_store
@@ -58,7 +58,7 @@ def create(
         print_json({"key": secret, **_document(kept)})
         return
     console.print(secret, highlight=False, soft_wrap=True)
-    console.print(f"kept as a hash in {keys.path}; it is not shown again", style="dim", highlight=False)
+    note(f"kept as a hash in {keys.path}; it is not shown again")  # apart, so that a script has the key alone
 
 
 @app.command("list")
