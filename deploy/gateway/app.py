@@ -157,6 +157,9 @@ class GatewayApp:
 
     def _mark(self, request: Request, response: Response | EventStream, id_: str) -> None:
         response.headers["X-Request-Id"] = id_
+        if "Cache-Control" not in response.headers:  # all but the page: what somebody said, or a fault of now
+            response.headers["Cache-Control"] = "no-store"
+            response.headers["X-Content-Type-Options"] = "nosniff"
         if request.headers.get("origin") is not None:
             response.headers["Vary"] = "Origin"
         origin = self._origin(request)

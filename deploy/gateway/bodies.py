@@ -44,7 +44,7 @@ def _number(value: object) -> object:
     return value
 
 
-ShortText = Annotated[Text, Field(max_length=MAX_TEXT_BYTES), AfterValidator(_short)]
+ShortText = Annotated[Text, AfterValidator(_short), Field(max_length=MAX_TEXT_BYTES)]
 """A text of at most 32,768 bytes."""
 NearTime = Annotated[Time, AfterValidator(_near)]
 """A time from 1900 to tomorrow."""

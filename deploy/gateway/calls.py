@@ -107,7 +107,10 @@ class Call:
         try:
             return form.model_validate(dict(self.request.query_params))
         except ValidationError as error:
-            raise Problem(422, "the query has wrong parameters", errors=invalid(error)) from None
+            detail = "the query has wrong parameters"
+            if " " in self.request.query_params.get("at", ""):
+                detail += "; the + in the zone of a time is written %2B there"  # sent as it is, it means a space
+            raise Problem(422, detail, errors=invalid(error)) from None
 
     async def body(self, form: TypeAdapter[T]) -> T:
         """The JSON body; raises `Problem` (413, 415, 422, 408)."""
@@ -126,6 +129,10 @@ class Call:
         given = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given not in types:
             raise Problem(415, f"send `Content-Type: {types[0]}`", headers={"Accept-Post": types[0]})
+        if self.request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise Problem(
+                415, "send the body as it is: no Content-Encoding is read", headers={"Accept-Encoding": "identity"}
+            )
 
     def stream(self, events: AsyncGenerator[bytes], resources: AsyncExitStack) -> EventStream:
         """The response that streams events; ``resources`` are closed at its end."""

@@ -3,15 +3,19 @@
 import asyncio
 import logging
 from typing import Any, Final, cast
+from uuid import uuid4
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from eunoe.deploy.gateway.problems import Problem
 
 log = logging.getLogger(__name__)
 
 MAX_HEAD: Final = 65_536
 """Bytes of a request line with its headers, and of the trailers behind a body."""
 MAX_HEADERS: Final = 200
-_TOO_LARGE: Final = b"The head of the request is too large."
+_TOO_LARGE: Final = f"the line and headers of a request have at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers"
+_NO_HTTP: Final = "this is no HTTP/1.1 request: a line or a header of it cannot be read, or it names no known method"
 
 
 class HeadTooLarge(Exception):
@@ -93,7 +97,8 @@ class BoundedHeads(HttpToolsProtocol):
         if self._size > MAX_HEAD or len(self.headers or ()) > MAX_HEADERS:
             self._refuse()
         else:
-            super().send_400_response(msg)
+            del msg
+            self._answer(Problem(400, _NO_HTTP))
 
     def _count(self, size: int) -> None:
         self._size += size
@@ -107,12 +112,17 @@ class BoundedHeads(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             cast("Any", self.transport).abort()
             return
-        lines = (
-            b"content-type: text/plain; charset=utf-8",
-            b"content-length: %d" % len(_TOO_LARGE),
-            b"connection: close",
-        )
-        self.transport.write(STATUS_LINE[431] + b"\r\n".join((*lines, b"", _TOO_LARGE)))
+        self._answer(Problem(431, _TOO_LARGE))
+
+    def _answer(self, problem: Problem) -> None:
+        """Answer where there is no request that the application could answer, and close."""
+        id_ = str(uuid4())
+        response = problem.response(id_)
+        headers = (*self.server_state.default_headers, *response.raw_headers)
+        lines = (b"%b: %b" % header for header in headers)
+        own = (b"x-request-id: %b" % id_.encode(), b"connection: close")
+        body = bytes(response.body)
+        self.transport.write(STATUS_LINE[problem.status] + b"\r\n".join((*lines, *own, b"", body)))
         self.transport.close()
 
     def _wait(self) -> None:

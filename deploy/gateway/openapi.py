@@ -161,7 +161,8 @@ def _query_parameters(route: Route) -> Iterator[Document]:
 
 def _header_parameters(route: Route) -> Iterator[Document]:
     if route.waits:
-        text = "`wait=30`: how many seconds to wait for the answer; without an answer by then, 202."
+        late = "202" if route.streams else "504"
+        text = f"`wait=30`: how many seconds to wait for the answer; without an answer by then, {late}."
         yield {"name": "Prefer", "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
     if route.streams and route.method == "GET":
         text = "The id of the last event that came; the stream goes on behind it."

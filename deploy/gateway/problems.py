@@ -15,6 +15,8 @@ from eunoe.schemas.replies import Reply
 PROBLEM_TYPE: Final = "application/problem+json"
 _TYPES: Final = ("utterance", "session_ended")
 """The forms of an event."""
+_FIELD_CHARS: Final = 200
+"""Characters of a field's name that are repeated: an unknown one is the client's."""
 
 
 class FieldFault(Value):
@@ -120,4 +122,5 @@ def _field_fault(fault: ErrorDetails, line: int | None) -> FieldFault:
             message = "is unknown here; /v1/openapi.json lists the fields"
         case "missing":
             message = "is missing"
-    return FieldFault(line=line, field=".".join(map(str, loc)) or "body", message=message[:300])
+    name = ".".join(map(str, loc))[:_FIELD_CHARS]
+    return FieldFault(line=line, field=name or "body", message=message[:300])

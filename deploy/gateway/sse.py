@@ -20,7 +20,6 @@ CLOSING: Final = b"event: closing\ndata: {}\n\n"
 """Sent before the process ends: connect again, to any replica."""
 _HEADERS: Final = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 )
 

@@ -1,6 +1,7 @@
 """Heads of requests that are too large: the connection is refused before the parser copies them again and again."""
 
 import asyncio
+import json
 from contextlib import suppress
 
 import pytest
@@ -47,6 +48,23 @@ async def test_a_head_without_end_is_refused_soon(gateway, beginning):
         raw.send(BEGINNINGS[beginning])
         assert await flood(raw, MEGABYTE, LARGEST_SENT) < LARGEST_SENT
         assert (await client.get("/v1/conversations")).status_code == 200
+
+
+async def test_what_is_no_request_is_a_problem_document_too(gateway):
+    async with gateway.served() as client:
+        large = f"GET / HTTP/1.1\r\nX-A: {'a' * MAX_HEAD}\r\n\r\n".encode()
+        for status, sent in ((400, b"hello\r\n\r\n"), (400, b"FOO / HTTP/1.1\r\n\r\n"), (431, large)):
+            async with Raw(client) as raw:
+                raw.send(sent)
+                head, _, body = (await raw.rest()).partition(b"\r\n\r\n")
+            lines = head.lower().split(b"\r\n")
+            found = json.loads(body)
+            assert lines[0].startswith(b"http/1.1 %d " % status)
+            assert b"content-type: application/problem+json" in lines
+            assert b"content-length: %d" % len(body) in lines
+            assert f"x-request-id: {found['instance']}".encode() in lines
+            assert found["status"] == status
+            assert found["detail"]
 
 
 async def test_trailers_without_end_are_refused_soon(gateway):

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jsonschema import Draft202012Validator
 from jwt.algorithms import ECAlgorithm
 
+from eunoe.deploy.cli import keys as commands
 from eunoe.deploy.gateway.credentials import TokenChecker
 from eunoe.deploy.gateway.keys import Caller, KeyFile, KeyPlan, KeyScope, kept_key, new_key
 from eunoe.deploy.gateway.limits import ProcessLimiter, Rate
@@ -196,6 +197,14 @@ async def test_the_process_limits_as_the_rate_says():
     assert await limiter.wait_s("a", rate, 3) == pytest.approx(0.3)
 
 
+def test_a_script_gets_the_key_alone(tmp_path, capsys):
+    commands.create(file=tmp_path / "keys.json")
+    printed, told = capsys.readouterr()
+    assert printed.startswith("eu_")
+    assert len(printed.split()) == 1
+    assert "is not shown again" in " ".join(told.split())
+
+
 # ---- the description
 
 
@@ -222,6 +231,18 @@ def test_the_description_says_of_each_operation_why_it_may_answer_429():
     assert "lookups" in texts["explain_reply"]
     assert "a plan of this tenant is being made" in texts["plan_erasure"]
     assert "Retry-After" in operations["recall"]["responses"]["503"]["headers"]
+
+
+def test_the_description_says_what_comes_where_an_answer_is_late():
+    document = openapi_document()
+    prefer = {
+        one["operationId"]: header["description"]
+        for item in document["paths"].values()
+        for one in item.values()
+        for header in one.get("parameters", ())
+        if header["name"] == "Prefer"
+    }
+    assert {name: text[-4:] for name, text in prefer.items()} == {"ask": "202.", "resume_ask": "202.", "recall": "504."}
 
 
 async def test_what_the_document_describes_is_what_is_served(tmp_path):

@@ -1,6 +1,7 @@
 """The gateway under bad input: every refusal is a problem document, and nothing is half accepted."""
 
 import asyncio
+import gzip
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -135,6 +136,43 @@ async def test_another_content_type_is_415(gateway, type_):
     async with gateway.client() as client:
         check(await client.post(f"{C}/events", content=json.dumps(EVENT), headers=headers), 415)
         check(await client.post("/v1/events", content=json.dumps(EVENT), headers=JSON), 415)
+
+
+async def test_a_body_in_an_encoding_is_415(gateway):
+    async with gateway.client() as client:
+        packed = gzip.compress(json.dumps(EVENT).encode())
+        answer = await client.post(f"{C}/events", content=packed, headers={**JSON, "Content-Encoding": "gzip"})
+        assert "Content-Encoding" in check(answer, 415)["detail"]
+        plain = await client.post(f"{C}/events", json=EVENT, headers={"Content-Encoding": "identity"})
+        assert plain.status_code == 202
+
+
+async def test_a_text_over_the_limit_is_told_in_bytes_and_a_long_name_of_a_field_is_cut(gateway):
+    async with gateway.client() as client:
+        long = check(await client.post(f"{C}/events", json={**EVENT, "text": "a" * 33_000}), 422)
+        strange = check(await client.post(f"{C}/events", json={**EVENT, "f" * 50_000: 1}), 422)
+    assert [one["message"] for one in long["errors"]] == ["has 33,000 bytes of UTF-8, the limit is 32,768"]
+    assert [len(one["field"]) for one in strange["errors"]] == [200]
+
+
+async def test_a_plus_sign_in_a_time_of_a_query_is_told_to_be_escaped(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        plain = await client.get(f"{C}/memories?at=2026-01-01T00:00:00+01:00")
+        assert "%2B" in check(plain, 422)["detail"]
+        assert (await client.get(f"{C}/memories?at=2026-01-01T00:00:00%2B01:00")).status_code == 200
+        assert "%2B" not in check(await client.get(f"{C}/memories?at=yesterday"), 422)["detail"]
+
+
+async def test_no_answer_with_memory_or_a_fault_is_kept_by_a_browser(gateway):
+    async with gateway.client() as client:
+        await told(client)
+        answers = [await client.get(f"{C}/memories"), await client.get("/v1/nothing"), await client.post("/mcp")]
+        page = await client.get("/")
+    for answer in answers:
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["cache-control"] == "no-cache"
 
 
 @pytest.mark.parametrize("budget", [0, 16_001, 10**30, -1, 1.5, "many"])
