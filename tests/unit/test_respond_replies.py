@@ -283,6 +283,20 @@ def test_what_is_asked_in_the_present_tense_is_not_answered_by_what_has_ended(qu
     assert choose_lines(rows, np.asarray([0.5, 2.0]), read_question(question, ("Ann", "Ben"))) == chosen
 
 
+def test_where_the_best_answer_has_ended_the_latest_of_the_next_ones_is_told():
+    rows = (row(1, "lives in Lyon", is_current=False), row(2, "works in Oslo"), row(3, "moved to Oslo", day=9))
+    hints = read_question("Where does Ann live?", ("Ann", "Ben"))
+    assert choose_lines(rows, np.asarray([3.0, 2.0, 1.5]), hints) == [2]
+    assert choose_lines(rows, np.asarray([1.0, 2.0, 1.4]), hints) == [1]
+
+
+async def test_the_speech_of_somebody_else_is_no_answer_about_who_tells_it():
+    rows = (row(1, 'Tom said "I want to live in a house in Berlin"'), row(2, "I have a room in Oslo", day=9))
+    assert [one.number for one in (await offline("where do I live?", *rows)).cited] == [2]
+    titles = (row(1, 'I read "The House in Berlin" twice'), row(2, "we had soup", day=9))
+    assert [one.number for one in (await offline("who read the house in Berlin?", *titles)).cited] == [1]
+
+
 @pytest.mark.parametrize(
     ("later", "chosen"),
     [

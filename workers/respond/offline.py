@@ -132,20 +132,20 @@ def choose_lines(rows: Sequence[Row], scores: Floats, hints: QuestionHints) -> l
     """The indices of the lines to quote, the one that answers best first.
 
     A question about the present prefers the latest of the best lines, with what the same person said last of somebody
-    or something that it names; one in the present tense, the best of those that hold, with what was said last of an
-    end of that. One about the past quotes the oldest first, then the best and the latest. One about many things quotes
-    the best line of several days in their order.
+    or something that it names; one in the present tense does so where the best of all has ended, and else quotes the
+    best of those that hold, with what was said last of an end of that. One about the past quotes the oldest first, then
+    the best and the latest. One about many things quotes the best line of several days in their order.
     """
     if hints.breadth is not Breadth.ONE:
         return _choose_many(rows, scores)
-    held = [index for index, row in enumerate(rows) if row.is_current or not (hints.present or hints.holds)]
-    ranked = sorted(held, key=lambda index: (-round(float(scores[index]), 6), index))
+    of_all = sorted(range(len(rows)), key=lambda index: (-round(float(scores[index]), 6), index))
+    ranked = [index for index in of_all if rows[index].is_current or not (hints.present or hints.holds)]
     if not ranked:
         return []
     best = ranked[0]
     alike = [index for index in ranked if scores[index] >= scores[best] - ALIKE]
     alike.sort(key=lambda index: (rows[index].at, rows[index].number))
-    if hints.present:
+    if hints.present or (hints.holds and not rows[of_all[0]].is_current):
         return [alike[-1], *_last_said_of(rows, alike[-1])]
     if hints.past:
         gone = [index for index in alike if not rows[index].is_current]

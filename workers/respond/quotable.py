@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 _SENTENCE = re.compile(r"[^.!?]+\??")
 """A sentence, with its mark if it is a question; a pattern that demands the mark takes quadratic time without one."""
+_SPEECH = re.compile(r"\"[^\"]{1,300}\"|“[^“”]{1,300}”")
+_SELF = re.compile(r"\b(?:I|my|me|myself|we|our)\b")
 _YOU = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _SUBJECTS = (
     "live lives living reside resides home moved move moving room rooms flat apartment house rent neighbourhood "
@@ -61,8 +63,12 @@ class Quotable:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The rows' texts without descriptions in brackets."""
-        return [without_brackets(row.text) or row.text for row in self.rows]
+        """The rows' texts without descriptions in brackets, those of utterances without the speech of others."""
+        bare = [without_brackets(row.text) or row.text for row in self.rows]
+        return [
+            text if row.is_memory else _SPEECH.sub(_without_speech, text) or text
+            for row, text in zip(self.rows, bare, strict=True)
+        ]
 
     @cached_property
     def shares(self) -> Floats:
@@ -99,6 +105,11 @@ class Quotable:
         """For each row 1 if its speaker is asked about, but not everybody; else 0."""
         named = self.hints.speakers if len(self.hints.speakers) < len(self.speakers) else frozenset()
         return np.asarray([float(row.speaker in named) for row in self.rows])
+
+
+def _without_speech(found: re.Match[str]) -> str:
+    """Drop a quotation in the first person, which is somebody else's; titles and single words stay."""
+    return " " if _SELF.search(found.group()) else found.group()
 
 
 def _has(words: frozenset[str], term: str) -> float:
