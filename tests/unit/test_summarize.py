@@ -177,14 +177,23 @@ async def test_a_correction_is_told_with_what_it_corrects():
         "Ben: I moved to Lyon at 2:05 in the night.",
         "Ann: Sorry, it was 2:15, not 2:05.",
         "Ben: I moved to Graz in June, not to Vienna.",
+        "Ben: I moved to Linz with Anna in 2024.",
+        "Ben: And it was Tom, not Anna, who called.",
     )
-    first, second, third = (await offline(lines)).drafts
+    first, second, third, fourth = (await offline(lines)).drafts
     assert first.text == (
         'Ann ran the marathon in 2:05, and Ann moved to Oslo in May. Ann corrected: "Sorry, it was 2:15, not 2:05."'
     )
     assert first.evidence == (lines[0], lines[2])
     assert (second.text, second.evidence) == ("Ben moved to Lyon at 2:05 in the night.", (lines[1],))
     assert (third.text, third.evidence) == ("Ben moved to Graz in June, not to Vienna.", (lines[3],))
+    assert (fourth.text, fourth.evidence) == ("Ben moved to Linz with Anna in 2024.", (lines[4],))
+
+
+async def test_a_correction_is_of_what_was_said_shortly_before():
+    between = ["Ben: Aha.", "Ann: Yes."] * 5
+    lines = lines_of("Ann: I moved to Oslo at 2:05.", *between, "Ann: Sorry, it was 2:15, not 2:05.")
+    assert texts(await offline(lines)) == ["Ann moved to Oslo at 2:05."]
 
 
 async def test_what_corrects_is_no_memory_beside_what_it_corrects():

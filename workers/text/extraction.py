@@ -15,6 +15,8 @@ from eunoe.workers.text.statements import Statement
 EXTRACTION = "extraction/4"
 """Version of these rules; part of the provenance."""
 
+NEAR = 8
+"""Lines before a correction in which it is looked for what it corrects."""
 MIN_OTHERS = 3
 """Statements without a change of state that even the shortest dialogue may give."""
 
@@ -58,9 +60,9 @@ def _corrections(statements: Sequence[Statement]) -> dict[tuple[int, str], State
     for index, statement in enumerate(statements):
         speaker = statement.line.speaker
         wrong = taken_back(statement.text) if statement.english else ()
-        places = [last[speaker, word] for word in wrong if (speaker, word) in last]
-        if places:
-            found[_place(statements[max(places)])] = statement
+        place = max((last.get((speaker, word), -1) for word in wrong), default=-1)
+        if place >= 0 and statement.number - statements[place].number <= NEAR:
+            found[_place(statements[place])] = statement
         last |= dict.fromkeys(((speaker, word) for word in words_of(statement.text)), index)
     return found
 
