@@ -1,7 +1,7 @@
 """Parses English sentences for the rules: content stems, negation, plan, subject."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import pairwise
@@ -10,7 +10,7 @@ from typing import TypeVar
 from eunoe.workers.text.bounds import without_middle
 from eunoe.workers.text.caches import cached_by_length, cached_by_word
 from eunoe.workers.text.terms import terms
-from eunoe.workers.text.words import NUMBER_WORDS
+from eunoe.workers.text.words import GIVEN_NAMES, NUMBER_WORDS
 from eunoe.workers.update.lexicon import (
     DATED,
     END_PHRASES,
@@ -55,6 +55,8 @@ _SUBJECT_END = re.compile(
 )
 _BROKEN = ("don t", "doesn t", "didn t", "isn t", "won t", "can t")
 """Negations without their apostrophe."""
+_OTHERS = GIVEN_NAMES | {"he", "she"}
+"""First words of a sentence about somebody else. Other names are not told from words there."""
 _MERELY = ("not just", "not only", "not merely", "not simply")
 _ARTICLES = frozenset(["a", "an", "the"])
 _MAY_NEGATE = NEGATORS | ENDERS | {phrase.split()[0] for phrase in (*_BROKEN, *END_PHRASES)}
@@ -86,7 +88,7 @@ class ParsedSentence:
     """Lower case, without the quoted speaker."""
     words: tuple[SentenceWord, ...]
     other: str
-    """The subject if it is not the speaker: a relative or a pet; else empty."""
+    """The subject if it is not the speaker: a relative, a pet, a given name or "he"; else empty."""
     named: frozenset[str]
     """Lower case, the words with a capital that no sentence begins with: people, places, days."""
     planned: bool
@@ -248,8 +250,12 @@ def _content_stem(token: str, names: Collection[str]) -> str:
     return found[0] if found and found[0] not in LIGHT else ""
 
 
-def _other(tokens: list[str], names: Collection[str]) -> str:
-    """The relative or pet before the first verb; empty if there is none."""
+def _other(tokens: list[str], names: Set[str]) -> str:
+    """Somebody else before the first verb: a relative, a pet, a given name or "he"; empty if there is none."""
+    first, *after = map(_bare, tokens[:3] or [""])
+    with_speaker = after[:1] == ["and"] and not {*names, "i"}.isdisjoint(after[1:])
+    if first in _OTHERS - names and not with_speaker:
+        return first
     for place, token in enumerate(tokens[:6]):
         bare = token.casefold().removesuffix("'s").removesuffix("’s")
         if bare in KIN:

@@ -33,7 +33,8 @@ _STATES = (
 _CHANGES = (
     ("home", re.compile(r"\b(?:moved|relocated|settled down) (?:back )?(?:to|into|in) " + _UNTIL)),
     ("job", re.compile(r"\b(?:(?:got|found|took|landed|accepted) (?:an? |the )?(?:new )?(?:job|position) (?:as|at|in)|"
-                       r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became|was promoted to|"
+                       r"(?:started|began) (?:working|work|a (?:new )?job) (?:as|at|for|in)|became(?= (?:an?|the) )|"
+                       r"was promoted to|"
                        r"now works? (?:as|at|for|in)|switched (?:jobs? )?to|got hired (?:as|at|by)) " + _UNTIL)),
 )  # fmt: skip
 _LEFT_HOME = re.compile(r"\bmoved (?:out of|away from|from) " + _UNTIL)
